@@ -1,0 +1,186 @@
+"""Named, parametrised parts: ``fedprox(mu=0.1)``, ``label-dirichlet(0.5)``, ``mlp(32,16,8)``.
+
+Every part (data set, partition, model, optimiser, algorithm) is a frozen dataclass. Its fields are its
+parameters, so the text above, the TOML file, the listing and a run's key all come from one place.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from unalike.errors import UserError, unknown
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+_TEXT = re.compile(r"\s*([A-Za-z][\w+-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Entry(Generic[T]):
+    """One registered part: its name, its class and where it was published."""
+
+    name: str
+    cls: type[T]
+    paper: str
+
+    @property
+    def summary(self) -> str:
+        """The first line of the class's docstring."""
+        return (self.cls.__doc__ or "").strip().split("\n")[0]
+
+    @property
+    def parameters(self) -> list[dataclasses.Field[Any]]:
+        """The fields that make up the part's parameters."""
+        return [f for f in dataclasses.fields(self.cls) if f.init]  # type: ignore[arg-type]
+
+
+class Registry(Generic[T]):
+    """Parts of one kind, by name."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._entries: dict[str, Entry[T]] = {}
+
+    @dataclass_transform(frozen_default=True)
+    def register(self, name: str, *, paper: str = "") -> Callable[[C], C]:
+        """Class decorator: make the class a frozen dataclass and register it under ``name``."""
+
+        def add(cls: C) -> C:
+            made = dataclass(frozen=True)(cls)
+            old = self._entries.get(name)
+            if old is not None and old.cls.__qualname__ != made.__qualname__:
+                raise UserError(
+                    f"The {self.kind} name {name!r} is taken by {old.cls.__qualname__}. Choose another."
+                )
+            self._entries[name] = Entry(name, made, paper)
+            return made
+
+        return add
+
+    def __iter__(self) -> Iterator[Entry[T]]:
+        return iter(sorted(self._entries.values(), key=lambda entry: entry.name))
+
+    def entry(self, name: str) -> Entry[T]:
+        """The entry of that name; the nearest match is suggested when there is none."""
+        if name not in self._entries:
+            raise unknown(self.kind, name, self._entries)
+        return self._entries[name]
+
+    def build(self, text: str) -> T:
+        """The part that ``text`` describes, e.g. ``fedprox(mu=0.1)``."""
+        name, positional, named = parse(text, self.kind)
+        entry = self.entry(name)
+        return entry.cls(**_arguments(entry, positional, named))
+
+    def describe(self, part: T) -> str:
+        """The canonical text of a part: every parameter written out."""
+        for entry in self:
+            if entry.cls is type(part):
+                values = [(f.name, getattr(part, f.name)) for f in entry.parameters]
+                shown = [
+                    ",".join(map(str, v)) if isinstance(v, tuple) else f"{k}={_show(v)}" for k, v in values
+                ]
+                return entry.name + (f"({', '.join(shown)})" if shown else "")
+        raise UserError(
+            f"{type(part).__qualname__} is not a registered {self.kind}. Register it by decorator."
+        )
+
+
+def parse(text: str, kind: str) -> tuple[str, list[Any], dict[str, Any]]:
+    """Split ``name(value, key=value)`` into name, positional values and named values."""
+    wrong = UserError(f"Cannot read the {kind} {text!r}. Write name, name(value) or name(key=value).")
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise wrong
+    try:
+        call = ast.parse(f"_({match[2] or ''})", mode="eval").body
+        assert isinstance(call, ast.Call)
+        positional = [_value(node) for node in call.args]
+        named = {str(k.arg): _value(k.value) for k in call.keywords if k.arg is not None}
+    except (SyntaxError, ValueError, AssertionError, RecursionError, MemoryError):
+        raise wrong from None
+    return match[1], positional, named
+
+
+def text_of(table: Mapping[str, Any], kind: str) -> str:
+    """The text of a TOML table such as ``{name = "fedprox", mu = 0.1}``."""
+    rest = dict(table)
+    name = rest.pop("name", None)
+    if not isinstance(name, str):
+        raise UserError(f'A table for the {kind} needs a name, got {dict(table)!r}. Add name = "...".')
+    return f"{name}({', '.join(f'{k}={v!r}' for k, v in rest.items())})"
+
+
+def coerce(value: Any, wanted: Any, label: str) -> Any:
+    """``value`` as the type that the annotation ``wanted`` asks for, or an error that names ``label``."""
+    origin, options = get_origin(wanted), get_args(wanted)
+    if origin is Literal:
+        if value in options:
+            return value
+        raise UserError(f"{label} must be one of {', '.join(map(str, options))}, got {value!r}.")
+    if origin in (Union, types.UnionType):
+        if value is None:
+            return None
+        return coerce(value, next(o for o in options if o is not type(None)), label)
+    if origin is tuple:
+        items = value if isinstance(value, list | tuple) else [value]
+        return tuple(coerce(item, options[0], label) for item in items)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if wanted is float and number:
+        return float(value)
+    if wanted is int and number and float(value).is_integer():
+        return int(value)
+    if wanted in (bool, str) and isinstance(value, wanted):
+        return value
+    kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    raise UserError(f"{label} must be {kinds.get(wanted, wanted)}, got {value!r}.")
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.Name):  # a bare word is text, as in norm=batch
+        return {"true": True, "false": False}.get(node.id.lower(), node.id)
+    return ast.literal_eval(node)
+
+
+def _show(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _arguments(entry: Entry[Any], positional: list[Any], named: dict[str, Any]) -> dict[str, Any]:
+    fields = entry.parameters
+    hints = get_type_hints(entry.cls)
+    if fields and positional and get_origin(hints[fields[-1].name]) is tuple:  # mlp(32,16,8)
+        last = len(fields) - 1
+        positional = [*positional[:last], tuple(positional[last:])]
+    if len(positional) > len(fields):
+        takes = f"takes {len(fields)} value(s)" if fields else "takes no values"
+        raise UserError(f"{entry.name} {takes}, got {len(positional)}. See: unalike list.")
+    given = dict(zip((f.name for f in fields), positional, strict=False))
+    for key in named:
+        if key in given:
+            raise UserError(f"{entry.name} got {key} twice. Give it once.")
+        if key not in hints or key not in {f.name for f in fields}:
+            raise unknown(f"parameter of {entry.name}", key, [f.name for f in fields])
+    given |= named
+    for field in fields:
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and field.name not in given:
+            raise UserError(f"{entry.name} needs {field.name}. Write {entry.name}({field.name}=...).")
+    return {k: coerce(v, hints[k], f"{entry.name}'s {k}") for k, v in given.items()}
