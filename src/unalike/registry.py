@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import math
 import re
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -63,14 +64,14 @@ class Registry(Generic[T]):
         """Class decorator: make the class a frozen dataclass and register it under ``name``."""
 
         def add(cls: C) -> C:
-            made = dataclass(frozen=True)(cls)
+            made: Any = dataclass(frozen=True)(cls)
             old = self._entries.get(name)
             if old is not None and old.cls.__qualname__ != made.__qualname__:
                 raise UserError(
                     f"The {self.kind} name {name!r} is taken by {old.cls.__qualname__}. Choose another."
                 )
             self._entries[name] = Entry(name, made, paper)
-            return made
+            return cls  # `dataclass` changes the class itself
 
         return add
 
@@ -94,13 +95,11 @@ class Registry(Generic[T]):
         for entry in self:
             if entry.cls is type(part):
                 values = [(f.name, getattr(part, f.name)) for f in entry.parameters]
-                shown = [
-                    ",".join(map(str, v)) if isinstance(v, tuple) else f"{k}={_show(v)}" for k, v in values
-                ]
+                shown = [f"{k}={_show(v)}" for k, v in values]
+                if len(values) == 1 and isinstance(values[0][1], tuple) and values[0][1]:  # mlp(32,16,8)
+                    shown = [",".join(map(_show, values[0][1]))]
                 return entry.name + (f"({', '.join(shown)})" if shown else "")
-        raise UserError(
-            f"{type(part).__qualname__} is not a registered {self.kind}. Register it by decorator."
-        )
+        raise UserError(f"{type(part).__qualname__} is not a registered {self.kind}. Register it by decorator.")
 
 
 def parse(text: str, kind: str) -> tuple[str, list[Any], dict[str, Any]]:
@@ -111,11 +110,14 @@ def parse(text: str, kind: str) -> tuple[str, list[Any], dict[str, Any]]:
         raise wrong
     try:
         call = ast.parse(f"_({match[2] or ''})", mode="eval").body
-        assert isinstance(call, ast.Call)
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):  # a(1)+(2), a(1)(2)
+            raise wrong
         positional = [_value(node) for node in call.args]
-        named = {str(k.arg): _value(k.value) for k in call.keywords if k.arg is not None}
-    except (SyntaxError, ValueError, AssertionError, RecursionError, MemoryError):
+        named = {k.arg: _value(k.value) for k in call.keywords if k.arg is not None}
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         raise wrong from None
+    if len(named) < len(call.keywords):  # a(**{}), a(b=1, b=2)
+        raise wrong
     return match[1], positional, named
 
 
@@ -142,7 +144,7 @@ def coerce(value: Any, wanted: Any, label: str) -> Any:
     if origin is tuple:
         items = value if isinstance(value, list | tuple) else [value]
         return tuple(coerce(item, options[0], label) for item in items)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
+    number = isinstance(value, int | float) and not isinstance(value, bool) and _finite(value)
     if wanted is float and number:
         return float(value)
     if wanted is int and number and float(value).is_integer():
@@ -151,6 +153,13 @@ def coerce(value: Any, wanted: Any, label: str) -> Any:
         return value
     kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
     raise UserError(f"{label} must be {kinds.get(wanted, wanted)}, got {value!r}.")
+
+
+def _finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number too large for floating point
+        return False
 
 
 def _value(node: ast.expr) -> Any:
@@ -166,8 +175,8 @@ def _show(value: Any) -> str:
 def _arguments(entry: Entry[Any], positional: list[Any], named: dict[str, Any]) -> dict[str, Any]:
     fields = entry.parameters
     hints = get_type_hints(entry.cls)
-    if fields and positional and get_origin(hints[fields[-1].name]) is tuple:  # mlp(32,16,8)
-        last = len(fields) - 1
+    last = len(fields) - 1
+    if 0 <= last < len(positional) and get_origin(hints[fields[last].name]) is tuple:  # mlp(32,16,8)
         positional = [*positional[:last], tuple(positional[last:])]
     if len(positional) > len(fields):
         takes = f"takes {len(fields)} value(s)" if fields else "takes no values"
