@@ -1,0 +1,171 @@
+"""Checkpoints of a run: safetensors files that know their own checksum.
+
+Each file is a plain safetensors file that any reader can open. Its metadata holds a SHA-256 over the whole
+file, taken with 64 zeros in the checksum's own place, so a wrong, missing or added byte anywhere is noticed.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import safetensors.torch
+import torch
+
+from unalike.engine.files import atomic_write, list_folder, storage_error
+from unalike.errors import UserError
+
+# What json.loads returns. A recursive type would ask for a cast at each use.
+JSON: TypeAlias = Any
+
+_FORMAT = 1
+_NAME = re.compile(r"checkpoint-(\d{6,})\.safetensors")
+_CONTENT = "unalike.checkpoint"
+_CHECKSUM = "unalike.sha256"
+# A quote inside any other text of the header is escaped, so this can only be the checksum's own place.
+_PLACE = f'"{_CHECKSUM}":"'.encode()
+_ZEROS = b"0" * 64
+# Readers of safetensors refuse a longer header; writers do not.
+_HEADER_LIMIT = 100_000_000
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of a run after ``round`` rounds: all that is needed to go on as if it had not stopped.
+
+    ``meta`` comes back as JSON gives it (tuples as lists), with NaN and infinities kept.
+    """
+
+    round: int
+    tensors: dict[str, torch.Tensor]
+    meta: dict[str, JSON] = field(default_factory=dict)
+
+
+class _Damaged(Exception):
+    """A checkpoint that cannot be used; the text says why in a word or two."""
+
+
+def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
+    """Write ``checkpoint-<round>.safetensors`` for good, then remove all but the last ``keep`` up to it.
+
+    Later ones are left alone: after a start from an older checkpoint they are still to be reached.
+    """
+    if keep < 1:
+        raise ValueError(f"keep must be >= 1, got {keep}.")
+    if checkpoint.round < 0:
+        raise ValueError(f"Checkpoint.round must be >= 0, got {checkpoint.round}.")
+    path = folder / f"checkpoint-{checkpoint.round:06d}.safetensors"
+    atomic_write(path, _encode(checkpoint))
+    reached = [old for number, old in _checkpoints(folder) if number <= checkpoint.round]
+    for old in reached[:-keep]:
+        with suppress(OSError):  # open in another program on Windows: the next save removes it
+            old.unlink()
+    return path
+
+
+def load_latest(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
+    """The newest checkpoint in ``folder`` that is whole, or None. ``say`` gets one line for each damaged one.
+
+    Damaged ones are renamed to ``*.damaged``, so that they no longer count among those to keep.
+    """
+    damaged: list[tuple[Path, str]] = []
+    found: Checkpoint | None = None
+    where = "starting over"
+    for number, path in reversed(_checkpoints(folder)):
+        try:
+            found = _read(path, number)
+        except FileNotFoundError:  # the run that writes here has just removed it
+            continue
+        except _Damaged as error:
+            damaged.append((path, str(error)))
+            continue
+        where = f"going on from {path.stem}"
+        break
+    for path, why in damaged:
+        say(f"{path.stem} is damaged ({why}); {where}")
+        with suppress(OSError):
+            path.replace(path.with_name(f"{path.name}.damaged"))
+    return found
+
+
+def tensor_bytes(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> bytes:
+    """A safetensors file as bytes, of tensors on any device, in any layout, and that may share memory."""
+    if "__metadata__" in tensors:  # safetensors would write a file that it cannot read
+        raise ValueError("A tensor cannot have the name '__metadata__'. Use another name.")
+    own = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, tensor in tensors.items()
+    }
+    data: bytes = safetensors.torch.save(own, metadata=dict(metadata))
+    header = int.from_bytes(data[:8], "little")
+    if header > _HEADER_LIMIT:
+        raise ValueError(f"Names and metadata must be under {_HEADER_LIMIT} bytes, got {header}. Use tensors.")
+    return data
+
+
+def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
+    matches = ((_NAME.fullmatch(path.name), path) for path in list_folder(folder))
+    return sorted((int(match[1]), path) for match, path in matches if match)
+
+
+def _encode(checkpoint: Checkpoint) -> bytearray:
+    content = {
+        "format": _FORMAT,
+        "round": checkpoint.round,
+        # safetensors returns tensors in random order, and sums over them must not depend on it.
+        "names": list(checkpoint.tensors),
+        "meta": checkpoint.meta,
+    }
+    metadata = {_CONTENT: json.dumps(content), _CHECKSUM: _ZEROS.decode()}
+    data = bytearray(tensor_bytes(checkpoint.tensors, metadata))
+    start = data.index(_PLACE) + len(_PLACE)
+    data[start : start + len(_ZEROS)] = hashlib.sha256(data).hexdigest().encode()
+    return data
+
+
+def _decode(data: bytes) -> tuple[dict[str, JSON], dict[str, torch.Tensor]]:
+    place = data.find(_PLACE)
+    if place < 0:
+        raise _Damaged("no checksum" if data else "empty")
+    start, end = place + len(_PLACE), place + len(_PLACE) + len(_ZEROS)
+    view = memoryview(data)
+    digest = hashlib.sha256(view[:start])
+    digest.update(_ZEROS)
+    digest.update(view[end:])
+    if digest.hexdigest().encode() != data[start:end]:
+        raise _Damaged("checksum")
+    try:
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        content = json.loads(header["__metadata__"][_CONTENT])
+        return content, safetensors.torch.load(data)
+    except (ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
+        raise _Damaged("not a checkpoint") from error
+
+
+def _read(path: Path, number: int) -> Checkpoint:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno == errno.EIO:
+            raise _Damaged("the disk cannot read it") from error
+        # Starting over would be wrong: the checkpoint may well be whole.
+        raise storage_error(path, error, "read") from error
+    content, tensors = _decode(data)
+    if content["format"] != _FORMAT:
+        raise UserError(
+            f"{path} has format {content['format']}, this version of unalike reads {_FORMAT}. "
+            "Use the version that wrote it, or choose another --runs folder."
+        )
+    if content["round"] != number:
+        raise _Damaged(f"it is of round {content['round']}")
+    # A copy in memory aligned as torch's own: results of matrix products may depend on the alignment.
+    return Checkpoint(number, {name: tensors[name].clone() for name in content["names"]}, content["meta"])

@@ -1,0 +1,129 @@
+"""Files that are either there as a whole or not at all, whenever the process or the machine stops."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import time
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+
+from unalike.errors import UserError
+
+# EFBIG is what a limit on the size of files (ulimit -f) answers. Windows has no EDQUOT.
+_NO_SPACE = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+_NO_PERMISSION = {errno.EACCES, errno.EPERM, errno.EROFS}
+# What a platform or a file system answers that cannot flush a folder.
+_NO_FOLDER_SYNC = {errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EPERM}
+
+_LEFTOVER = re.compile(r"\..+\.[0-9a-f]{16}\.unalike-tmp")
+_WINDOWS_ATTEMPTS = 10
+
+
+def atomic_write(path: Path, data: bytes | bytearray) -> None:
+    """Write ``data`` to ``path`` so that a reader, also after a power cut, finds the old or the new content.
+
+    The content is on the disk when this returns. A failure leaves no temporary file.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.unalike-tmp")
+    try:
+        # Not tempfile: it makes files that only their owner can read, whatever the user's umask says.
+        with temporary.open("xb", buffering=0) as file:
+            write_all(file, data)
+            os.fsync(file.fileno())
+        _replace(temporary, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise storage_error(path, error) from error
+    finally:
+        with suppress(OSError):  # after success it is gone already
+            temporary.unlink()
+
+
+def write_all(file: FileIO, data: bytes | bytearray) -> None:
+    """Write all of ``data`` to an unbuffered file, which may take fewer bytes than it is given."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names in ``folder`` survive a power cut, where the platform can (Windows cannot, nor needs to)."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Create ``folder`` and its parents, all of which survive a power cut."""
+    try:
+        missing = [level for level in (folder, *folder.parents) if not level.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        for level in missing:
+            sync_folder(level.parent)
+    except OSError as error:
+        raise storage_error(folder, error) from error
+
+
+def clean_leftovers(folder: Path) -> int:
+    """Remove the temporary files of writers that were killed, and say how many.
+
+    Only for a folder that no other process writes to: the temporary file of a living writer looks the same.
+    """
+    removed = 0
+    for path in list_folder(folder):
+        if _LEFTOVER.fullmatch(path.name) and path.is_file():
+            with suppress(OSError):
+                path.unlink()
+                removed += 1
+    return removed
+
+
+def list_folder(folder: Path) -> list[Path]:
+    """What is in ``folder``; nothing where there is no such folder."""
+    try:
+        return sorted(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise storage_error(folder, error, "read") from error
+
+
+def storage_error(path: Path, error: OSError, action: str = "write") -> UserError:
+    """The one line for a disk that refuses: what, where, and the remedy."""
+    if error.errno in _NO_SPACE:
+        return UserError(
+            f"No space left for {path}: free some and run the same command again; nothing that was saved is lost."
+        )
+    if error.errno in _NO_PERMISSION:
+        return UserError(
+            f"No permission to {action} {path}: allow it, or choose another folder, and run the same command "
+            "again; nothing that was saved is lost."
+        )
+    return UserError(
+        f"Cannot {action} {path} ({error.strerror or error}): mend that and run the same command again; "
+        "nothing that was saved is lost."
+    )
+
+
+def _replace(source: Path, target: Path) -> None:
+    """Rename, with patience on Windows, where that fails while a virus scanner has the target open."""
+    for attempt in range(_WINDOWS_ATTEMPTS):
+        try:
+            source.replace(target)
+            return
+        except PermissionError:
+            if os.name != "nt" or attempt == _WINDOWS_ATTEMPTS - 1:
+                raise
+            time.sleep(0.02 * (attempt + 1))

@@ -1,0 +1,255 @@
+"""The folder of one run: its spec, one row per round, checkpoints, the final weights and the result.
+
+One process writes to it at a time, and may be killed at any moment; others may read it meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+
+from unalike.engine.checkpoint import JSON, Checkpoint, load_latest, save_checkpoint, tensor_bytes
+from unalike.engine.files import (
+    atomic_write,
+    clean_leftovers,
+    make_folder,
+    storage_error,
+    sync_folder,
+    write_all,
+)
+from unalike.errors import UserError
+
+_SPEC = "spec.toml"
+_ROUNDS = "rounds.jsonl"
+_RESULT = "result.json"
+_WEIGHTS = "weights.safetensors"
+_LOCK = "lock"
+_PID = "lock.pid"
+
+
+class RunDirectory:
+    """The folder of one run, open for writing. Made by ``RunDirectory.open`` only, which takes the lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._rounds = _RoundsFile(path / _ROUNDS)
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path) -> Iterator[RunDirectory]:
+        """Create the folder, keep other processes out, and mend what a killed process left behind."""
+        make_folder(path)
+        with ExitStack() as stack:
+            _lock(path, stack)
+            clean_leftovers(path)
+            run = cls(path)
+            stack.callback(run._rounds.close)
+            yield run
+            run.sync()
+
+    def write_spec(self, text: str) -> None:
+        """Write the spec of a new run; of an old one, make sure that it is the same."""
+        present = read_spec(self.path)
+        if present is None:
+            atomic_write(self.path / _SPEC, text.encode())
+        elif present != text:
+            raise UserError(
+                f"{self.path} belongs to another run: its {_SPEC} differs. "
+                "Choose another --runs folder, or remove this one."
+            )
+
+    def append_round(self, row: Mapping[str, JSON]) -> None:
+        """Append the row of round ``row["round"]``, unless it is there already from before a stop.
+
+        NaN and infinities become null. The row survives a killed process at once, a power cut after ``sync``.
+        """
+        self._rounds.append(row)
+
+    def sync(self) -> None:
+        """Make all rows survive a power cut."""
+        self._rounds.sync()
+
+    def rounds(self) -> list[dict[str, JSON]]:
+        """All rows, by round."""
+        return read_rounds(self.path)
+
+    def save_checkpoint(self, checkpoint: Checkpoint, keep: int = 2) -> Path:
+        """Save all rows for good, then the checkpoint: the rows are never behind it."""
+        self.sync()
+        return save_checkpoint(self.path, checkpoint, keep)
+
+    def load_checkpoint(self, say: Callable[[str], None]) -> Checkpoint | None:
+        """The newest checkpoint that is whole, or None; ``say`` gets one line for each damaged one."""
+        return load_latest(self.path, say)
+
+    def save_weights(self, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> Path:
+        """Write the final weights as a plain safetensors file."""
+        path = self.path / _WEIGHTS
+        atomic_write(path, tensor_bytes(tensors, metadata))
+        return path
+
+    def write_result(self, result: Mapping[str, JSON]) -> None:
+        """Write the result; its presence says that the run is done, so the rows are saved for good first."""
+        self.sync()
+        atomic_write(self.path / _RESULT, (json.dumps(_finite(result), indent=2) + "\n").encode())
+
+    def result(self) -> dict[str, JSON] | None:
+        """The result, or None where there is none that can be read."""
+        return read_result(self.path)
+
+
+def read_spec(path: Path) -> str | None:
+    """The spec of the run in folder ``path``, or None. Takes no lock."""
+    data = _read(path / _SPEC)
+    return None if data is None else data.decode(errors="replace")
+
+
+def read_rounds(path: Path) -> list[dict[str, JSON]]:
+    """The complete rows of the run in folder ``path``, by round. Takes no lock; the run may be going on."""
+    file = path / _ROUNDS
+    data = _read(file) or b""
+    rows = [_parse_row(file, number, line) for number, line in enumerate(_whole(data).split(b"\n")[:-1], start=1)]
+    return sorted(rows, key=lambda row: row["round"])
+
+
+def read_result(path: Path) -> dict[str, JSON] | None:
+    """The result of the run in folder ``path``; None where there is none that can be read. Takes no lock."""
+    try:
+        result = json.loads((path / _RESULT).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return result if isinstance(result, dict) else None
+
+
+class _RoundsFile:
+    """rounds.jsonl, open for appending."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: set[int] = {row["round"] for row in read_rounds(path.parent)}
+        self._size = len(_whole(_read(path) or b""))
+        self._saved = False  # the rows of a killed process may not be on the disk yet
+        try:
+            self._file = path.open("ab", buffering=0)
+            self._file.truncate(self._size)
+        except OSError as error:
+            raise storage_error(path, error) from error
+
+    def append(self, row: Mapping[str, JSON]) -> None:
+        number = row["round"]
+        if type(number) is not int:
+            raise ValueError(f"A row's 'round' must be an int, got {number!r}.")
+        if number in self._known:
+            return
+        line = json.dumps(_finite(row), allow_nan=False).encode() + b"\n"
+        try:
+            self._file.truncate(self._size)  # should cutting off have failed below
+            write_all(self._file, line)
+        except BaseException as error:  # also Ctrl-C: what follows must not be glued to half a line
+            with suppress(OSError):
+                self._file.truncate(self._size)
+            if isinstance(error, OSError):
+                raise storage_error(self._path, error) from error
+            raise
+        self._size += len(line)
+        self._known.add(number)
+        self._saved = False
+
+    def sync(self) -> None:
+        if self._saved:
+            return
+        try:
+            os.fsync(self._file.fileno())
+            sync_folder(self._path.parent)
+        except OSError as error:
+            raise storage_error(self._path, error) from error
+        self._saved = True
+
+    def close(self) -> None:
+        with suppress(OSError):  # sync has reported what matters
+            self._file.close()
+
+
+def _lock(path: Path, stack: ExitStack) -> None:
+    """Lock the folder until ``stack`` ends, and note who has it."""
+    lock = FileLock(path / _LOCK, timeout=0, thread_local=False)
+    pid = path / _PID
+    try:
+        lock.acquire()
+    except Timeout:
+        raise UserError(
+            f"{path} is in use by another process{_holder(pid)}. Wait for it, or choose another --runs folder."
+        ) from None
+    except NotImplementedError:  # how older versions of filelock say it
+        raise UserError(f"{path} is on a file system without locks. Choose another --runs folder.") from None
+    except OSError as error:
+        raise storage_error(path / _LOCK, error) from error
+    stack.callback(lock.release)
+    # Beside the lock, since on Windows nobody can read a locked file. A courtesy that a full disk may refuse.
+    with suppress(OSError):
+        pid.write_text(str(os.getpid()))
+    stack.callback(_forget, pid)
+
+
+def _forget(pid: Path) -> None:
+    with suppress(OSError):
+        pid.unlink()
+
+
+def _holder(pid: Path) -> str:
+    try:
+        return f" (pid {int(pid.read_text())})"
+    except (OSError, ValueError):
+        return ""
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise storage_error(path, error, "read") from error
+
+
+def _whole(data: bytes) -> bytes:
+    """``data`` without its torn end: half a line of a kill, lines with the zero bytes of a power cut."""
+    end = data.rfind(b"\n") + 1
+    while end:
+        start = data.rfind(b"\n", 0, end - 1) + 1
+        if b"\0" not in data[start:end]:
+            break
+        end = start
+    return data[:end]
+
+
+def _parse_row(file: Path, number: int, line: bytes) -> dict[str, JSON]:
+    try:
+        row = json.loads(line)
+        if isinstance(row, dict) and isinstance(row["round"], int):
+            return row
+    except (ValueError, KeyError):
+        pass
+    raise UserError(
+        f"{file}, line {number} is damaged. Take the file from a copy, or delete that line, "
+        "and run the same command again."
+    )
+
+
+def _finite(value: JSON) -> Any:
+    """``value`` with null for the floats that JSON does not have."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
