@@ -1,0 +1,1 @@
+"""Engines, runs and their records."""

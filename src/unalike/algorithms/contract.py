@@ -1,0 +1,209 @@
+"""The contract: a federated algorithm is one small frozen dataclass whose methods are pure.
+
+Its fields are its hyper-parameters. The base class *is* FedAvg; a subclass overrides only what its paper
+changes. The engine owns steps, batches, cohorts, the local optimiser, seeds and evaluation, so that every
+algorithm is compared on the same stream; it may call a method once per party or once for a whole stack of
+parties (under ``vmap``), so a method never assigns to ``self``, never branches on a tensor's value and never
+changes what it was given. All numbers of a party (``size``, ``steps``, ``number``) are 0-d tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeVar, dataclass_transform
+
+from unalike.errors import UserError
+from unalike.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unalike.models.task import Batch, Task
+
+Vectors = dict[str, "Tensor"]
+"""Named tensors: a payload, an upload, a party's state or the server's."""
+
+Kind = Literal["train", "measure", "measure+train"]
+C = TypeVar("C", bound=type)
+
+ALGORITHMS: Registry[Algorithm] = Registry("algorithm")
+
+
+@dataclass_transform(frozen_default=True)
+def algorithm(name: str, *, paper: str = "") -> Callable[[C], C]:
+    """Class decorator: make a subclass of Algorithm a frozen dataclass and register it under ``name``."""
+    return ALGORITHMS.register(name, paper=paper)
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """One exchange: what every party of the cohort is sent, and what it is to do.
+
+    ``train``: local training from ``start``, then ``upload``. ``measure``: one pass over all of the party's
+    training rows with ``measure``, then ``report``. ``measure+train``: the pass first (its result is
+    ``party.measured``), then training.
+    """
+
+    kind: Kind
+    payload: Vectors
+
+
+class Optimiser(Protocol):
+    """What an algorithm may know of the local optimiser."""
+
+    def step_sum(self, steps: Tensor) -> Tensor:
+        """How far ``steps`` unit gradients move the weights, in units of the learning rate."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Party:
+    """A party's side of an exchange, as its algorithm sees it."""
+
+    task: Task
+    received: Vectors
+    state: Vectors
+    number: Tensor
+    size: Tensor
+    """training rows"""
+    steps: Tensor
+    """local steps in this round"""
+    lr: float
+    optimiser: Optimiser
+    round: int = 0
+    measured: Vectors = field(default_factory=dict)
+
+    @property
+    def step_sum(self) -> Tensor:
+        """||a_i||_1 of FedNova: ``steps`` for plain SGD, more with momentum."""
+        return self.optimiser.step_sum(self.steps)
+
+
+class _Combined(dict[str, "Tensor"]):
+    """Combined uploads that explain a key which was combined the other way."""
+
+    def __init__(self, how: str, items: Iterable[tuple[str, Tensor]], others: Iterable[str]) -> None:
+        super().__init__(items)
+        self._how, self._others = how, set(others)
+
+    def __missing__(self, key: str) -> Tensor:
+        if key in self._others:
+            rule = "is listed in" if self._how == "weighted" else "is not listed in"
+            raise KeyError(f"{key!r} was not combined {self._how}: it {rule} the algorithm's `plain` set")
+        raise KeyError(f"no party uploaded {key!r}; uploads: {', '.join([*self, *self._others]) or 'none'}")
+
+
+@dataclass(frozen=True, eq=False)
+class Replies:
+    """What the server gets of an exchange: sums over the cohort, never a single upload.
+
+    Each uploaded key is combined in one way, known before it is sent, because the party scales and the
+    channel only adds: keys in the algorithm's ``plain`` set as they are (``sum``, ``plain_mean``), all others
+    times the party's weight (``mean``). ``size`` parties answered out of ``population``.
+    """
+
+    weighted_sums: Vectors
+    plain_sums: Vectors
+    weight: float
+    size: int
+    population: int
+    uploads: Sequence[Vectors] | None = None
+
+    @property
+    def mean(self) -> Mapping[str, Tensor]:
+        """Weighted means: sum of weight x value / sum of weights."""
+        items = ((k, v / self.weight) for k, v in self.weighted_sums.items())
+        return _Combined("weighted", items, self.plain_sums)
+
+    @property
+    def sum(self) -> Mapping[str, Tensor]:
+        """Plain sums."""
+        return _Combined("plainly", self.plain_sums.items(), self.weighted_sums)
+
+    @property
+    def plain_mean(self) -> Mapping[str, Tensor]:
+        """Plain sums divided by the number of parties that answered."""
+        items = ((k, v / self.size) for k, v in self.plain_sums.items())
+        return _Combined("plainly", items, self.weighted_sums)
+
+    @property
+    def each(self) -> Sequence[Vectors]:
+        """The single uploads in party order: only for an algorithm that says ``needs_each``."""
+        if self.uploads is None:
+            raise UserError("Replies.each needs an algorithm that says needs_each = True; this one does not.")
+        return self.uploads
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """FedAvg: the server adds the weighted mean of the parties' updates."""
+
+    needs_each: ClassVar[bool] = False
+    """True: the server must see single uploads, so no summing channel can be used."""
+    plain: ClassVar[frozenset[str]] = frozenset()
+    """The uploaded keys that are summed as they are; every other key is weighted by ``weight``."""
+
+    # --- server ---
+    def init_server(self, task: Task, w: Tensor) -> Vectors:
+        """The server's state before round 1."""
+        return {"w": w}
+
+    def send(self, task: Task, server: Vectors) -> Vectors:
+        """What the cohort is sent."""
+        return {"w": server["w"]}
+
+    def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
+        """The server's new state."""
+        return server | {"w": server["w"] + replies.mean["delta"]}
+
+    def round(self, task: Task, server: Vectors) -> Generator[Ask, Replies, Vectors]:
+        """One round: each ``yield`` is one exchange; the server's new state is returned."""
+        replies = yield Ask("train", self.send(task, server))
+        return self.fold(task, server, replies)
+
+    def global_model(self, task: Task, server: Vectors) -> Tensor | None:
+        """The weights that the global test set is tried on; None where there is no one global model."""
+        return server["w"]
+
+    # --- party ---
+    def init_party(self, task: Task, w: Tensor) -> Vectors:
+        """What a party keeps between rounds; ``w`` are the run's initial weights."""
+        return {}
+
+    def weight(self, party: Party) -> Tensor:
+        """The party's weight in ``Replies.mean``."""
+        return party.size
+
+    def start(self, party: Party) -> Tensor:
+        """The weights that local training starts from."""
+        return party.received["w"]
+
+    def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
+        """The local objective on one batch."""
+        return party.task.loss(w, batch)
+
+    def correct(self, party: Party, w: Tensor, grad: Tensor) -> Tensor:
+        """The gradient that the local optimiser uses."""
+        return grad
+
+    def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
+        """What leaves the party after training, and the state it keeps."""
+        return {"delta": w - party.received["w"]}, party.state
+
+    def measure(self, party: Party, batch: Batch) -> Vectors:
+        """Means over one batch; the engine averages them over all training rows into ``party.measured``."""
+        return {}
+
+    def report(self, party: Party) -> tuple[Vectors, Vectors]:
+        """What leaves the party after ``measure``, and the state it keeps."""
+        return party.measured, party.state
+
+    def personal(self, party: Party) -> Tensor:
+        """The weights that this party evaluates and deploys (``received`` is what ``send`` gives)."""
+        return party.received["w"]
+
+    @classmethod
+    def overrides(cls, method: str) -> bool:
+        """Whether this algorithm has its own version of a method (the engine skips what changes nothing)."""
+        return getattr(cls, method) is not getattr(Algorithm, method)

@@ -1,0 +1,101 @@
+"""Which engine runs a task: the measured rule, and the way back where a net cannot be vectorised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from unalike.engine.exchange import Engine, Exchange, Reply
+from unalike.engine.sequential import Sequential
+from unalike.engine.vectorised import Vectorised
+from unalike.errors import UserError, unknown
+from unalike.models.task import Task
+
+Say = Callable[[str], None]
+
+ENGINES: dict[str, type[Sequential] | type[Vectorised]] = {"sequential": Sequential, "vectorised": Vectorised}
+
+LARGEST_STACKED = 50_000
+"""Nets with more weights than this run one after the other on a CPU.
+
+Measured (docs/performance.md): at 5 thousand weights a stack of ten is three to five times as fast as one
+party after the other, at 200 thousand it is no faster, and above it is slower, because the stack no longer
+fits the cache. Convolutions gain nothing at any size.
+"""
+
+
+def cannot_vectorise(task: Task) -> str | None:
+    """Why a stack of this net would not compute what one net computes, or None."""
+    for name, module in task.net.named_modules():
+        what = f"{name} ({type(module).__name__})"
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            return f"{what} would count padding rows in its statistics"
+        if isinstance(module, nn.modules.dropout._DropoutNd):
+            return f"{what} would draw other random numbers"
+        if isinstance(module, nn.RNNBase):
+            return f"{what} has no vmap rule"
+    return None
+
+
+def choose_engine(name: str, task: Task, parties: int, say: Say) -> Engine:
+    """The engine of that name; ``auto`` follows the measured rule. ``say`` gets one line where it falls back."""
+    if name not in {"auto", *ENGINES}:
+        raise unknown("engine", name, ["auto", *ENGINES])
+    if name == "sequential":
+        return Sequential()
+    reason = cannot_vectorise(task)
+    if name == "vectorised":
+        if reason:
+            say(f"{reason}: this net runs on the sequential engine instead.")
+            return Sequential()
+        return WithFallback(say)
+    if reason or parties < 2:
+        return Sequential()
+    if task.device.type != "cpu":
+        return WithFallback(say)
+    convolves = any(isinstance(module, nn.modules.conv._ConvNd) for module in task.net.modules())
+    return Sequential() if convolves or task.size > LARGEST_STACKED else WithFallback(say)
+
+
+class WithFallback:
+    """The vectorised engine; where a layer or a loss turns out not to be vectorisable, the sequential one."""
+
+    def __init__(self, say: Say) -> None:
+        self._engine: Engine = Vectorised()
+        self._say = say
+        self._tried = False
+
+    @property
+    def name(self) -> str:
+        """The engine in use."""
+        return self._engine.name
+
+    def exchange(self, exchange: Exchange) -> list[Reply]:
+        """The replies of the cohort, in party order."""
+        try:
+            replies = self._engine.exchange(exchange)
+        except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
+            if self._tried:  # it worked before: this is something else
+                raise
+            # Where the algorithm itself is wrong, the sequential engine raises the same, with a clearer trace.
+            replies = Sequential().exchange(exchange)
+            self._engine = Sequential()
+            first = str(error).strip().split("\n")[0]
+            self._say(f"Cannot be vectorised ({first}): the run goes on on the sequential engine.")
+        self._tried = True
+        return replies
+
+
+def choose_device(name: str, dtype: torch.dtype) -> torch.device:
+    """The device of that name, if this machine has it."""
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    kind = name.split(":")[0]
+    if kind not in there:
+        raise unknown("device", name, there)
+    if not there[kind]:
+        raise UserError(f"This machine has no {kind} device that PyTorch can use. Use --device cpu.")
+    if kind == "mps" and dtype == torch.float64:
+        raise UserError("mps has no float64. Use --dtype float32 or --device cpu.")
+    return torch.device(name)

@@ -1,0 +1,114 @@
+"""Evaluation by an explicit protocol.
+
+Three disjoint sets of rows, none of which is trained on: the global test set; each party's validation rows,
+which may select a round; and each party's held-out rows, which tell how the parties fare one by one. The
+final round and the round selected on validation rows are reported; the best test round never is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from unalike.engine.exchange import MEASURE_ROWS
+from unalike.engine.federation import Federation, Rows, batch_of
+
+Figures = dict[str, Any]
+"""Numbers by name, ready for JSON."""
+
+
+@dataclass(frozen=True)
+class Models:
+    """What there is to evaluate: the one global model, and each party's personal one where it differs."""
+
+    global_model: Tensor | None
+    personal: Callable[[int], Tensor] | None
+    buffers: Tensor
+
+
+@torch.no_grad()
+def row_scores(federation: Federation, w: Tensor, buffers: Tensor, rows: Rows, index: Tensor) -> Tensor:
+    """Cross-entropy and correctness (1 or 0) of each row at ``index``, as a [rows, 2] tensor."""
+    scores = [torch.zeros(0, 2, dtype=w.dtype, device=w.device)]
+    for part in torch.split(index, MEASURE_ROWS):
+        batch = batch_of(rows, part, buffers)
+        logits = federation.task.logits(w, batch)
+        losses = functional.cross_entropy(logits, batch.y, reduction="none")
+        scores.append(torch.stack([losses, (logits.argmax(dim=1) == batch.y).to(losses)], dim=1))
+    return torch.cat(scores)
+
+
+def evaluate(federation: Federation, models: Models) -> Figures:
+    """All figures of one round. A figure that does not exist (no such rows, no such model) is None."""
+    figures: Figures = dict.fromkeys(("loss", "accuracy"))
+    w = models.global_model
+    if w is not None:
+        everything = torch.arange(len(federation.test), device=w.device)
+        scores = row_scores(federation, w, models.buffers, federation.test, everything)
+        figures["loss"], figures["accuracy"] = _means(scores)
+    validation = [party.validation for party in federation.parties]
+    held_out = [party.held_out for party in federation.parties]
+    # A personal model, where the algorithm has one, is what the parties would deploy: it selects the round.
+    scored = _by_party(federation, models, validation, personal=models.personal is not None)
+    loss, accuracy = (None, None) if scored is None else _means(torch.cat(scored))
+    figures |= {"validation_loss": loss, "validation_accuracy": accuracy}
+    for key, personal in (("parties", False), ("personal", True)):
+        scored = _by_party(federation, models, held_out, personal=personal)
+        if scored is not None:
+            figures[key] = summary([_means(part)[1] for part in scored])
+    return figures
+
+
+def summary(accuracies: Sequence[float | None]) -> Figures:
+    """How the parties fare one by one; parties without held-out rows are left out.
+
+    ``worst_10_percent`` is the mean over the lowest tenth of the parties (at least one), as in q-FedAvg
+    (Li et al. 2020, arXiv:1905.10497, section 4).
+    """
+    known = np.sort([a for a in accuracies if a is not None])
+    if not len(known):
+        return {"count": 0, "each": list(accuracies)}
+    return {
+        "count": len(known),
+        "mean": float(known.mean()),
+        "std": float(known.std()),
+        "worst": float(known[0]),
+        "worst_10_percent": float(known[: math.ceil(len(known) / 10)].mean()),
+        "best": float(known[-1]),
+        "each": list(accuracies),
+    }
+
+
+def _by_party(
+    federation: Federation, models: Models, rows: Sequence[np.ndarray[Any, Any]], *, personal: bool
+) -> list[Tensor] | None:
+    """Row scores of each party's own rows, under its personal model or the global one."""
+    device = federation.task.device
+    if personal:
+        if models.personal is None:
+            return None
+        return [
+            row_scores(
+                federation, models.personal(k), models.buffers, federation.train, torch.from_numpy(own).to(device)
+            )
+            for k, own in enumerate(rows)
+        ]
+    if models.global_model is None:
+        return None
+    together = torch.from_numpy(np.concatenate(rows)).to(device)  # one model: all parties' rows in one go
+    scores = row_scores(federation, models.global_model, models.buffers, federation.train, together)
+    return list(torch.split(scores, [len(own) for own in rows]))
+
+
+def _means(scores: Tensor) -> tuple[float | None, float | None]:
+    if not len(scores):
+        return None, None
+    loss, accuracy = scores.to("cpu", torch.float64).mean(dim=0).tolist()
+    return loss, accuracy

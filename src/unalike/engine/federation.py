@@ -1,0 +1,113 @@
+"""A federation in simulation: the task, all rows on the device, and which rows are whose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unalike.data.dataset import Array, Dataset
+from unalike.errors import UserError
+from unalike.models.task import Batch, Task
+from unalike.partition.holdout import hold_out
+from unalike.partition.partition import Partition
+from unalike.randomness import stream
+
+PREPARED_BYTES = 64 * 2**20
+"""Data sets up to this size are turned into floating point once instead of batch by batch."""
+
+
+@dataclass(frozen=True, eq=False)
+class PartyRows:
+    """One party's own rows: to train on, to select rounds on, and to report on."""
+
+    train: Array
+    validation: Array
+    held_out: Array
+
+
+class Rows:
+    """Rows and labels on the device, handed out as batches in floating point."""
+
+    def __init__(self, x: Array, y: Array, dataset: Dataset, dtype: torch.dtype, device: torch.device) -> None:
+        self._x = torch.from_numpy(np.ascontiguousarray(x)).to(device)
+        self.y = torch.from_numpy(np.asarray(y, dtype=np.int64)).to(device)
+        self._dtype = dtype
+        self._shift = torch.as_tensor(dataset.shift, dtype=dtype, device=device)
+        self._scale = torch.as_tensor(dataset.scale, dtype=dtype, device=device)
+        self._prepared = False
+        if self._x.numel() * dtype.itemsize <= PREPARED_BYTES:
+            self._x, self._prepared = self._prepare(self._x), True
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def _prepare(self, x: Tensor) -> Tensor:
+        return (x.to(self._dtype) - self._shift) / self._scale
+
+    def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """The rows and labels at ``index``, which may have any number of axes."""
+        flat = index.reshape(-1)
+        x = self._x.index_select(0, flat)
+        x = x if self._prepared else self._prepare(x)
+        return x.reshape(*index.shape, *self._x.shape[1:]), self.y.index_select(0, flat).reshape(index.shape)
+
+
+class Federation:
+    """Everything that the parties of a simulated run own, and the task they share."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        partition: Partition,
+        task: Task,
+        *,
+        seed: int = 0,
+        validation: float = 0.0,
+        held_out: float = 0.0,
+    ) -> None:
+        self.dataset, self.partition, self.task = dataset, partition, task
+        self._fractions = (validation, held_out)
+        self._seed = seed
+        self.train = Rows(dataset.x, dataset.y, dataset, task.dtype, task.device)
+
+    @property
+    def size(self) -> int:
+        """How many parties there are."""
+        return self.partition.parties
+
+    @cached_property
+    def test(self) -> Rows:
+        """The global test set."""
+        data = self.dataset
+        return Rows(data.x_test, data.y_test, data, self.task.dtype, self.task.device)
+
+    @cached_property
+    def parties(self) -> list[PartyRows]:
+        """Each party's rows, split the same way for the same seed."""
+        made = []
+        for number, rows in enumerate(self.partition.rows):
+            rng = stream(self._seed, "holdout", number)
+            made.append(PartyRows(*hold_out(rows, self.dataset.y[rows], *self._fractions, rng)))
+            if not len(made[-1].train):
+                raise UserError(f"Party {number} has no training rows. Use fewer parties or hold out less.")
+        return made
+
+
+def take_public(dataset: Dataset, fraction: float, seed: int) -> tuple[Dataset, Array, Array]:
+    """The data set less a random ``fraction`` of its training rows, and those rows and labels."""
+    order = stream(seed, "public").permutation(len(dataset.y))
+    public, rest = np.split(order, [round(fraction * len(order))])
+    rest.sort()
+    group = None if dataset.group is None else dataset.group[rest]
+    left = replace(dataset, x=dataset.x[rest], y=dataset.y[rest], group=group)
+    return left, dataset.x[public], dataset.y[public]
+
+
+def batch_of(rows: Rows, index: Tensor, buffers: Tensor | None = None) -> Batch:
+    """The rows at ``index`` as a batch for evaluation."""
+    x, y = rows.take(index)
+    return Batch(x, y, buffers=buffers)

@@ -1,0 +1,137 @@
+"""Local optimisers on flat vectors.
+
+Each is a frozen dataclass without state of its own: ``init`` makes the slots for one weight vector or a
+stack of them, ``step`` updates weights and slots in place. A party starts every round with fresh slots.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from unalike.errors import UserError
+from unalike.registry import Registry
+
+Slots = dict[str, Tensor]
+
+
+class LocalOptimiser(Protocol):
+    """How a party turns gradients into weights."""
+
+    def init(self, w: Tensor) -> Slots:
+        """Fresh slots for the weights ``w`` (a vector, or a stack of vectors)."""
+        ...
+
+    def step(self, w: Tensor, grad: Tensor, slots: Slots, lr: float, step: int) -> None:
+        """Update ``w`` and ``slots`` in place; ``step`` counts from 0 in each round."""
+        ...
+
+    def step_sum(self, steps: Tensor) -> Tensor:
+        """How far ``steps`` unit gradients move the weights, in units of the learning rate."""
+        ...
+
+
+OPTIMISERS: Registry[LocalOptimiser] = Registry("optimiser")
+
+
+def _check(name: str, **values: tuple[float, float, float]) -> None:
+    for key, (value, low, high) in values.items():
+        if not low <= value < high:
+            raise UserError(f"{name}'s {key} must be at least {low} and below {high}, got {value}.")
+
+
+@OPTIMISERS.register("sgd", paper="Robbins and Monro 1951; momentum: Polyak 1964")
+class Sgd:
+    """Stochastic gradient descent, with momentum and weight decay as in torch.optim.SGD."""
+
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check("sgd", momentum=(self.momentum, 0, 1), weight_decay=(self.weight_decay, 0, float("inf")))
+
+    def init(self, w: Tensor) -> Slots:
+        """The velocity, where there is momentum."""
+        return {"velocity": torch.zeros_like(w)} if self.momentum else {}
+
+    def step(self, w: Tensor, grad: Tensor, slots: Slots, lr: float, step: int) -> None:
+        """w <- w - lr v, with v <- rho v + g."""
+        if self.weight_decay:
+            grad = grad.add(w, alpha=self.weight_decay)
+        if self.momentum:
+            grad = slots["velocity"].mul_(self.momentum).add_(grad)
+        w.sub_(grad, alpha=lr)
+
+    def step_sum(self, steps: Tensor) -> Tensor:
+        """Tau without momentum, else (tau - rho (1 - rho^tau) / (1 - rho)) / (1 - rho).
+
+        The velocity after step t of unit gradients is (1 - rho^t) / (1 - rho); this is its sum over
+        t = 1..tau. (FedNova, Wang et al. 2020, arXiv:2007.07481, section 4.)
+        """
+        rho = self.momentum
+        if not rho:
+            return steps
+        return (steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)
+
+
+class _Adaptive:
+    """Optimisers whose step is not linear in the gradients."""
+
+    def step_sum(self, steps: Tensor) -> Tensor:
+        """Not defined: the step is not a fixed multiple of the gradients."""
+        raise UserError(
+            f"This algorithm needs to know how far the local steps go, which {type(self).__name__.lower()} "
+            "cannot tell. Use --optimiser sgd."
+        )
+
+
+@OPTIMISERS.register("rmsprop", paper="Tieleman and Hinton 2012; as in torch.optim.RMSprop")
+class RmsProp(_Adaptive):
+    """Gradient divided by a running root mean square, as in torch.optim.RMSprop."""
+
+    alpha: float = 0.99
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check("rmsprop", alpha=(self.alpha, 0, 1), weight_decay=(self.weight_decay, 0, float("inf")))
+
+    def init(self, w: Tensor) -> Slots:
+        """The running mean of squared gradients."""
+        return {"square": torch.zeros_like(w)}
+
+    def step(self, w: Tensor, grad: Tensor, slots: Slots, lr: float, step: int) -> None:
+        """w <- w - lr g / (sqrt(s) + eps), with s <- alpha s + (1 - alpha) g^2."""
+        if self.weight_decay:
+            grad = grad.add(w, alpha=self.weight_decay)
+        square = slots["square"].mul_(self.alpha).addcmul_(grad, grad, value=1 - self.alpha)
+        w.addcdiv_(grad, square.sqrt().add_(self.epsilon), value=-lr)
+
+
+@OPTIMISERS.register("adam", paper="Kingma and Ba 2015 (arXiv:1412.6980), Algorithm 1")
+class Adam(_Adaptive):
+    """Adam with bias correction, as in torch.optim.Adam."""
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check("adam", beta1=(self.beta1, 0, 1), beta2=(self.beta2, 0, 1))
+        _check("adam", weight_decay=(self.weight_decay, 0, float("inf")))
+
+    def init(self, w: Tensor) -> Slots:
+        """First and second moments."""
+        return {"first": torch.zeros_like(w), "second": torch.zeros_like(w)}
+
+    def step(self, w: Tensor, grad: Tensor, slots: Slots, lr: float, step: int) -> None:
+        """w <- w - lr m^ / (sqrt(v^) + eps)."""
+        if self.weight_decay:
+            grad = grad.add(w, alpha=self.weight_decay)
+        first = slots["first"].mul_(self.beta1).add_(grad, alpha=1 - self.beta1)
+        second = slots["second"].mul_(self.beta2).addcmul_(grad, grad, value=1 - self.beta2)
+        scale = (1 - self.beta2 ** (step + 1)) ** 0.5
+        w.addcdiv_(first, (second.sqrt() / scale).add_(self.epsilon), value=-lr / (1 - self.beta1 ** (step + 1)))

@@ -1,0 +1,190 @@
+"""A run: rounds played one after the other, recorded as they come, resumable at any moment."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import unalike
+from unalike.data import Dataset
+from unalike.engine.checkpoint import Checkpoint
+from unalike.engine.choose import ENGINES
+from unalike.engine.evaluation import Figures
+from unalike.engine.rundir import RunDirectory
+from unalike.engine.simulation import Simulation, State
+from unalike.engine.spec import RunSpec
+
+CHECKPOINT_SECONDS = 2.0
+"""Time between checkpoints. A stopped run repeats at most this much work; its outcome is the same."""
+
+WEIGHTS = "weights.safetensors"
+
+
+class Watcher:
+    """Follows a run. This one stays silent; the command line has one that draws."""
+
+    def started(self, simulation: Simulation) -> None:
+        """The run is ready to play its next round."""
+
+    def round_done(self, row: Figures) -> None:
+        """A round was played and recorded."""
+
+    def say(self, message: str) -> None:
+        """Something that the user should know, in one line."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a finished run shows: the final round, and apart from it the round selected on validation rows."""
+
+    spec: RunSpec
+    figures: Figures
+    rows: list[Figures]
+    run_dir: Path | None = None
+
+    @property
+    def accuracy(self) -> float | None:
+        """Accuracy of the final global model on the global test set."""
+        value: float | None = self.figures["accuracy"]
+        return value
+
+    def to_dict(self) -> dict[str, Any]:
+        """One object, ready for JSON."""
+        where = None if self.run_dir is None else str(self.run_dir)
+        return {**self.figures, "run_dir": where, "spec": self.spec.to_dict()}
+
+
+def run(
+    spec: RunSpec | None = None,
+    *,
+    runs: Path | str | None = None,
+    data: Dataset | None = None,
+    watcher: Watcher | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    **fields: Any,
+) -> Result:
+    """Train once. ``run(dataset="heart", partition="natural", algorithm="fedprox(mu=0.1)")``
+
+    With ``runs`` the run has a folder there, named by its key: the same call goes on where a stopped one left
+    off, to the same bits, and returns a finished one's result at once. ``data`` replaces the registered data
+    set (such a run has no folder: a key cannot vouch for rows that it does not name).
+    """
+    spec = RunSpec.from_mapping(fields) if spec is None else spec
+    watcher = watcher or Watcher()
+    with _threads(spec.threads):
+        if runs is None or data is not None:
+            return _in_memory(spec, data, watcher)
+        path = Path(runs) / spec.folder
+        with RunDirectory.open(path) as folder:
+            folder.write_spec(spec.to_toml())
+            figures = folder.result()
+            if figures is None or not _weights_intact(path, figures):
+                figures = _recorded(spec, folder, watcher, checkpoint_seconds)
+            return Result(spec, figures, list(folder.rounds()), path)
+
+
+def _in_memory(spec: RunSpec, data: Dataset | None, watcher: Watcher) -> Result:
+    simulation = Simulation(spec, data=data, say=watcher.say)
+    rows = []
+    watcher.started(simulation)
+    while simulation.state.round < spec.rounds:
+        simulation.state, row = simulation.play_round()
+        rows.append(row)
+        watcher.round_done(row)
+    return Result(spec, outcome(simulation, rows), rows)
+
+
+def _recorded(spec: RunSpec, folder: RunDirectory, watcher: Watcher, checkpoint_seconds: float) -> Figures:
+    simulation = Simulation(spec, say=watcher.say)
+    saved = folder.load_checkpoint(watcher.say)
+    if saved is not None:
+        _restore(simulation, saved)
+        watcher.say(f"Going on after round {saved.round} of {spec.rounds}.")
+    last = time.monotonic()
+    watcher.started(simulation)
+    try:
+        while simulation.state.round < spec.rounds:
+            state, row = simulation.play_round()
+            folder.append_round(row)
+            simulation.state = state
+            watcher.round_done(row)
+            if time.monotonic() - last >= checkpoint_seconds:
+                _save(simulation, folder)
+                last = time.monotonic()
+    finally:  # a stop by the user, an error or the end: the last whole round is kept
+        if simulation.state.round:
+            _save(simulation, folder)
+    figures = outcome(simulation, list(folder.rounds()))
+    folder.save_weights(final_weights(simulation), {"key": spec.key, "algorithm": spec.algorithm})
+    figures["weights_file_sha256"] = _file_sha256(folder.path / WEIGHTS)
+    folder.write_result(figures)
+    return figures
+
+
+def _save(simulation: Simulation, folder: RunDirectory) -> None:
+    meta = {"key": simulation.spec.key, "engine": simulation.engine.name, "digest": simulation.state.digest()}
+    folder.save_checkpoint(Checkpoint(simulation.state.round, simulation.state.tensors(), meta))
+
+
+def _restore(simulation: Simulation, saved: Checkpoint) -> None:
+    """Go on from a checkpoint, on the engine that made it: the bits depend on it."""
+    tensors = {name: value.to(simulation.task.device) for name, value in saved.tensors.items()}
+    simulation.state = State.of(saved.round, tensors)
+    if saved.meta["engine"] != simulation.engine.name:
+        simulation.engine = ENGINES[str(saved.meta["engine"])]()
+
+
+def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
+    """The figures of a finished run."""
+    last = rows[-1]
+    evaluated = [row for row in rows if row.get("validation_accuracy") is not None]
+    # The earliest of equals; the test figures take no part in the choice.
+    chosen = max(evaluated, key=lambda row: (row["validation_accuracy"], -row["round"]), default=None)
+    kept = ("round", "accuracy", "loss", "validation_accuracy", "validation_loss", "parties", "personal")
+    return {
+        "key": simulation.spec.key,
+        **{key: last.get(key) for key in ("accuracy", "loss", "train_loss", "validation_accuracy")},
+        "rounds": last["round"],
+        **{key: last[key] for key in ("parties", "personal") if key in last},
+        "selected": None if chosen is None else {key: chosen[key] for key in kept if key in chosen},
+        **{key: sum(row[key] for row in rows) for key in ("bytes_up", "bytes_down", "seconds")},
+        "weights_sha256": simulation.state.digest(),
+        "weights": simulation.task.size,
+        "engine": simulation.engine.name,
+        "version": unalike.__version__,
+        "torch": torch.__version__,
+    }
+
+
+def final_weights(simulation: Simulation) -> dict[str, torch.Tensor]:
+    """The final global model by layer name, or the server's vectors where there is no one global model."""
+    w = simulation.algorithm.global_model(simulation.task, simulation.state.server)
+    if w is None:
+        return dict(simulation.state.server)
+    return simulation.task.named(w, simulation.state.buffers)
+
+
+def _weights_intact(path: Path, figures: Figures) -> bool:
+    file = path / WEIGHTS
+    return file.exists() and _file_sha256(file) == figures.get("weights_file_sha256")
+
+
+def _file_sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,207 @@
+"""A run's moving parts: the server, the parties' states, and how one round changes them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from unalike.algorithms import ALGORITHMS
+from unalike.algorithms.contract import Ask, Party, Replies, Vectors
+from unalike.data import Dataset, load_dataset
+from unalike.engine.choose import choose_device, choose_engine
+from unalike.engine.evaluation import Figures, Models, evaluate
+from unalike.engine.exchange import Exchange, combine, nbytes, scalar
+from unalike.engine.federation import Federation, Rows, batch_of, take_public
+from unalike.engine.optimisers import OPTIMISERS
+from unalike.engine.spec import RunSpec
+from unalike.errors import UserError
+from unalike.models import MODELS, Task
+from unalike.partition import make_partition
+from unalike.randomness import stream
+
+
+class Diverged(UserError):
+    """The weights are no longer finite."""
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Everything that a later round depends on. Random streams derive from seed and round: none is kept."""
+
+    round: int
+    server: Vectors
+    buffers: Tensor
+    parties: Mapping[int, Vectors]
+    """States of the parties that have taken part; the others' are still as ``init_party`` makes them."""
+
+    def tensors(self) -> Vectors:
+        """All tensors under one flat set of names."""
+        named = {f"server/{key}": value for key, value in self.server.items()}
+        for number, state in sorted(self.parties.items()):
+            named |= {f"party/{number}/{key}": value for key, value in state.items()}
+        return named | {"buffers": self.buffers}
+
+    @classmethod
+    def of(cls, round: int, tensors: Vectors) -> State:
+        """The state that ``tensors`` gave."""
+        server: Vectors = {}
+        parties: dict[int, Vectors] = {}
+        for name, value in tensors.items():
+            kind, _, rest = name.partition("/")
+            if kind == "server":
+                server[rest] = value
+            elif kind == "party":
+                number, _, key = rest.partition("/")
+                parties.setdefault(int(number), {})[key] = value
+        return cls(round, server, tensors["buffers"], parties)
+
+    def digest(self) -> str:
+        """SHA-256 over the values of the server's vectors, the parties' and the buffers."""
+        sha = hashlib.sha256()
+        for _, value in sorted(self.tensors().items()):
+            sha.update(value.detach().cpu().contiguous().numpy().tobytes())
+        return sha.hexdigest()
+
+
+@dataclass
+class _Ledger:
+    """What one round has changed and cost so far."""
+
+    buffers: Tensor
+    states: dict[int, Vectors] = field(default_factory=dict)
+    loss: float = math.nan
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+
+class Simulation:
+    """A federation trained in one process, round by round."""
+
+    def __init__(self, spec: RunSpec, *, data: Dataset | None = None, say: Callable[[str], None] = print) -> None:
+        assert spec.model is not None
+        self.spec = spec
+        self.algorithm = ALGORITHMS.build(spec.algorithm)
+        self.optimiser = OPTIMISERS.build(spec.optimiser)
+        self.federation = build_federation(spec, data)
+        self.task = self.federation.task
+        self.engine = choose_engine(spec.engine, self.task, self.cohort_size, say)
+        self.initial = self.task.initial()
+        server = self.algorithm.init_server(self.task, self.initial)
+        self.state = State(0, server, self.task.initial_buffers(), {})
+
+    @property
+    def cohort_size(self) -> int:
+        """How many parties take part in a round."""
+        return max(1, round(self.spec.sample * self.federation.size))
+
+    def cohort(self, round: int) -> list[int]:
+        """The parties of a round, ascending: the same for every algorithm with the same seed."""
+        if self.cohort_size == self.federation.size:
+            return list(range(self.federation.size))
+        rng = stream(self.spec.seed, "cohort", round)
+        return sorted(rng.choice(self.federation.size, self.cohort_size, replace=False).tolist())
+
+    def party_state(self, number: int) -> Vectors:
+        """The state that a party keeps; parties that never took part are as at the start."""
+        known = self.state.parties.get(number)
+        return self.algorithm.init_party(self.task, self.initial) if known is None else known
+
+    def play_round(self) -> tuple[State, Figures]:
+        """Play the next round; the simulation itself does not change until its ``state`` is set."""
+        began = time.perf_counter()
+        number = self.state.round + 1
+        cohort = self.cohort(number)
+        ledger = _Ledger(self.state.buffers)
+        rounds = self.algorithm.round(self.task, self.state.server)
+        try:
+            ask = next(rounds)
+            while True:
+                ask = rounds.send(self._exchange(ask, number, cohort, ledger))
+        except StopIteration as end:
+            server: Vectors = end.value
+        self._check_finite(server, number)
+        states = {k: state for k, state in ledger.states.items() if state}
+        after = State(number, server, ledger.buffers, {**self.state.parties, **states})
+        row: Figures = {"round": number, "train_loss": ledger.loss}
+        if number % self.spec.evaluate_every == 0 or number == self.spec.rounds:
+            row |= evaluate(self.federation, self.models(after))
+        row |= {"cohort": len(cohort), "bytes_up": ledger.bytes_up, "bytes_down": ledger.bytes_down}
+        return after, row | {"seconds": time.perf_counter() - began}
+
+    def _exchange(self, ask: Ask, number: int, cohort: Sequence[int], ledger: _Ledger) -> Replies:
+        exchange = Exchange(
+            algorithm=self.algorithm,
+            ask=ask,
+            round=number,
+            lr=self.spec.lr * self.spec.lr_decay ** (number - 1),
+            seed=self.spec.seed,
+            cohort=cohort,
+            state_of=lambda k: ledger.states[k] if k in ledger.states else self.party_state(k),
+            buffers=ledger.buffers,
+            federation=self.federation,
+            optimiser=self.optimiser,
+            work=self.spec.work,
+        )
+        combined = combine(self.algorithm, self.engine.exchange(exchange), self.federation.size)
+        ledger.states |= combined.states
+        ledger.bytes_up += combined.bytes_up
+        ledger.bytes_down += len(cohort) * nbytes(ask.payload | {"buffers": ledger.buffers})
+        if exchange.trains:
+            ledger.buffers, ledger.loss = combined.buffers, combined.loss
+        return combined.replies
+
+    def models(self, state: State) -> Models:
+        """What the state gives to evaluate."""
+        payload = self.algorithm.send(self.task, state.server)
+
+        def personal(number: int) -> Tensor:
+            known = state.parties.get(number)
+            rows = len(self.federation.parties[number].train)
+            return self.algorithm.personal(
+                Party(
+                    task=self.task,
+                    received=payload,
+                    state=self.algorithm.init_party(self.task, self.initial) if known is None else known,
+                    number=scalar(number, torch.int64, self.task.device),
+                    size=scalar(rows, self.task.dtype, self.task.device),
+                    steps=scalar(self.spec.work.count(rows), self.task.dtype, self.task.device),
+                    lr=self.spec.lr,
+                    optimiser=self.optimiser,
+                    round=state.round,
+                )
+            )
+
+        return Models(
+            self.algorithm.global_model(self.task, state.server),
+            personal if self.algorithm.overrides("personal") else None,
+            state.buffers,
+        )
+
+    def _check_finite(self, server: Vectors, number: int) -> None:
+        for key, value in server.items():
+            if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+                raise Diverged(
+                    f"Training diverged in round {number}: {key} is not finite. Lower --lr (now {self.spec.lr})."
+                )
+
+
+def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
+    """The data, split between the parties, and the task they share."""
+    data = load_dataset(spec.dataset) if data is None else data
+    dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
+    device = choose_device(spec.device, dtype)
+    model = MODELS.build(str(spec.model))
+    shape, classes = data.shape, len(data.classes)
+    task = Task(lambda: model.build(shape, classes), seed=spec.seed, dtype=dtype, device=device)
+    if spec.public:
+        data, x, y = take_public(data, spec.public, spec.seed)
+        rows = Rows(x, y, data, dtype, device)
+        task.public = batch_of(rows, torch.arange(len(rows), device=device))
+    partition = make_partition(spec.partition, data, spec.parties, spec.seed)
+    return Federation(data, partition, task, seed=spec.seed, validation=spec.validation, held_out=spec.held_out)

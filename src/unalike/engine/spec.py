@@ -1,0 +1,176 @@
+"""RunSpec: everything that decides a run's outcome. Its hash is the run's key."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_type_hints
+
+from unalike.algorithms import ALGORITHMS
+from unalike.data import DATASETS
+from unalike.engine.optimisers import OPTIMISERS
+from unalike.engine.work import LocalWork
+from unalike.errors import UserError, unknown
+from unalike.models import MODELS
+from unalike.partition import PARTITIONS
+from unalike.registry import Registry, coerce, text_of
+
+DEFAULT_MODEL = "mlp(32,16,8)"
+
+_PARTS: dict[str, Registry[Any]] = {
+    "dataset": DATASETS,
+    "partition": PARTITIONS,
+    "model": MODELS,
+    "algorithm": ALGORITHMS,
+    "optimiser": OPTIMISERS,
+}
+
+
+def _option(default: Any, help: str) -> Any:
+    return dataclasses.field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One training with one seed. Defaults are NIID-Bench's (arXiv:2102.02079, section 5)."""
+
+    dataset: str = _option("digits", "data set, e.g. digits, heart")
+    partition: str = _option("iid", 'how rows are split, e.g. "label-dirichlet(0.1)"')
+    parties: int | None = _option(None, "number of parties [10, or as many as the data have by nature]")
+    model: str | None = _option(None, 'net, e.g. "mlp(32,16,8)" [the data set\'s own]')
+    algorithm: str = _option("fedavg", 'algorithm, e.g. "fedprox(mu=0.1)"')
+    rounds: int = _option(50, "rounds of communication")
+    epochs: int | None = _option(None, "local epochs in a round [10]")
+    steps: int | None = _option(None, "local steps in a round, instead of epochs")
+    batch_size: int = _option(64, "rows in a local step")
+    drop_last: bool = _option(False, "leave an epoch's incomplete last batch out")
+    optimiser: str = _option("sgd(momentum=0.9)", 'local optimiser, e.g. "adam"')
+    lr: float = _option(0.01, "local learning rate")
+    lr_decay: float = _option(1.0, "factor on the learning rate after each round")
+    sample: float = _option(1.0, "fraction of the parties in each round")
+    public: float = _option(0.0, "fraction of the training rows that the server owns")
+    validation: float = _option(0.1, "fraction of each party's rows that selects a round")
+    held_out: float = _option(0.1, "fraction of each party's rows that the party is evaluated on")
+    evaluate_every: int = _option(1, "rounds between evaluations (the last is always evaluated)")
+    seed: int = _option(0, "seed of everything random")
+    engine: Literal["auto", "sequential", "vectorised"] = _option("auto", "auto, sequential or vectorised")
+    device: str = _option("cpu", "cpu, cuda or mps")
+    dtype: Literal["float32", "float64"] = _option("float32", "float32 or float64")
+    threads: int = _option(1, "CPU threads inside one operation")
+    code: str | None = dataclasses.field(default=None, metadata={"derived": True})
+    """Fingerprint of parts that are defined outside this package, so that a changed one is a new run."""
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for field in dataclasses.fields(self):
+            value = coerce(getattr(self, field.name), hints[field.name], field.name)
+            object.__setattr__(self, field.name, value)
+        if self.epochs is None and self.steps is None:
+            object.__setattr__(self, "epochs", 10)
+        if self.model is None:
+            loader = DATASETS.build(self.dataset)
+            object.__setattr__(self, "model", getattr(loader, "model", DEFAULT_MODEL))
+        for name, registry in _PARTS.items():
+            object.__setattr__(self, name, registry.describe(registry.build(getattr(self, name))))
+        object.__setattr__(self, "code", self._fingerprint())
+        self._check()
+
+    def _check(self) -> None:
+        LocalWork(self.batch_size, self.epochs, self.steps, self.drop_last)
+        for name in ("rounds", "evaluate_every", "threads"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} must be 1 or more, got {getattr(self, name)}.")
+        if self.seed < 0:
+            raise UserError(f"seed must be 0 or more, got {self.seed}.")
+        for name in ("lr", "lr_decay"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise UserError(f"{name} must be a positive number, got {getattr(self, name)}.")
+        if not 0 < self.sample <= 1:
+            raise UserError(f"sample must be above 0 and at most 1, got {self.sample}. Use 1 for all parties.")
+        if not 0 <= self.public < 1:
+            raise UserError(f"public must be at least 0 and below 1, got {self.public}.")
+        if not (self.validation >= 0 and self.held_out >= 0 and self.validation + self.held_out < 1):
+            raise UserError(
+                f"validation and held_out must be 0 or more and below 1 together, "
+                f"got {self.validation} and {self.held_out}."
+            )
+
+    def _fingerprint(self) -> str | None:
+        outside = {}
+        for name, registry in _PARTS.items():
+            cls = type(registry.build(getattr(self, name)))
+            if not cls.__module__.startswith("unalike."):
+                outside[name] = _source(cls)
+        if not outside:
+            return None
+        return hashlib.sha256(json.dumps(outside, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def work(self) -> LocalWork:
+        """The local work of a party in a round."""
+        return LocalWork(self.batch_size, self.epochs, self.steps, self.drop_last)
+
+    @property
+    def key(self) -> str:
+        """The hash of the spec."""
+        return hashlib.sha256(self.to_toml().encode()).hexdigest()[:16]
+
+    @property
+    def folder(self) -> str:
+        """A name for the run's folder: what it is, and its key."""
+        names = [getattr(self, part).split("(")[0] for part in ("dataset", "algorithm")]
+        return "-".join([*names, self.key])
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields that have a value."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+
+    def to_toml(self) -> str:
+        """The spec as a TOML file, every field written out."""
+        return "".join(f"{k} = {json.dumps(v, ensure_ascii=False)}\n" for k, v in self.to_dict().items())
+
+    @classmethod
+    def options(cls) -> list[dataclasses.Field[Any]]:
+        """The fields that a user may give."""
+        return [f for f in dataclasses.fields(cls) if not f.metadata.get("derived")]
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> RunSpec:
+        """A spec from names and values; a part may also be a table such as {name = "fedprox", mu = 0.1}."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        given: dict[str, Any] = {}
+        for key, value in values.items():
+            if key not in known:
+                raise unknown("key of a run's spec", key, known - {"code"})
+            given[key] = text_of(value, key) if isinstance(value, Mapping) else value
+        return cls(**given)
+
+    @classmethod
+    def from_toml(cls, path: Path, **overrides: Any) -> RunSpec:
+        """A spec from a TOML file; ``overrides`` win."""
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UserError(f"Cannot read the spec {path}: {error.strerror}. Check the path.") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UserError(f"{path} is not a TOML file: {error}.") from None
+        if "epochs" in overrides or "steps" in overrides:  # one replaces the other
+            values = {k: v for k, v in values.items() if k not in ("epochs", "steps")}
+        return cls.from_mapping(values | overrides)
+
+
+def _source(cls: type) -> str:
+    """The text that defines a class from outside: its whole file, so that its helpers count too."""
+    try:
+        return Path(inspect.getfile(cls)).read_text(encoding="utf-8")
+    except (OSError, TypeError):
+        try:
+            return inspect.getsource(cls)
+        except (OSError, TypeError):
+            return cls.__qualname__

@@ -1,0 +1,30 @@
+"""Multi-layer perceptron for tables and small images."""
+
+from __future__ import annotations
+
+import math
+
+from torch import nn
+
+from unalike.errors import UserError
+from unalike.models.task import MODELS, Net
+
+
+@MODELS.register("mlp", paper="Li et al. 2022, NIID-Bench (arXiv:2102.02079), section 5")
+class Mlp:
+    """Fully connected layers with ReLU; mlp(32,16,8) is NIID-Bench's net for tables."""
+
+    hidden: tuple[int, ...] = (32, 16, 8)
+
+    def __post_init__(self) -> None:
+        if not self.hidden or min(self.hidden) < 1:
+            raise UserError(f"mlp's hidden widths must be 1 or more, got {self.hidden}. Write mlp(32,16,8).")
+
+    def build(self, shape: tuple[int, ...], classes: int) -> Net:
+        """The net; rows of any shape are flattened first."""
+        layers: list[nn.Module] = [nn.Flatten()] if len(shape) > 1 else []
+        width = math.prod(shape)
+        for hidden in self.hidden:
+            layers += [nn.Linear(width, hidden), nn.ReLU()]
+            width = hidden
+        return Net(nn.Sequential(*layers), nn.Linear(width, classes))

@@ -1,0 +1,188 @@
+"""A task: a net, its loss, and the map between its layers and ONE FLAT VECTOR of weights."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional
+
+from unalike.registry import Registry
+
+
+class Net(nn.Module):
+    """A net in two parts: ``body`` makes the features, ``head`` turns them into logits."""
+
+    def __init__(self, body: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+        self.head = head
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits and features of a batch."""
+        features = self.body(x)
+        return self.head(features), features
+
+
+class Model(Protocol):
+    """A registered model: its fields are its widths and options, ``build`` makes the net for the data."""
+
+    def build(self, shape: tuple[int, ...], classes: int) -> Net:
+        """A freshly initialised net for rows of that shape; randomness is torch's global stream."""
+        ...
+
+
+MODELS: Registry[Model] = Registry("model")
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows and labels of one step.
+
+    ``mask`` is 1 for a real row and 0 for padding, or None where all rows are real: average over rows with
+    :meth:`mean`, never with ``.mean()``. ``buffers`` are the net's running statistics as a flat vector; a
+    training forward updates them in place, which is the one side effect in the whole contract.
+    """
+
+    x: Tensor
+    y: Tensor
+    mask: Tensor | None = None
+    buffers: Tensor | None = None
+    training: bool = False
+
+    def mean(self, values: Tensor) -> Tensor:
+        """The mean of ``values`` over the real rows (the leading axis)."""
+        if self.mask is None:
+            return values.mean(dim=0)
+        mask = self.mask.reshape(self.mask.shape + (1,) * (values.dim() - 1))
+        return (values * mask).sum(dim=0) / self.mask.sum().clamp(min=1)
+
+
+class Layout:
+    """Where each named tensor lies in a flat vector."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self.names = list(tensors)
+        self.shapes = [tuple(t.shape) for t in tensors.values()]
+        self.sizes = [t.numel() for t in tensors.values()]
+        self.size = sum(self.sizes)
+
+    def flatten(self, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> Tensor:
+        """The named tensors as one vector."""
+        parts = [tensors[name].detach().reshape(-1).to(dtype) for name in self.names]
+        return torch.cat(parts) if parts else torch.zeros(0, dtype=dtype)
+
+    def unflatten(self, vector: Tensor) -> dict[str, Tensor]:
+        """Views of the vector, by name. One split, so that the backward pass is one concatenation."""
+        parts = torch.split(vector, self.sizes)
+        return {n: p.view(s) for n, p, s in zip(self.names, parts, self.shapes, strict=True)}
+
+    def slices(self) -> dict[str, slice]:
+        """The slice of every tensor, and of every module that holds a contiguous run of them."""
+        found: dict[str, slice] = {}
+        start = 0
+        for name, size in zip(self.names, self.sizes, strict=True):
+            parts = name.split(".")
+            for depth in range(1, len(parts) + 1):
+                prefix = ".".join(parts[:depth])
+                found[prefix] = slice(found[prefix].start if prefix in found else start, start + size)
+            start += size
+        return found
+
+
+class Task:
+    """A net and its loss on a kind of data, as functions of a flat weight vector.
+
+    ``slices`` maps a layer's or parameter's name ("head", "body.0", "head.weight") to its slice of the
+    vector; the body comes first and the head last. ``public`` holds rows that the server itself owns.
+    """
+
+    def __init__(
+        self,
+        make_net: Callable[[], Net],
+        *,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+        public: Batch | None = None,
+    ) -> None:
+        self._make_net = make_net
+        self.seed = seed
+        self.dtype = dtype
+        self.device = torch.device(device)
+        self.public = public
+        net = self._fresh_net(0)
+        self.parameters = Layout(dict(net.named_parameters()))
+        self.buffers = Layout(dict(net.named_buffers()))
+        self.slices = self.parameters.slices()
+        # Every parameter is replaced at every call, so the template holds none: it lives on the meta device.
+        self._training_net = copy.deepcopy(net).to("meta").train()
+        self._evaluating_net = copy.deepcopy(net).to("meta").eval()
+
+    @property
+    def size(self) -> int:
+        """The number of weights."""
+        return self.parameters.size
+
+    @cached_property
+    def net(self) -> Net:
+        """The net's structure, without values: for those who must look at its layers."""
+        return self._evaluating_net
+
+    def initial(self, which: int = 0) -> Tensor:
+        """The ``which``-th independent random initial weight vector of this run (0 is the run's own)."""
+        net = self._fresh_net(which)
+        return self.parameters.flatten(dict(net.named_parameters()), self.dtype).to(self.device)
+
+    def initial_buffers(self) -> Tensor:
+        """The running statistics of a fresh net."""
+        net = self._fresh_net(0)
+        return self.buffers.flatten(dict(net.named_buffers()), self.dtype).to(self.device)
+
+    def join(self, body: Tensor, head: Tensor) -> Tensor:
+        """A whole weight vector from its body and its head."""
+        return torch.cat([body, head])
+
+    def forward(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Logits and features of the batch under the weights ``w``."""
+        tensors = self.parameters.unflatten(w)
+        if self.buffers.size:
+            buffers = self.initial_buffers() if batch.buffers is None else batch.buffers
+            tensors |= self.buffers.unflatten(buffers)
+        net = self._training_net if batch.training else self._evaluating_net
+        logits, features = functional_call(net, tensors, (batch.x,))
+        return logits, features
+
+    def logits(self, w: Tensor, batch: Batch) -> Tensor:
+        """The logits of the batch."""
+        return self.forward(w, batch)[0]
+
+    def features(self, w: Tensor, batch: Batch) -> Tensor:
+        """What the body makes of the batch: the layer before the head."""
+        return self.forward(w, batch)[1]
+
+    def loss(self, w: Tensor, batch: Batch) -> Tensor:
+        """The mean cross-entropy over the batch's real rows."""
+        return self.loss_of(self.logits(w, batch), batch)
+
+    def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
+        """The same, where the logits are at hand (an algorithm that also needs the features has both)."""
+        if batch.mask is None:
+            return functional.cross_entropy(logits, batch.y)
+        return batch.mean(functional.cross_entropy(logits, batch.y, reduction="none"))
+
+    def named(self, w: Tensor, buffers: Tensor) -> dict[str, Tensor]:
+        """Weights and buffers by layer name, as an ordinary PyTorch state dict."""
+        return self.parameters.unflatten(w) | self.buffers.unflatten(buffers)
+
+    def _fresh_net(self, which: int) -> Net:
+        with torch.random.fork_rng(devices=[]):
+            # Distinct for every (seed, which); a plain sum would make run 1's second net run 2's first.
+            torch.manual_seed((self.seed * 1_000_003 + which * 7_919) % 2**63)
+            return self._make_net()
