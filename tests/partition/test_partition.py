@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -62,7 +63,11 @@ def test_same_rows_in_another_process() -> None:
         "print([r.tolist() for r in make_partition('label-dirichlet(0.3)', load_dataset('heart'), 5, 3).rows])"
     )
     printed = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True, env={"PYTHONHASHSEED": "77"}
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONHASHSEED": "77"},
     ).stdout
     here = make_partition("label-dirichlet(0.3)", load_dataset("heart"), 5, 3)
     assert printed.strip() == str([rows.tolist() for rows in here.rows])
