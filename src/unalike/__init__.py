@@ -2,4 +2,57 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unalike.algorithms import Algorithm, Ask, Party, Replies, Vectors, algorithm
+    from unalike.data import DATASETS, Dataset, load_dataset
+    from unalike.engine.run import Result, run
+    from unalike.engine.spec import RunSpec
+    from unalike.errors import UserError
+    from unalike.models import MODELS, Batch, Net, Task
+    from unalike.partition import PARTITIONS, Partition, make_partition
+
 __version__ = "0.1.0"
+
+_HOME = {
+    "unalike.algorithms": ("Algorithm", "Ask", "Party", "Replies", "Vectors", "algorithm"),
+    "unalike.data": ("DATASETS", "Dataset", "load_dataset"),
+    "unalike.engine.run": ("Result", "run"),
+    "unalike.engine.spec": ("RunSpec",),
+    "unalike.errors": ("UserError",),
+    "unalike.models": ("MODELS", "Batch", "Net", "Task"),
+    "unalike.partition": ("PARTITIONS", "Partition", "make_partition"),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "DATASETS",
+    "MODELS",
+    "PARTITIONS",
+    "Algorithm",
+    "Ask",
+    "Batch",
+    "Dataset",
+    "Net",
+    "Partition",
+    "Party",
+    "Replies",
+    "Result",
+    "RunSpec",
+    "Task",
+    "UserError",
+    "Vectors",
+    "algorithm",
+    "load_dataset",
+    "make_partition",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use, so that ``import unalike`` does not load torch."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'unalike' has no attribute {name!r}")
+    return getattr(import_module(_MODULE_OF[name]), name)
