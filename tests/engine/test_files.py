@@ -167,6 +167,10 @@ def test_windows_gets_patience_when_the_target_is_open(tmp_path: Path, monkeypat
         patch.setattr(files, "os", type("Windows", (), {**vars(os), "name": "nt"}))
         atomic_write(path, b"x")
     assert path.read_bytes() == b"x"
+    if os.name != "nt":
+        refusals.append(True)
+        with pytest.raises(UserError, match="No permission"):  # elsewhere waiting would not help
+            atomic_write(path, b"y")
 
 
 def test_leftovers_go_and_the_rest_stays(tmp_path: Path) -> None:
