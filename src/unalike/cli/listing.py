@@ -1,0 +1,103 @@
+"""``unalike list``: the parts that a run can be made of."""
+
+from __future__ import annotations
+
+import dataclasses
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from unalike.cli.options import AsJson
+from unalike.cli.plugin import load_plugin
+from unalike.cli.show import draw, indented, print_json
+from unalike.errors import unknown
+from unalike.registry import Registry
+
+# Where each kind lives. Imported on demand: some of them load torch.
+_REGISTRIES = {
+    "algorithms": ("unalike.algorithms", "ALGORITHMS"),
+    "datasets": ("unalike.data", "DATASETS"),
+    "partitions": ("unalike.partition", "PARTITIONS"),
+    "models": ("unalike.models", "MODELS"),
+    "optimisers": ("unalike.engine.optimisers", "OPTIMISERS"),
+}
+_KINDS = (*_REGISTRIES, "engines")
+
+Part = dict[str, Any]
+
+
+def list_parts(
+    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help=f"one of {', '.join(_KINDS)} [all]")] = None,
+    plugin: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.py", help="load parts of your own from a Python file; repeatable"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the parts that a run can be made of, with their parameters.
+
+    Write a part as name, name(value) or name(key=value).
+    """
+    if kind is not None and kind not in _KINDS:
+        raise unknown("kind of part", kind, _KINDS)
+    for file in plugin or ():
+        load_plugin(file)
+    found = {each: parts(each) for each in (_KINDS if kind is None else (kind,))}
+    if as_json:
+        print_json(found if kind is None else found[kind])
+        return
+    for each, those in found.items():
+        if kind is None:
+            draw(each.upper(), "")
+        for part in those:
+            draw(*_lines(part), "")
+
+
+def parts(kind: str) -> list[Part]:
+    """What is registered of a kind, ready for JSON. A parameter without a default has none here either."""
+    if kind == "engines":
+        return _engines()
+    module, name = _REGISTRIES[kind]
+    registry: Registry[Any] = getattr(import_module(module), name)
+    return [
+        {
+            "name": entry.name,
+            "parameters": [_parameter(field) for field in entry.parameters],
+            "summary": entry.summary,
+            "paper": entry.paper,
+        }
+        for entry in registry
+    ]
+
+
+def _engines() -> list[Part]:
+    from unalike.engine.choose import ENGINES, LARGEST_STACKED
+
+    automatic = f"The faster one: vectorised for small nets (up to {LARGEST_STACKED} weights), else sequential."
+    lines = {"auto": automatic} | {name: (cls.__doc__ or "").split("\n")[0] for name, cls in ENGINES.items()}
+    return [{"name": name, "parameters": [], "summary": line, "paper": ""} for name, line in lines.items()]
+
+
+def _parameter(field: dataclasses.Field[Any]) -> Part:
+    if field.default is not dataclasses.MISSING:
+        return {"name": field.name, "default": field.default}
+    if field.default_factory is not dataclasses.MISSING:
+        return {"name": field.name, "default": field.default_factory()}
+    return {"name": field.name}
+
+
+def _lines(part: Part) -> list[Any]:
+    """Lines, not a table: they fit any width of screen, and a part is chosen by its description."""
+    parameters = ", ".join(_shown(each) for each in part["parameters"])
+    title = f"{part['name']}({parameters})" if parameters else part["name"]
+    return [title, *(indented(line) for line in (part["summary"], part["paper"]) if line)]
+
+
+def _shown(parameter: Part) -> str:
+    if "default" not in parameter:
+        return str(parameter["name"])
+    default = parameter["default"]
+    shown = str(default).lower() if isinstance(default, bool) else default
+    return f"{parameter['name']}={shown}"

@@ -1,0 +1,119 @@
+"""``unalike run``: train once. Its flags are the fields of RunSpec."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import shlex
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_type_hints
+
+import typer
+
+from unalike.cli.options import DEFAULT_RUNS, AsJson, RunsFolder
+from unalike.cli.plugin import load_plugin
+from unalike.cli.progress import follower
+from unalike.cli.show import costs, draw, figures_table, print_json, say
+from unalike.cli.signals import Stopped
+from unalike.engine import run as engine
+from unalike.engine.run import CHECKPOINT_SECONDS, Result
+from unalike.engine.spec import RunSpec
+
+
+def run(
+    spec: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="read these values from a file; flags override it")
+    ] = None,
+    plugin: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.py", help="load parts of your own from a Python file; repeatable"),
+    ] = None,
+    runs: RunsFolder = DEFAULT_RUNS,
+    checkpoint_seconds: Annotated[
+        float, typer.Option(min=0, metavar="<float>", help="work that a kill may cost [2.0]", show_default=False)
+    ] = CHECKPOINT_SECONDS,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress and no messages")] = False,
+    **fields: Any,
+) -> None:
+    """Train once.
+
+    The same command goes on with a stopped run, and shows a finished one's result at once.
+
+    \b
+    Examples:
+      unalike run --dataset heart --partition natural
+      unalike run --partition "label-dirichlet(0.1)" --algorithm "fedprox(mu=0.1)"
+
+    See "unalike list" for data sets, partitions, models, algorithms and optimisers.
+    """
+    for file in plugin or ():
+        load_plugin(file)
+    given = {name: value for name, value in fields.items() if value is not None}
+    chosen = RunSpec.from_mapping(given) if spec is None else RunSpec.from_toml(spec, **given)
+    watcher = follower(quiet=quiet)
+    try:
+        with watcher:
+            result = engine.run(chosen, runs=runs, watcher=watcher, checkpoint_seconds=checkpoint_seconds)
+    except Stopped as stop:
+        stop.where = watcher.where
+        raise
+    if watcher.simulation is None and not quiet:
+        say("This run was finished before: here is its stored result.")
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        _print(result, runs)
+
+
+def _print(result: Result, runs: Path) -> None:
+    spec = result.spec
+    elsewhere = "" if runs == DEFAULT_RUNS else f" {shlex.join(['--runs', str(runs)])}"
+    title = f"{spec.algorithm} on {spec.dataset}, {spec.partition}, seed {spec.seed}"
+    draw(
+        title,
+        "",
+        figures_table(result.figures),
+        "",
+        costs(result.figures),
+        f"Kept in {result.run_dir}",
+        "",
+        f"Next: unalike runs show {spec.key}{elsewhere}",
+        f"      unalike runs compare{elsewhere}",
+    )
+
+
+def _flags() -> list[inspect.Parameter]:
+    """One option for each field of RunSpec. Without a default: what is not given is left to the TOML file."""
+    hints = get_type_hints(RunSpec)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=None,
+            annotation=Annotated[_plain_type(hints[field.name]) | None, typer.Option(help=_help(field))],
+        )
+        for field in RunSpec.options()
+    ]
+
+
+def _plain_type(hint: Any) -> type:
+    """The type that the command line reads. RunSpec itself refuses what is not among a Literal's values."""
+    return next((kind for kind in (bool, int, float) if hint is kind or kind in get_args(hint)), str)
+
+
+def _help(field: dataclasses.Field[Any]) -> str:
+    text = str(field.metadata["help"])
+    if field.default is not None:
+        default = "no" if field.default is False else field.default
+        text = f"{text} [{default}]"
+    return text
+
+
+def _with_flags(function: Any) -> None:
+    own = inspect.signature(function, eval_str=True)
+    fixed = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    function.__signature__ = own.replace(parameters=[*_flags(), *fixed])
+
+
+_with_flags(run)

@@ -1,0 +1,156 @@
+"""``unalike runs``: list, show and compare the runs in a folder."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from unalike.algorithms import ALGORITHMS
+from unalike.cli.compare import comparison, print_comparison
+from unalike.cli.options import DEFAULT_RUNS, AsJson, RunsFolder
+from unalike.cli.show import age, costs, draw, figures_table, indented, percent, print_json, say, sparkline, table
+from unalike.cli.store import StoredRun, find_run, read_runs
+from unalike.data import DATASETS
+from unalike.errors import UserError
+from unalike.partition import PARTITIONS
+from unalike.registry import Registry, parse
+
+app = typer.Typer(rich_markup_mode=None, help="List, show and compare runs.")
+
+
+@app.command("list")
+def list_runs(runs: RunsFolder = DEFAULT_RUNS, as_json: AsJson = False) -> None:
+    """List the runs in the folder, newest first."""
+    found = read_runs(runs)
+    if as_json:
+        print_json([_as_dict(run) for run in found])
+        return
+    if not found:
+        say(f"No runs in {runs} yet. Start one: unalike run")
+        return
+    columns = ["key", "algorithm", "data", "rounds", "accuracy", "worst", "age"]
+    draw(table(columns, map(_row, found), right=["accuracy", "worst", "age"]))
+    for run in found:
+        if run.problem and run.state == "damaged":
+            say(run.problem)
+
+
+def _row(run: StoredRun) -> list[str]:
+    """Short enough for 80 columns, where the data set and its partition take two lines."""
+    algorithm, dataset, partition = (
+        _brief(registry, run.spec.get(name))
+        for name, registry in (("algorithm", ALGORITHMS), ("dataset", DATASETS), ("partition", PARTITIONS))
+    )
+    return [
+        run.key[:6],
+        algorithm,
+        f"{dataset}, {partition}",
+        f"{run.rounds_done}/{run.spec.get('rounds', '?')} {run.state}",
+        percent(run.figures.get("accuracy")),
+        percent(run.worst_party()),
+        age(time.time() - run.changed),
+    ]
+
+
+def _brief(registry: Registry[Any], text: Any) -> str:
+    """A part without the parameters that are as by default: label-dirichlet(0.1)."""
+    try:
+        part = registry.build(text)
+        entry = registry.entry(parse(text, registry.kind)[0])
+    except (UserError, TypeError):  # a plugin's part, or a damaged spec
+        return "?" if text is None else str(text)
+    values = [(field, getattr(part, field.name)) for field in entry.parameters]
+    while values and values[-1][0].default == values[-1][1]:
+        values.pop()
+    return entry.name + (f"({', '.join(str(value) for _, value in values)})" if values else "")
+
+
+def _as_dict(run: StoredRun) -> dict[str, Any]:
+    return {
+        "key": run.key,
+        "run_dir": str(run.path),
+        "state": run.state,
+        "problem": run.problem,
+        "rounds_done": run.rounds_done,
+        "rounds": run.spec.get("rounds"),
+        "accuracy": run.figures.get("accuracy"),
+        "worst_party": run.worst_party(),
+        "changed": run.changed,
+        "spec": run.spec,
+    }
+
+
+@app.command("show")
+def show_run(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="beginning of the run's key or folder name")],
+    runs: RunsFolder = DEFAULT_RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Show one run: its spec, its figures and its curve."""
+    run = find_run(read_runs(runs), key, runs)
+    if run.problem and not run.spec:
+        raise UserError(run.problem)
+    if as_json:
+        print_json({**_as_dict(run), "result": run.result, "rows": run.rows})
+        return
+    draw(f"{run.path}  ({run.state}, {run.rounds_done} of {run.spec['rounds']} rounds)", "", *_spec_lines(run), "")
+    if run.result is not None:
+        draw(figures_table(run.result), "", costs(run.result))
+    elif run.figures:
+        draw(figures_table({"rounds": run.figures["round"], **run.figures}, last="last evaluated round"))
+    _draw_curve(run)
+    if run.problem:
+        say(run.problem)
+
+
+def _spec_lines(run: StoredRun) -> list[Any]:
+    """The fields that differ from the defaults first, then the others."""
+    from unalike.engine.spec import RunSpec  # loads torch
+
+    try:
+        defaults = RunSpec(dataset=str(run.spec.get("dataset"))).to_dict()
+    except UserError:  # a data set of a plugin
+        defaults = RunSpec().to_dict()
+    own = {name: value for name, value in run.spec.items() if name == "dataset" or defaults.get(name) != value}
+    rest = {name: value for name, value in run.spec.items() if name not in own}
+    width = max(map(len, run.spec))
+    lines = [f"{name:<{width}}  {value}" for name, value in own.items()]
+    others = ", ".join(f"{name} {value}" for name, value in rest.items())
+    return [*lines, "", "As by default:", indented(others)] if rest else lines
+
+
+def _draw_curve(run: StoredRun) -> None:
+    curve = run.curve
+    if len(curve) < 2:
+        return
+    (first, start), (last, end) = curve[0], curve[-1]
+    draw("", f"Accuracy by round: {percent(start)} {sparkline([value for _, value in curve])} {percent(end)}")
+    draw(f"                   rounds {first} to {last}")
+
+
+@app.command("compare")
+def compare_runs(
+    keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY]...", help="runs [all finished ones]")] = None,
+    runs: RunsFolder = DEFAULT_RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs side by side."""
+    found = read_runs(runs)
+    if keys:
+        chosen = list({run.path: run for run in (find_run(found, key, runs) for key in keys)}.values())
+        for run in chosen:
+            if not run.spec or not run.rows:
+                raise UserError(run.problem or f"{run.path.name} has no rounds yet. Leave it out.")
+    else:
+        chosen = [run for run in found if run.state == "finished"]
+    if not chosen:
+        raise UserError(f"There are no finished runs in {runs} to compare. Start one: unalike run")
+    compared = comparison(chosen)
+    if compared["not_comparable"]:
+        say(
+            f"Warning: these runs differ in {', '.join(compared['not_comparable'])}, "
+            "so a difference between their figures may come from that."
+        )
+    print_json(compared) if as_json else print_comparison(compared)

@@ -1,0 +1,146 @@
+"""How the command line writes numbers, tables and JSON. Results go to stdout, messages to stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+MISSING = "–"
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_PIPE_WIDTH = 400
+
+
+def say(message: str) -> None:
+    """One line for the user, on stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def print_json(value: Any) -> None:
+    """Exactly one JSON value on stdout; NaN and infinities, which JSON lacks, become null."""
+    value = json.loads(json.dumps(value), parse_constant=lambda _: None)
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where to draw. Into a pipe lines are as wide as they need to be, so that nothing is cut."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=stream, highlight=False, width=None if stream.isatty() else _PIPE_WIDTH)
+
+
+def draw(*parts: RenderableType) -> None:
+    """Print tables and plain text on stdout; brackets in the text are no markup."""
+    target = console()
+    for part in parts:
+        target.print(part, markup=False, soft_wrap=isinstance(part, str))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> Table:
+    """A plain table; the columns named in ``right`` hold numbers."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for column in columns:
+        made.add_column(Text(column), justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(cell) for cell in row))
+    return made
+
+
+def indented(text: str) -> RenderableType:
+    """A paragraph, wrapped between words."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    return Padding(Text(text), (0, 0, 0, 4), expand=False)
+
+
+def percent(value: float | None) -> str:
+    """0.8583 as 85.8%."""
+    return MISSING if value is None else f"{100 * value:.1f}%"
+
+
+def number(value: float | None) -> str:
+    """A loss."""
+    return MISSING if value is None else f"{value:.3f}" if abs(value) < 1000 else f"{value:.3g}"
+
+
+def size(count: float) -> str:
+    """Bytes in units of a thousand."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person would say it."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    for unit, length, below in (("min", 60, "s"), ("h", 3600, "min"), ("d", 86400, "h")):
+        part = {"s": 1, "min": 60, "h": 3600}[below]
+        if whole < length * {"min": 60, "h": 24, "d": math.inf}[unit]:
+            return f"{whole // length} {unit} {whole % length // part} {below}"
+    raise AssertionError("the last unit has no limit")
+
+
+def age(seconds: float) -> str:
+    """How long ago, in one short unit."""
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= length:
+            return f"{int(seconds // length)}{unit}"
+    return f"{max(0, int(seconds))}s"
+
+
+def sparkline(values: Sequence[float], width: int = 40) -> str:
+    """A curve in one line of characters, from the lowest value to the highest."""
+    if len(values) > width:  # the last value of each stretch, so that the curve ends where the values do
+        values = [values[(i + 1) * len(values) // width - 1] for i in range(width)]
+    low, high = min(values, default=0), max(values, default=0)
+    scale = (len(_BLOCKS) - 1) / (high - low) if high > low else 0
+    return "".join(_BLOCKS[round((value - low) * scale)] for value in values)
+
+
+_FIGURES = (("mean", "mean"), ("worst 10%", "worst_10_percent"), ("worst", "worst"))
+
+
+def figures_table(figures: Mapping[str, Any], last: str = "final round") -> Table:
+    """The final round and, apart from it, the round selected on validation rows. Never the best test round."""
+    selected = figures.get("selected")
+    sources: list[Mapping[str, Any]] = [figures]
+    columns = ["", f"{last} {figures['rounds']}"]
+    if selected:
+        sources.append(selected)
+        columns.append(f"round {selected['round']}, selected on validation rows")
+    rows = [
+        ["accuracy, global test", *(percent(source.get("accuracy")) for source in sources)],
+        ["loss, global test", *(number(source.get("loss")) for source in sources)],
+        ["accuracy, validation", *(percent(source.get("validation_accuracy")) for source in sources)],
+    ]
+    for kind, label in (("parties", "parties"), ("personal", "personal models")):
+        if figures.get(kind):
+            for name, key in _FIGURES:
+                rows.append(
+                    [f"{label}, {name}", *(percent((source.get(kind) or {}).get(key)) for source in sources)]
+                )
+    return table(columns, rows, right=columns[1:])
+
+
+def costs(figures: Mapping[str, Any]) -> str:
+    """What the run took, in one line."""
+    up, down = size(figures["bytes_up"]), size(figures["bytes_down"])
+    return f"Sent {up} up, {down} down. Took {duration(figures['seconds'])} on the {figures['engine']} engine."

@@ -1,0 +1,36 @@
+"""Ctrl-C and SIGTERM stop the command in an orderly way; the second one stops it at once."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import NoReturn
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(BaseException):
+    """The user asked to stop. Not a KeyboardInterrupt, which typer would answer by itself."""
+
+    where = ""
+    """How far the command came, e.g. `` after round 7 of 30``."""
+
+
+class StopSignals:
+    """Turns the first signal into ``Stopped``."""
+
+    def __init__(self) -> None:
+        self.seen = False
+
+    def install(self) -> None:
+        """From here on; a signal that the parent process chose to ignore (nohup) stays ignored."""
+        for number in _SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._stop)
+
+    def _stop(self, number: int, frame: FrameType | None) -> NoReturn:
+        self.seen = True
+        for each in _SIGNALS:
+            if signal.getsignal(each) is not signal.SIG_IGN:
+                signal.signal(each, signal.SIG_DFL)  # a run's folder survives that too
+        raise Stopped

@@ -1,0 +1,137 @@
+"""The runs in a folder, read without disturbing those that are going on."""
+
+from __future__ import annotations
+
+import tomllib
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from unalike.engine.files import list_folder
+from unalike.engine.rundir import read_result, read_rounds, read_spec
+from unalike.errors import UserError, unknown
+
+# What tells a run's folder from any other; a run that was killed at once may have only one of them.
+_FILES = ("spec.toml", "rounds.jsonl", "result.json", "lock")
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """One run's folder as it is now. Of a damaged one, what could be read."""
+
+    path: Path
+    state: str
+    changed: float
+    spec: dict[str, Any] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    result: dict[str, Any] | None = None
+    problem: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The hash at the end of the folder's name."""
+        return self.path.name.rsplit("-", 1)[-1]
+
+    @property
+    def rounds_done(self) -> int:
+        """The last round that was recorded."""
+        return int(self.rows[-1]["round"]) if self.rows else 0
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """The result; of an unfinished run, the last round that was evaluated."""
+        if self.result is not None:
+            return self.result
+        return next((row for row in reversed(self.rows) if "accuracy" in row), {})
+
+    @property
+    def curve(self) -> list[tuple[int, float]]:
+        """Accuracy on the global test set by round, where it is known."""
+        return [(row["round"], row["accuracy"]) for row in self.rows if row.get("accuracy") is not None]
+
+    def worst_party(self) -> float | None:
+        """The lowest accuracy among the parties, under the model that they would use."""
+        by_party = self.figures.get("personal") or self.figures.get("parties") or {}
+        value: float | None = by_party.get("worst")
+        return value
+
+    def total(self, key: str) -> float:
+        """Bytes or seconds so far."""
+        return float(sum(row.get(key) or 0 for row in self.rows))
+
+
+def read_runs(folder: Path) -> list[StoredRun]:
+    """All runs in ``folder``, newest first; a damaged one is marked, never an error."""
+    found = [_read(path) for path in list_folder(folder) if any(_exists(path / name) for name in _FILES)]
+    return sorted(found, key=lambda run: run.changed, reverse=True)
+
+
+def find_run(runs: list[StoredRun], text: str, folder: Path) -> StoredRun:
+    """The run whose key or folder name begins with ``text``."""
+    wanted = Path(text).name  # also a path, as the shell completes it
+    matches = [run for run in runs if run.key.startswith(wanted) or run.path.name.startswith(wanted)]
+    exact = [run for run in matches if wanted in (run.key, run.path.name)]
+    matches = exact or matches
+    if len(matches) > 1:
+        names = ", ".join(run.path.name for run in matches[:5])
+        raise UserError(f"{text!r} begins the name of {len(matches)} runs: {names}. Write more of it.")
+    if not matches:
+        known = [run.path.name if "-" in wanted else run.key for run in runs]
+        raise unknown(f"run in {folder}", text, known)
+    return matches[0]
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # no permission to look: a run or not, nothing can be said about it
+        return False
+
+
+def _read(path: Path) -> StoredRun:
+    changed = 0.0
+    for name in _FILES:
+        with suppress(OSError):
+            changed = max(changed, (path / name).stat().st_mtime)
+    running = _locked(path)
+    try:
+        spec = _spec(path)
+        rows = read_rounds(path)
+    except UserError as error:
+        state = "running" if running else "damaged"  # a run that has just begun has not written its spec yet
+        return StoredRun(path, state, changed, problem=str(error))
+    result = read_result(path)
+    problem = None
+    if result is None and _exists(path / "result.json"):
+        problem = f"{path / 'result.json'} cannot be read. Run the same command again."
+    state = "running" if running else "damaged" if problem else "stopped" if result is None else "finished"
+    return StoredRun(path, state, changed, spec, rows, result, problem)
+
+
+def _spec(path: Path) -> dict[str, Any]:
+    text = read_spec(path)
+    if text is None:
+        raise UserError(f"{path} has no spec.toml. Run the same command again, or remove the folder.")
+    try:
+        spec = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path / 'spec.toml'} is not TOML: {error}.") from None
+    if not isinstance(spec.get("rounds"), int):
+        raise UserError(f"{path / 'spec.toml'} has no rounds. It is not the spec of a run.")
+    return spec
+
+
+def _locked(path: Path) -> bool:
+    """Whether a process is at work in the folder. Its lock is only tried where it left its number."""
+    if not _exists(path / "lock.pid"):
+        return False
+    try:
+        with FileLock(path / "lock", timeout=0):
+            return False
+    except Timeout:
+        return True
+    except (OSError, NotImplementedError):
+        return False
