@@ -110,7 +110,8 @@ def _usage(error: Any) -> str:
     if near:
         message = f"{error.message.rstrip('.')}. Did you mean {near[0]}?"
     command = error.ctx.command_path if error.ctx is not None else "unalike"
-    return f"{message} Try: {command} --help"
+    end = "" if message.endswith((".", "?")) else "."
+    return f"{message}{end} Try: {command} --help"
 
 
 def _stopped(args: Sequence[str], where: str) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,13 @@ from filelock import FileLock, Timeout
 
 from unalike.engine.files import list_folder
 from unalike.engine.rundir import read_result, read_rounds, read_spec
-from unalike.errors import UserError, unknown
+from unalike.errors import UserError
 
 # What tells a run's folder from any other; a run that was killed at once may have only one of them.
 _FILES = ("spec.toml", "rounds.jsonl", "result.json", "lock")
+
+# Without these a result is not one: the run counts as damaged.
+_FIGURES = {"accuracy", "rounds", "bytes_up", "bytes_down", "seconds", "engine"}
 
 
 @dataclass(frozen=True)
@@ -79,8 +84,13 @@ def find_run(runs: list[StoredRun], text: str, folder: Path) -> StoredRun:
         names = ", ".join(run.path.name for run in matches[:5])
         raise UserError(f"{text!r} begins the name of {len(matches)} runs: {names}. Write more of it.")
     if not matches:
-        known = [run.path.name if "-" in wanted else run.key for run in runs]
-        raise unknown(f"run in {folder}", text, known)
+        near = get_close_matches(wanted, [name for run in runs for name in (run.key, run.path.name)], n=1)
+        remedy = (
+            f"Did you mean {near[0]!r}?"
+            if near
+            else f"See: {shlex.join(['unalike', 'runs', 'list', '--runs', str(folder)])}"
+        )
+        raise UserError(f"No run in {folder} has a name that begins with {text!r}. {remedy}")
     return matches[0]
 
 
@@ -104,6 +114,8 @@ def _read(path: Path) -> StoredRun:
         state = "running" if running else "damaged"  # a run that has just begun has not written its spec yet
         return StoredRun(path, state, changed, problem=str(error))
     result = read_result(path)
+    if result is not None and not result.keys() >= _FIGURES:
+        result = None
     problem = None
     if result is None and _exists(path / "result.json"):
         problem = f"{path / 'result.json'} cannot be read. Run the same command again."

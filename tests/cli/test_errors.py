@@ -1,0 +1,176 @@
+"""Every mistake of the user is one line on stderr, nothing on stdout, and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+MISTAKES = {
+    "algorithm": (["--algorithm", "fedprx"], "Did you mean 'fedprox'?"),
+    "parameter": (["--algorithm", "fedprox(nu=1)"], "Did you mean 'mu'?"),
+    "value": (["--algorithm", "fedprox(mu=-1)"], "must be >= 0, got -1"),
+    "dataset": (["--dataset", "digit"], "Did you mean 'digits'?"),
+    "partition": (["--partition", "label-dirichlet"], "needs beta"),
+    "model": (["--model", "mpl(3)"], "Did you mean 'mlp'?"),
+    "optimiser": (["--optimiser", "adm"], "Did you mean 'adam'?"),
+    "unreadable part": (["--dataset", "digits("], "Cannot read the data set"),
+    "missing spec": (["--spec", "nope.toml"], "nope.toml"),
+    "spec is a folder": (["--spec", "."], "Check the path"),
+    "missing plugin": (["--plugin", "nope.py"], "nope.py"),
+    "more parties than rows": (["--parties", "5000"], "1438"),
+    "natural parties": (["--dataset", "heart", "--partition", "natural", "--parties", "3"], "4 natural parties"),
+    "no natural parties": (["--partition", "natural"], "no natural parties"),
+    "epochs and steps": (["--epochs", "1", "--steps", "2"], "one of the two"),
+    "negative rounds": (["--rounds", "-3"], "got -3"),
+    "not a whole number": (["--rounds", "many"], "--rounds"),
+    "fraction": (["--sample", "1.5"], "got 1.5"),
+    "lr": (["--lr", "nan"], "lr must be"),
+    "unknown device": (["--device", "tpu"], "Did you mean 'cpu'?"),
+    "engine": (["--engine", "fast"], "auto, sequential, vectorised"),
+    "dtype": (["--dtype", "float16"], "float32, float64"),
+    "a file in the way": (["--runs", "file"], "Not a directory"),
+    "net that does not fit": (["--model", "simple-cnn"], "16x16"),
+    "option": (["--algoritm", "x"], "Did you mean --algorithm?"),
+    "argument": (["fedavg"], "fedavg"),
+    "seconds": (["--checkpoint-seconds", "-1"], "--checkpoint-seconds"),
+    "diverging": (["--lr", "1e6", "--steps", "20", "--quiet"], "Lower --lr"),
+}  # fmt: skip
+
+
+def refused(answer, text):
+    assert answer.code == 2
+    assert answer.out == ""
+    assert answer.err.startswith("Error: ")
+    assert answer.err.count("\n") == 1
+    assert answer.err.endswith("\n")
+    assert text in answer.err
+
+
+@pytest.mark.parametrize(("flags", "text"), MISTAKES.values(), ids=MISTAKES)
+def test_mistake_in_a_run(unalike, flags, text):
+    Path("file").write_text("")
+    refused(unalike("run", *flags, "--json"), text)
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["rnu"], "Did you mean 'run'?"),
+        (["runs"], "unalike runs --help"),
+        (["runs", "shw"], "Did you mean 'show'?"),
+        (["runs", "show"], "KEY"),
+        (["runs", "list", "--runs", "file"], "Not a directory"),
+        (["runs", "compare"], "no finished runs"),
+        (["list", "algoritms"], "Did you mean 'algorithms'?"),
+        (["--verison"], "Did you mean --version?"),
+    ],
+)
+def test_mistake_in_another_command(unalike, args, text):
+    Path("file").write_text("")
+    refused(unalike(*args), text)
+
+
+def test_cuda_absent(unalike, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    refused(unalike("run", "--device", "cuda"), "Use --device cpu.")
+
+
+@pytest.mark.parametrize(
+    ("toml", "text"),
+    [
+        ("rouns = 3", "Did you mean 'rounds'?"),
+        ("rounds = ", "not a TOML file"),
+        ("rounds = true", "rounds must be a whole number"),
+        ("rounds = 3.5", "rounds must be a whole number"),
+        ("epochs = 1\nsteps = 1", "one of the two"),
+        ("algorithm = {mu = 1}", "needs a name"),
+    ],
+)
+def test_mistake_in_a_spec(unalike, toml, text):
+    Path("s.toml").write_text(toml)
+    refused(unalike("run", "--spec", "s.toml"), text)
+
+
+def test_spec_that_is_not_text(unalike):
+    Path("s.toml").write_bytes(b"\xff\xfe\x00")
+    refused(unalike("run", "--spec", "s.toml"), "not a TOML file")
+
+
+PLUGIN = """
+import numpy as np
+from unalike import DATASETS, PARTITIONS, Dataset, Partition
+
+@DATASETS.register("holes")
+class Holes:
+    def load(self):
+        x, y = np.ones((40, 3), dtype=np.float32), np.arange(40) % 2
+        x[7, 1] = np.nan
+        return Dataset(name="holes", x=x, y=y, x_test=x[:5] * 0, y_test=y[:5], classes=("a", "b"))
+
+@PARTITIONS.register("lazy")
+class Lazy:
+    def split(self, dataset, parties, rng):
+        rows = np.arange(len(dataset.x))
+        return Partition("lazy", (rows, rows[:0]), ("all", "nobody"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [(["--dataset", "holes"], "Remove or fill them"), (["--partition", "lazy"], "'nobody' without rows")],
+)
+def test_data_that_cannot_be_trained_on(unalike, flags, text):
+    Path("parts.py").write_text(PLUGIN)
+    refused(unalike("run", "--plugin", "parts.py", *flags), text)
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("x = 1\nraise ValueError('two\\nlines')", "in line 2: ValueError: two lines"),
+        ("def broken(:", "in line 1: SyntaxError"),
+        ("import no_such_module", "no_such_module"),
+        ("import sys; sys.exit(3)", "SystemExit"),
+        (
+            "from unalike import Algorithm, algorithm\n@algorithm('fedavg')\nclass Other(Algorithm): pass",
+            "taken by FedAvg",
+        ),
+    ],
+)
+def test_failing_plugin(unalike, source, text):
+    Path("bad.py").write_text(source)
+    refused(unalike("run", "--plugin", "bad.py"), text)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs a folder that refuses even root")
+def test_folder_that_refuses(unalike):
+    refused(unalike("run", "--runs", "/proc/runs"), "/proc/runs")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_read_only_folder(unalike):
+    Path("locked").mkdir(mode=0o500)
+    refused(unalike("run", "--runs", "locked"), "No permission")
+
+
+def test_bug_keeps_its_traceback(unalike, monkeypatch):
+    def broken(*args, **settings):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("unalike.engine.run.run", broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        unalike("run")
+
+
+def test_mistake_in_a_process_of_its_own(own_process):
+    refused(own_process("run", "--algorithm", "fedprx", "--json"), "Did you mean 'fedprox'?")
+
+
+def test_closed_pipe_ends_quietly(start):
+    process = start("list", "algorithms", "--json")
+    process.stdout.close()  # what `| head -0` does
+    assert process.stderr.read() == ""
+    assert process.wait(60) == 1

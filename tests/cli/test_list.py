@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import unalike as package
+
+HEAVY = ("torch", "sklearn", "scipy", "matplotlib")
+
+
+@pytest.mark.parametrize("kind", ["algorithms", "datasets", "partitions", "models", "optimisers", "engines"])
+def test_every_kind(unalike, kind):
+    parts = unalike("list", kind, "--json").json
+    assert parts
+    text = unalike("list", kind).out
+    for part in parts:
+        assert part["name"] in text
+        assert part["summary"]
+        assert part["summary"] in text  # a pipe has no width: nothing is wrapped or cut
+        assert part["paper"] in text
+
+
+def test_parameters_with_and_without_defaults(unalike):
+    assert "fedprox(mu=0.01)\n" in unalike("list", "algorithms").out
+    assert "label-dirichlet(beta, minimum=10)\n" in unalike("list", "partitions").out
+    by_name = {part["name"]: part for part in unalike("list", "partitions", "--json").json}
+    assert by_name["label-dirichlet"]["parameters"] == [{"name": "beta"}, {"name": "minimum", "default": 10}]
+
+
+def test_everything(unalike):
+    everything = unalike("list", "--json").json
+    assert [part["name"] for part in everything["engines"]] == ["auto", "sequential", "vectorised"]
+    out = unalike("list").out
+    assert all(f"{kind.upper()}\n" in out for kind in everything)
+
+
+def test_version(unalike):
+    assert unalike("--version") == (0, f"unalike {package.__version__}\n", "")
+
+
+@pytest.mark.parametrize("args", [[], ["--help"]])
+def test_help(unalike, args):
+    answer = unalike(*args)
+    assert answer.code == 0
+    assert all(f"\n  {name} " in answer.out for name in ("demo", "run", "runs", "list"))
+    assert "completion" not in answer.out
+
+
+@pytest.mark.parametrize(
+    "args", [["--help"], ["--version"], ["list", "algorithms"], ["list", "algorithms", "--json"]]
+)
+def test_starts_without_the_heavy_libraries(args):
+    source = (
+        "import sys; from unalike.cli.main import call; code = call(sys.argv[1:]); "
+        f"sys.exit(code or ', '.join(name for name in {HEAVY!r} if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", source, *args], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (1, "\n")  # sys.exit("") prints an empty line

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from unalike.engine.rundir import RunDirectory
+
+QUICK = ("run", "--parties", "3", "--rounds", "4", "--steps", "2", "--json", "--quiet")
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """Two finished runs, made once."""
+    from unalike import run
+
+    folder = tmp_path_factory.mktemp("prepared")
+    for age, algorithm in ((200, "fedavg"), (100, "fedprox(mu=0.5)")):
+        made = run(runs=folder, algorithm=algorithm, parties=3, rounds=4, steps=2).run_dir
+        for path in made.iterdir():
+            then = path.stat().st_mtime - age
+            os.utime(path, (then, then))
+    return folder
+
+
+@pytest.fixture
+def two(prepared):
+    """A copy of the two runs, in the usual place; fedprox is the newer one."""
+    shutil.copytree(prepared, "runs")
+    return {name: next(Path("runs").glob(f"digits-{name}-*")) for name in ("fedavg", "fedprox")}
+
+
+def states(unalike):
+    return {Path(run["run_dir"]).name: run["state"] for run in unalike("runs", "list", "--json").json}
+
+
+def test_no_runs_yet(unalike):
+    assert unalike("runs", "list") == (0, "", "No runs in runs yet. Start one: unalike run\n")
+    assert unalike("runs", "list", "--json").json == []
+
+
+def test_list_is_newest_first(unalike, two):
+    runs = unalike("runs", "list", "--json").json
+    assert [Path(run["run_dir"]) for run in runs] == [two["fedprox"], two["fedavg"]]
+    assert all(run["state"] == "finished" and run["rounds_done"] == run["rounds"] == 4 for run in runs)
+    lines = unalike("runs", "list").out.splitlines()
+    assert "fedprox(0.5)" in lines[2]
+    assert "digits, iid" in lines[2]
+    assert "4/4 finished" in lines[2]
+    assert runs[0]["key"].startswith(lines[2].split()[0])
+
+
+def test_list_fits_eighty_columns(unalike, two, monkeypatch):
+    from rich.console import Console
+
+    monkeypatch.setattr("unalike.cli.show.console", lambda: Console(width=80, highlight=False))
+    lines = unalike("runs", "list").out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) == 4  # nothing is wrapped
+
+
+def test_other_folders_and_files_are_no_runs(unalike, two):
+    Path("runs/notes").mkdir()
+    Path("runs/readme.txt").write_text("mine")
+    assert len(states(unalike)) == 2
+
+
+def damage_rounds(run):
+    (run / "rounds.jsonl").write_text("{}\nnot json\n")
+
+
+DAMAGES = {
+    "no spec": lambda run: (run / "spec.toml").unlink(),
+    "spec that is not TOML": lambda run: (run / "spec.toml").write_text("rounds = ="),
+    "spec that is not text": lambda run: (run / "spec.toml").write_bytes(b"\xff\x00"),
+    "spec of something else": lambda run: (run / "spec.toml").write_text("rounds = 'x'"),
+    "rounds": damage_rounds,
+    "result": lambda run: (run / "result.json").write_text("{"),
+    "result without figures": lambda run: (run / "result.json").write_text("{}"),
+    "folders in place of files": lambda run: [
+        (run / name).unlink() or (run / name).mkdir() for name in ("spec.toml", "rounds.jsonl", "result.json")
+    ],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_run_does_not_hide_the_others(unalike, two, damage):
+    damage(two["fedprox"])
+    assert states(unalike) == {two["fedavg"].name: "finished", two["fedprox"].name: "damaged"}
+    answer = unalike("runs", "list")
+    assert answer.code == 0
+    assert two["fedprox"].name in answer.err
+    assert answer.err.count("\n") == 1
+    assert unalike("runs", "compare").code == 0
+    shown = unalike("runs", "show", two["fedprox"].name)
+    assert shown.code in (0, 2)
+    assert two["fedprox"].name in shown.err
+
+
+def test_stopped_and_running(unalike, two):
+    for run in two.values():
+        (run / "result.json").unlink()
+    with RunDirectory.open(two["fedavg"]):
+        assert states(unalike) == {two["fedavg"].name: "running", two["fedprox"].name: "stopped"}
+    (two["fedavg"] / "lock.pid").write_text("1")  # what a killed process leaves behind
+    assert set(states(unalike).values()) == {"stopped"}
+    assert "last evaluated round 4" in unalike("runs", "show", "digits-fedavg").out
+
+
+def test_show(unalike, two):
+    key = two["fedprox"].name.split("-")[-1]
+    by_prefix = unalike("runs", "show", key[:6])
+    assert by_prefix.code == 0
+    assert (
+        by_prefix.out
+        == unalike("runs", "show", "digits-fedprox").out
+        == unalike("runs", "show", str(two["fedprox"])).out
+    )
+    own, rest = by_prefix.out.split("As by default:")
+    for text in ("fedprox(mu=0.5)", "steps", "parties"):
+        assert text in own
+    for text in ("batch_size 64", "lr 0.01", "seed 0"):
+        assert text in rest
+        assert text not in own
+    assert "Accuracy by round" in rest
+    shown = unalike("runs", "show", key, "--json").json
+    assert len(shown["rows"]) == 4
+    assert shown["result"]["weights_sha256"]
+
+
+def test_show_unknown_or_ambiguous(unalike, two):
+    ambiguous = unalike("runs", "show", "digits")
+    assert ambiguous.code == 2
+    assert all(run.name in ambiguous.err for run in two.values())
+    near = two["fedavg"].name[:-1] + "x"
+    assert f"Did you mean '{two['fedavg'].name}'?" in unalike("runs", "show", near).err
+    assert unalike("runs", "show", "zz").err == (
+        "Error: No run in runs has a name that begins with 'zz'. See: unalike runs list --runs runs\n"
+    )
+
+
+def test_compare(unalike, two):
+    keys = [run.name.split("-")[-1] for run in two.values()]
+    compared = unalike("runs", "compare", *keys, "--json")
+    assert compared.err == ""
+    assert [run["key"] for run in compared.json["runs"]] == keys
+    assert compared.json["differing"] == ["algorithm"]
+    assert compared.json["not_comparable"] == []
+    result = json.loads((two["fedavg"] / "result.json").read_text())
+    first = compared.json["runs"][0]
+    assert (first["accuracy"], first["bytes_up"], first["selected_accuracy"]) == (
+        result["accuracy"],
+        result["bytes_up"],
+        result["selected"]["accuracy"],
+    )
+    out = unalike("runs", "compare", *keys).out
+    assert "fedprox(mu=0.5)" in out
+    assert f"rounds to {100 * compared.json['target']:.0f}%" in out
+
+
+def test_rounds_to_the_common_target(unalike, two):
+    for run, curve in zip(two.values(), ([0.2, 0.9, 0.3, 0.85], [0.1, 0.2, 0.8, 0.7]), strict=True):
+        rows = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
+        changed = [row | {"accuracy": value} for row, value in zip(rows, curve, strict=True)]
+        (run / "rounds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in changed))
+        result = json.loads((run / "result.json").read_text())
+        (run / "result.json").write_text(json.dumps(result | {"accuracy": curve[-1]}))
+    compared = unalike("runs", "compare", *(run.name for run in two.values()), "--json").json
+    assert compared["target"] == 0.7  # what the weaker one ends with, not the peak of either
+    assert [run["rounds_to_target"] for run in compared["runs"]] == [2, 3]
+
+
+def test_compare_warns_of_unlike_runs(unalike, two):
+    other = unalike(*QUICK, "--seed", "3", "--partition", "label-dirichlet(1)").json["key"]
+    answer = unalike("runs", "compare", "digits-fedprox", other)
+    assert answer.code == 0
+    assert answer.err.count("\n") == 1
+    assert answer.err.startswith("Warning: these runs differ in partition, seed")
+    everything = unalike("runs", "compare", "--json")
+    assert len(everything.json["runs"]) == 3
+    assert everything.json["not_comparable"] == ["partition", "seed"]
+
+
+def test_compare_many_runs_has_a_row_for_each(unalike, two):
+    for seed in range(1, 4):
+        shutil.copytree(two["fedavg"], f"runs/digits-fedavg-{seed:016x}")
+    lines = unalike("runs", "compare").out.splitlines()
+    assert len(lines) == 2 + 5
+    assert lines[0].split()[0] == "run"
