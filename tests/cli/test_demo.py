@@ -1,0 +1,122 @@
+import json
+import os
+import shlex
+import sys
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import unalike
+from unalike.cli.demo import NEXT
+from unalike.cli.main import call
+from unalike.report import hospitals, uneven_digits
+from unalike.report.demo import QUICK, demonstrate
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def printed(folder):
+    """One run of the command for all tests; capsys is for single tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("stdout", "stderr"):
+            patch.setattr(sys, name, (folder / name).open("w"))
+        code = call(["demo", "--quick", "--json", "--out", str(folder / "new" / "out")])
+        sys.stdout.close()
+        sys.stderr.close()
+    assert code == 0, (folder / "stderr").read_text()
+    return json.loads((folder / "stdout").read_text())
+
+
+def test_structure(printed):
+    assert set(printed) == {"plan", "hospitals", "digits", "files", "seconds"}
+    assert printed["plan"] == {"seeds": list(QUICK.seeds), "rounds": QUICK.rounds}
+    heart, digits = printed["hospitals"], printed["digits"]
+    assert set(heart["methods"]) == {"neighbour", "alone", "FedAvg", "FedProx", "pooled"}
+    assert set(digits["methods"]) == {"even split, FedAvg", "FedAvg", "FedProx"}
+    for part in (heart, digits):
+        assert all(isinstance(sentence, str) and "\n" not in sentence for sentence in part["reading"])
+        assert all(0 <= value <= 1 for value in part["skew"].values())
+    for method in heart["methods"].values():
+        assert set(method["accuracy"]) == {"cleveland", "hungarian", "switzerland", "va", "all"}
+        for score in method["accuracy"].values():
+            assert score["mean"] == pytest.approx(np.mean(score["each"]))
+            assert score["std"] == pytest.approx(np.std(score["each"], ddof=1))
+
+
+def test_label_counts_are_those_of_the_training_rows(printed):
+    for name, part in (("heart", printed["hospitals"]), ("digits", printed["digits"])):
+        data = unalike.load_dataset(name)
+        counts = np.array([list(party["label_counts"].values()) for party in part["parties"]])
+        assert counts.sum(axis=0).tolist() == np.bincount(data.y).tolist()
+    heart = printed["hospitals"]["parties"]
+    assert sum(party["patients"] + party["test_patients"] for party in heart) == 920
+
+
+def test_accuracies_are_those_of_independent_runs(printed):
+    fedprox = hospitals.specs("FedProx", QUICK.seeds, QUICK.rounds)
+    own = printed["hospitals"]["methods"]["FedProx"]["accuracy"]["all"]["each"]
+    assert own == pytest.approx([unalike.run(spec).accuracy for spec in fedprox], abs=1e-12)
+    spec = uneven_digits.specs("FedAvg", QUICK.seeds, QUICK.rounds)[0]
+    assert printed["digits"]["methods"]["FedAvg"]["accuracy"]["each"][0] == unalike.run(spec).accuracy
+
+
+def test_the_same_figures_each_time(printed):
+    again = json.loads(json.dumps(demonstrate(QUICK, lambda what, work: None).to_dict()))
+    assert {key: printed[key] for key in again} == again
+
+
+def test_files(printed, folder):
+    svg, png = (folder / "new" / "out" / f"demo.{kind}" for kind in ("svg", "png"))
+    assert printed["files"] == [str(svg), str(png)]
+    assert ElementTree.parse(svg).getroot().tag.endswith("svg")
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert sorted((folder / "new" / "out").iterdir()) == [png, svg]
+
+
+def test_tables_and_next_commands(tmp_path, capsys, monkeypatch):
+    shorter = QUICK.__class__((0,), 1)
+    monkeypatch.setattr("unalike.cli.demo.QUICK", shorter)
+    assert call(["demo", "--quick", "--out", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    for word in ("switzerland", "own model, alone", "party 9", "Noise here", "Leave --quick out", *NEXT):
+        assert word in shown
+    assert str(tmp_path / "demo.png") in shown
+    assert "\x1b" not in shown
+
+
+def test_next_commands_are_commands():
+    for command in NEXT[:2]:
+        program, name, *flags = shlex.split(command)
+        assert (program, name) == ("unalike", "run")
+        fields = {flag.removeprefix("--"): value for flag, value in zip(flags[::2], flags[1::2], strict=True)}
+        unalike.RunSpec.from_mapping(fields)
+
+
+def refusal(out, capsys):
+    assert call(["demo", "--out", str(out)]) == 2
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert len(streams.err.splitlines()) == 1
+    return streams.err
+
+
+def test_a_file_as_folder_is_refused_before_any_work(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert "is a file" in refusal(tmp_path / "file", capsys)
+    assert str(tmp_path / "file" / "below") in refusal(tmp_path / "file" / "below", capsys)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder that not even root can write to")  # noqa: PTH112
+def test_an_unwritable_folder_is_refused_before_any_work(capsys):
+    assert "/proc/self" in refusal("/proc/self", capsys)
+
+
+def test_help(capsys):
+    assert call(["demo", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(flag in shown for flag in ("--out", "--quick", "--json"))
