@@ -38,15 +38,23 @@ def quadratic_federation(centres, curvatures, sizes):
     y = np.zeros(len(x), dtype=np.int64)
     owner = np.repeat(np.arange(len(sizes)), sizes)
     partition = Partition(
-        "quadratics", tuple(np.flatnonzero(owner == k) for k in range(len(sizes))), tuple(map(str, range(len(sizes))))
+        "quadratics",
+        tuple(np.flatnonzero(owner == k) for k in range(len(sizes))),
+        tuple(map(str, range(len(sizes)))),
     )
     dataset = Dataset("quadratics", x, y, x[:1], y[:1], ("only",))
     return Federation(dataset, partition, Quadratics(len(centres[0])))
 
 
-def one_round(algorithm, federation, server, states, *, work, lr, optimiser=None, cohort=None, engine=None, number=1):
+def one_round(
+    algorithm, federation, server, states, *, work, lr, optimiser=None, cohort=None, engine=None, number=1
+):
     """Play one round by hand; ``states`` is changed as the parties' states are."""
     task = federation.task
+
+    def state_of(k):
+        return states[k] if k in states else algorithm.init_party(task, task.initial())
+
     generator = algorithm.round(task, server)
     ask = next(generator)
     while True:
@@ -57,14 +65,14 @@ def one_round(algorithm, federation, server, states, *, work, lr, optimiser=None
             lr,
             0,
             range(federation.size) if cohort is None else cohort,
-            lambda k: states.get(k, algorithm.init_party(task, task.initial())),
+            state_of,
             task.initial_buffers(),
             federation,
             optimiser or Sgd(),
             work,
         )
         combined = combine(algorithm, (engine or Sequential()).exchange(exchange), federation.size)
-        states |= combined.states
+        states.update(combined.states)
         try:
             ask = generator.send(combined.replies)
         except StopIteration as end:

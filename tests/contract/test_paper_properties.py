@@ -97,7 +97,7 @@ def test_rfedavg_plus_measures_all_rows_of_the_new_model():
     task, state = simulation.task, simulation.state
     phi = []
     for party in simulation.federation.parties:
-        x, y = simulation.federation.train.take(torch.from_numpy(party.train))
+        x, _ = simulation.federation.train.take(torch.from_numpy(party.train))
         body = task.slices["body"]
         layers = task.parameters.unflatten(state.server["w"])
         for i in (0, 2):  # the body by hand: linear, ReLU, linear, ReLU

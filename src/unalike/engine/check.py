@@ -56,7 +56,9 @@ def check_resume(text: str, **fields: Any) -> None:
         saved = {name: value.clone() for name, value in first.state.tensors().items()}
         second.state = State.of(first.state.round, saved)
         play(second, ROUNDS - ROUNDS // 2)
-        assert second.state.digest() == whole.state.digest(), f"{text}: resumed differs from uninterrupted ({engine})"
+        assert second.state.digest() == whole.state.digest(), (
+            f"{text}: resumed differs from uninterrupted ({engine})"
+        )
 
 
 def check_purity(text: str, **fields: Any) -> None:
@@ -135,4 +137,3 @@ def distance(one: Vectors, other: Vectors) -> tuple[float, str]:
             gap = float((value.double() - other[key].double()).abs().max() / scale)
             worst, where = max((worst, where), (gap if np.isfinite(gap) else float("inf"), key))
     return worst, where
-

@@ -13,6 +13,7 @@ from unalike.algorithms.contract import Algorithm, Ask, Party, Replies, Vectors
 from unalike.engine.federation import Federation
 from unalike.engine.optimisers import LocalOptimiser
 from unalike.engine.work import LocalWork
+from unalike.errors import UserError
 
 MEASURE_ROWS = 1024
 """Rows in one forward pass where nothing is learnt."""
@@ -110,6 +111,10 @@ def combine(algorithm: Algorithm, answers: Sequence[Reply], population: int) -> 
             plain = key in algorithm.plain
             _add(sums[plain], key, value, 1.0 if plain else reply.weight)
     weight = sum(reply.weight for reply in answers)
+    if not weight > 0:
+        raise UserError(
+            f"The cohort's weights sum to {weight}. An algorithm's weight must be above 0 for somebody."
+        )
     pooled: Vectors = {}
     for reply in answers:
         _add(pooled, "buffers", reply.buffers, reply.weight)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
@@ -95,6 +96,24 @@ class Federation:
             if not len(made[-1].train):
                 raise UserError(f"Party {number} has no training rows. Use fewer parties or hold out less.")
         return made
+
+    @cached_property
+    def activations_per_row(self) -> int:
+        """Numbers that a forward pass makes for one row, input included."""
+        total = math.prod(self.dataset.shape)
+
+        def count(module: nn.Module, inputs: object, output: object) -> None:
+            nonlocal total
+            total += output.numel() if isinstance(output, Tensor) else 0
+
+        net = self.task.net
+        hooks = [m.register_forward_hook(count) for m in net.modules() if not list(m.children())]
+        try:
+            net(torch.empty(1, *self.dataset.shape, device="meta"))
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return total
 
 
 def take_public(dataset: Dataset, fraction: float, seed: int) -> tuple[Dataset, Array, Array]:

@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_map
 from unalike.algorithms.contract import Party, Vectors
 from unalike.engine.exchange import MEASURE_ROWS, Exchange, Reply
 from unalike.engine.work import PADDING
-from unalike.models.task import Batch, Task
+from unalike.models.task import Batch
 from unalike.randomness import stream
 
 CHUNK_BYTES = 256 * 2**20
@@ -54,26 +54,9 @@ def party_bytes(exchange: Exchange, number: int) -> int:
     state = sum(v.numel() for v in exchange.state_of(number).values())
     vectors = 8 * task.size + 2 * state
     rows = MEASURE_ROWS if exchange.measures else exchange.work.batch_size
-    activations = 3 * rows * activations_per_row(task, exchange.federation.dataset.shape)
+    activations = 3 * rows * exchange.federation.activations_per_row
     plan = exchange.counts(number)[1] * exchange.work.batch_size
     return (vectors + activations) * task.dtype.itemsize + plan * 8
-
-
-def activations_per_row(task: Task, shape: tuple[int, ...]) -> int:
-    """Numbers that a forward pass makes for one row, input included."""
-    total = int(np.prod(shape))
-
-    def count(module: torch.nn.Module, inputs: object, output: object) -> None:
-        nonlocal total
-        total += output.numel() if isinstance(output, Tensor) else 0
-
-    hooks = [m.register_forward_hook(count) for m in task.net.modules() if not list(m.children())]
-    try:
-        task.net(torch.empty(1, *shape, device="meta"))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return total
 
 
 @dataclass

@@ -1,0 +1,114 @@
+import dataclasses
+
+import pytest
+import torch
+
+from unalike.algorithms import ALGORITHMS, Algorithm, FedAvg, FedProx, Replies, algorithm
+from unalike.engine.exchange import Reply, combine, nbytes
+from unalike.errors import UserError
+
+
+def reply(party, weight, **upload):
+    return Reply(party, weight, {k: torch.tensor(v) for k, v in upload.items()}, {}, torch.zeros(0), 0.5 * weight)
+
+
+class Mixed(Algorithm):
+    plain = frozenset({"count"})
+
+
+class Open(Algorithm):
+    needs_each = True
+
+
+def test_means_and_sums_by_hand():
+    answers = [reply(2, 30.0, delta=[1.0, 0.0], count=5.0), reply(0, 10.0, delta=[0.0, 4.0], count=2.0)]
+    combined = combine(Mixed(), answers, population=7)
+    replies = combined.replies
+    assert replies.mean["delta"].tolist() == [0.75, 1.0]
+    assert replies.sum["count"].item() == 7.0
+    assert replies.plain_mean["count"].item() == 3.5
+    assert (replies.size, replies.population, replies.weight) == (2, 7, 40.0)
+    assert combined.loss == pytest.approx((15 * 30 + 5 * 10) / 40)
+    assert combined.bytes_up == 2 * 3 * 4
+
+
+def test_a_key_has_one_way_to_be_combined():
+    replies = combine(Mixed(), [reply(0, 1.0, delta=1.0, count=1.0)], 1).replies
+    with pytest.raises(KeyError, match="is listed in the algorithm's `plain`"):
+        replies.mean["count"]
+    with pytest.raises(KeyError, match="is not listed"):
+        replies.sum["delta"]
+    with pytest.raises(KeyError, match="no party uploaded 'dleta'; uploads: delta, count"):
+        replies.mean["dleta"]
+
+
+def test_single_uploads_only_where_asked_for():
+    answers = [reply(1, 1.0, w=2.0), reply(0, 1.0, w=1.0)]
+    assert [u["w"].item() for u in combine(Open(), answers, 2).replies.each] == [1.0, 2.0]
+    with pytest.raises(UserError, match="needs_each"):
+        _ = combine(FedAvg(), answers, 2).replies.each
+
+
+def test_sums_do_not_depend_on_arrival():
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(20, 50, generator=generator) * torch.logspace(-6, 6, 50)
+    answers = [Reply(k, float(k + 1), {"delta": v}, {}, torch.zeros(0), 0.0) for k, v in enumerate(values)]
+    forward = combine(FedAvg(), answers, 20).replies.mean["delta"]
+    backward = combine(FedAvg(), answers[::-1], 20).replies.mean["delta"]
+    assert torch.equal(forward, backward)
+
+
+def test_combining_leaves_the_replies_alone():
+    answers = [reply(0, 1.0, delta=[1.0]), reply(1, 2.0, delta=[2.0])]
+    combine(FedAvg(), answers, 2)
+    assert [a.upload["delta"].item() for a in answers] == [1.0, 2.0]
+
+
+def test_weights_that_sum_to_nothing_are_refused():
+    with pytest.raises(UserError, match="weight"):
+        combine(FedAvg(), [reply(0, 0.0, delta=1.0)], 1)
+
+
+def test_hyper_parameters_are_fields_and_frozen():
+    part = ALGORITHMS.build("fedprox(0.5)")
+    assert part == FedProx(mu=0.5)
+    assert ALGORITHMS.describe(part) == "fedprox(mu=0.5)"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        part.mu = 1.0
+
+
+@pytest.mark.parametrize("mu", ["-0.1", "float", "'a'", "nan"])
+def test_bad_mu(mu):
+    with pytest.raises(UserError, match="mu"):
+        ALGORITHMS.build(f"fedprox(mu={mu})")
+
+
+def test_a_name_is_taken_once():
+    with pytest.raises(UserError, match="taken"):
+
+        @algorithm("fedavg")
+        class Other(Algorithm):
+            """Not FedAvg."""
+
+
+def test_overrides():
+    assert FedProx.overrides("loss")
+    assert not FedProx.overrides("correct")
+    assert not FedAvg.overrides("loss")
+
+
+def test_every_algorithm_cites_its_paper():
+    for entry in ALGORITHMS:
+        if entry.cls.__module__.startswith("unalike."):
+            assert entry.summary
+            assert "arXiv" in entry.paper
+
+
+def test_bytes():
+    assert nbytes({"a": torch.zeros(3), "b": torch.zeros(2, dtype=torch.float64)}) == 28
+
+
+def test_replies_of_nobody():
+    empty = Replies({}, {}, 1.0, 0, 5)
+    with pytest.raises(KeyError, match="none"):
+        empty.mean["delta"]

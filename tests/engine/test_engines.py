@@ -1,0 +1,261 @@
+"""Engines against independent references: plain PyTorch training, and each other."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional
+
+from unalike.algorithms import Algorithm, FedAvg
+from unalike.engine.check import distance, play, small_dataset, small_simulation
+from unalike.engine.choose import LARGEST_STACKED, WithFallback, cannot_vectorise, choose_device, choose_engine
+from unalike.engine.exchange import Exchange
+from unalike.engine.sequential import Sequential
+from unalike.engine.vectorised import Vectorised, party_bytes
+from unalike.engine.work import PADDING, LocalWork
+from unalike.errors import UserError
+from unalike.models import MODELS, Mlp, Net, SimpleCnn, Task
+from unalike.randomness import stream
+
+ENGINES = pytest.mark.parametrize("engine", ["sequential", "vectorised"])
+OPTIMISERS = {
+    "sgd(momentum=0.9, weight_decay=0.01)": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=0.01),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.05),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.05),
+}
+
+
+def train_by_hand(simulation, start, number, make_optimiser, round_number):
+    """One party's round as an ordinary PyTorch loop on an ordinary module."""
+    net = MODELS.build("mlp(6,4)").build((5,), 3).double()
+    net.load_state_dict(simulation.task.named(start, torch.zeros(0)))
+    optimiser = make_optimiser(net.parameters())
+    data = simulation.federation.dataset
+    rows = simulation.federation.parties[number].train
+    plan = simulation.spec.work.plan(rows, stream(simulation.spec.seed, "batches", round_number, number))
+    for index in plan:
+        index = index[index != PADDING]
+        optimiser.zero_grad()
+        logits, _ = net(torch.from_numpy(data.x[index]).double())
+        functional.cross_entropy(logits, torch.from_numpy(data.y[index])).backward()
+        optimiser.step()
+    return torch.cat([p.detach().reshape(-1) for p in net.parameters()]), len(rows)
+
+
+@ENGINES
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_fedavg_equals_a_plain_loop(engine, optimiser, drop_last):
+    simulation = small_simulation(
+        "fedavg", engine=engine, optimiser=optimiser, dtype="float64", drop_last=drop_last
+    )
+    expected = simulation.initial.clone()
+    for number in (1, 2, 3):
+        trained = [
+            train_by_hand(simulation, expected, k, OPTIMISERS[optimiser], number)
+            for k in simulation.cohort(number)
+        ]
+        expected = sum(w * n for w, n in trained) / sum(n for _, n in trained)
+    assert torch.allclose(play(simulation, 3).state.server["w"], expected, atol=1e-10)
+
+
+@ENGINES
+def test_one_party_is_centralised_training(engine):
+    simulation = small_simulation("fedavg", engine=engine, partition="iid", parties=1, dtype="float64", sample=1.0)
+    expected, _ = train_by_hand(
+        simulation, simulation.initial, 0, OPTIMISERS["sgd(momentum=0.9, weight_decay=0.01)"], 1
+    )
+    simulation = small_simulation(
+        "fedavg", engine=engine, partition="iid", parties=1, dtype="float64", sample=1.0,
+        optimiser="sgd(momentum=0.9, weight_decay=0.01)",
+    )  # fmt: skip
+    assert torch.allclose(play(simulation, 1).state.server["w"], expected, atol=1e-10)
+
+
+@given(st.integers(1, 30), st.integers(1, 3), st.booleans(), st.floats(0.2, 1.0), st.integers(0, 9))
+@settings(max_examples=12, deadline=None)
+def test_engines_agree_whatever_the_batches(batch_size, epochs, drop_last, sample, seed):
+    fields = {"batch_size": batch_size, "epochs": epochs, "drop_last": drop_last, "sample": sample, "seed": seed}
+    one, other = (
+        play(small_simulation("fedprox(0.1)", engine=engine, dtype="float64", **fields), 2).state.tensors()
+        for engine in ("sequential", "vectorised")
+    )
+    assert distance(one, other)[0] < 1e-10
+
+
+def test_engines_agree_on_convolutions():
+    data = small_dataset()
+    images = np.random.default_rng(0).integers(0, 255, (len(data.x), 1, 16, 16)).astype(np.uint8)
+    data = copy.copy(data)
+    object.__setattr__(data, "x", images)
+    object.__setattr__(data, "x_test", images[:40])
+    object.__setattr__(data, "scale", np.float32(255))
+    from unalike.engine.simulation import Simulation
+    from unalike.engine.spec import RunSpec
+
+    states = []
+    for engine in ("sequential", "vectorised"):
+        spec = RunSpec(partition="natural", model="simple-cnn", epochs=1, batch_size=8, engine=engine)
+        states.append(play(Simulation(spec, data=data), 2).state.tensors())
+    assert distance(*states)[0] < 1e-5
+
+
+@ENGINES
+def test_lr_decay_is_per_round(engine):
+    decayed = small_simulation("fedavg", engine=engine, lr=0.08, lr_decay=0.5, optimiser="sgd")
+    decayed = play(decayed, 2)
+    before = small_simulation("fedavg", engine=engine, lr=0.08, optimiser="sgd")
+    play(before, 1)
+    halved = small_simulation("fedavg", engine=engine, lr=0.04, optimiser="sgd")
+    halved.state = before.state
+    assert torch.equal(play(halved, 1).state.server["w"], decayed.state.server["w"])
+
+
+def test_chunks_are_bounded_and_change_nothing():
+    widths = []
+
+    class Spy(Algorithm):
+        def init_party(self, task, w):
+            return {"k": torch.zeros(3)}
+
+        def upload(self, party, w):
+            return {"delta": w - party.received["w"]}, party.state
+
+    simulation = small_simulation("fedavg", sample=1.0)
+    simulation.algorithm = Spy()
+    exchange = Exchange(
+        simulation.algorithm, next(Spy().round(simulation.task, simulation.state.server)), 1, 0.1, 0, range(6),
+        lambda k: {"k": torch.zeros(3)}, torch.zeros(0), simulation.federation, simulation.optimiser,
+        LocalWork(8, epochs=1),
+    )  # fmt: skip
+    one = party_bytes(exchange, 5)
+    assert one > 8 * simulation.task.size * 4
+    results = []
+    for budget in (1, 2 * one + 1, 100 * one):
+        engine = Vectorised(chunk_bytes=budget)
+        import unalike.engine.vectorised as module
+
+        class Recorder(module._Stack):
+            def __post_init__(self):
+                widths.append(len(self.numbers))
+                super().__post_init__()
+
+        original, module._Stack = module._Stack, Recorder
+        try:
+            results.append(engine.exchange(exchange))
+        finally:
+            module._Stack = original
+    assert widths == [1] * 6 + [2] * 3 + [6]
+    for replies in results[1:]:
+        for a, b in zip(results[0], replies, strict=True):
+            assert a.party == b.party
+            assert torch.allclose(a.upload["delta"], b.upload["delta"], atol=1e-6)
+
+
+def task_of(body, width=5):
+    return Task(lambda: Net(body(), nn.Linear(width, 3)))
+
+
+class TestChoice:
+    def choose(self, name, task, parties=10):
+        said = []
+        return choose_engine(name, task, parties, said.append), said
+
+    def test_auto(self):
+        small = Task(lambda: Mlp().build((5,), 3))
+        assert isinstance(self.choose("auto", small)[0], WithFallback)
+        assert isinstance(self.choose("auto", small, parties=1)[0], Sequential)
+        assert isinstance(self.choose("auto", Task(lambda: SimpleCnn().build((1, 28, 28), 3)))[0], Sequential)
+        large = Task(lambda: Mlp((LARGEST_STACKED // 5,)).build((5,), 3))
+        assert isinstance(self.choose("auto", large)[0], Sequential)
+
+    @pytest.mark.parametrize("layer", [lambda: nn.BatchNorm1d(5), lambda: nn.Dropout(0.1)])
+    def test_layers_that_mix_or_draw(self, layer):
+        task = task_of(lambda: nn.Sequential(nn.Linear(5, 5), layer()))
+        assert "body.1" in cannot_vectorise(task)
+        engine, said = self.choose("vectorised", task)
+        assert engine.name == "sequential"
+        assert len(said) == 1
+        engine, said = self.choose("auto", task)
+        assert engine.name == "sequential"
+        assert not said
+
+    def test_unknown(self):
+        with pytest.raises(UserError, match="Did you mean 'vectorised'"):
+            self.choose("vectorized", task_of(nn.Identity))
+
+    def test_devices(self):
+        assert choose_device("cpu", torch.float32).type == "cpu"
+        with pytest.raises(UserError, match="Did you mean 'cuda'"):
+            choose_device("cud", torch.float32)
+        if not torch.cuda.is_available():
+            with pytest.raises(UserError, match="--device cpu"):
+                choose_device("cuda", torch.float32)
+
+
+class Branches(Algorithm):
+    """Works one by one, cannot be stacked."""
+
+    def correct(self, party, w, grad):
+        return grad / 2 if grad.norm() > 0 else grad
+
+
+def test_what_cannot_be_stacked_falls_back_once_and_says_so():
+    said = []
+    simulation = small_simulation("fedavg", optimiser="sgd")
+    simulation.algorithm, simulation.engine = Branches(), WithFallback(said.append)
+    play(simulation, 3)
+    assert simulation.engine.name == "sequential"
+    assert len(said) == 1
+    assert "sequential" in said[0]
+    reference = small_simulation("fedavg", optimiser="sgd", engine="sequential", lr=0.025)
+    assert distance(simulation.state.tensors(), play(reference, 3).state.tensors())[0] < 1e-6
+
+
+class AlwaysWrong(Algorithm):
+    def loss(self, party, w, batch):
+        return party.task.loss(w, batch) + self.no_such_thing  # type: ignore[attr-defined]
+
+
+def test_a_wrong_algorithm_is_not_hidden_by_the_fallback():
+    simulation = small_simulation("fedavg")
+    simulation.algorithm = AlwaysWrong()
+    with pytest.raises(AttributeError, match="no_such_thing"):
+        simulation.play_round()
+
+
+@MODELS.register("test-norm")
+class NormNet:
+    """A net with batch norm."""
+
+    def build(self, shape, classes):
+        return Net(nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.ReLU()), nn.Linear(4, classes))
+
+
+def test_running_statistics_are_averaged_by_party_size():
+    simulation = small_simulation("fedavg", model="test-norm", sample=1.0, engine="sequential", batch_size=64)
+    exchange_buffers = []
+    original = simulation.engine.exchange
+
+    class Spy:
+        name = "spy"
+
+        def exchange(self, exchange):
+            replies = original(exchange)
+            exchange_buffers.extend((r.weight, r.buffers) for r in replies)
+            return replies
+
+    simulation.engine = Spy()
+    after, row = simulation.play_round()
+    total = sum(w for w, _ in exchange_buffers)
+    assert torch.allclose(after.buffers, sum(w / total * b for w, b in exchange_buffers), atol=1e-6)
+    assert not torch.equal(after.buffers, simulation.state.buffers)
+    assert row["bytes_up"] == 6 * (simulation.task.size + simulation.task.buffers.size) * 4
+
+
+def test_fedavg_is_the_base_class():
+    assert FedAvg.round is Algorithm.round

@@ -1,0 +1,69 @@
+"""Imports go one way, files stay short, and tests mirror the packages."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import unalike
+
+ROOT = Path(unalike.__file__).parent
+# An import goes from a line to a later one.
+LEVELS = [
+    {"cli"},
+    {"report"},
+    {"bench"},
+    {"engine", "vertical", "trees"},
+    {"privacy", "algorithms"},
+    {"models"},
+    {"measure"},
+    {"partition"},
+    {"data"},
+    {"registry", "randomness"},
+    {"errors"},
+]
+LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
+FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+
+def imported(path):
+    """The packages of ``unalike`` that a file imports, wherever in the file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: import by the whole name"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "unalike" and len(parts) > 1:
+                yield parts[1]
+
+
+def violations(package, names):
+    return [n for n in names if n in LEVEL and n != package and LEVEL[n] <= LEVEL[package]]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_one_way(path):
+    package = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    assert package in LEVEL, f"{package} has no level: add it"
+    assert not violations(package, imported(path))
+
+
+def test_the_check_itself_can_fail():
+    assert violations("algorithms", ["engine"]) == ["engine"]
+    assert violations("algorithms", ["privacy"]) == ["privacy"]
+    assert violations("engine", ["algorithms", "data", "errors"]) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_stay_short(path):
+    assert len(path.read_text().splitlines()) <= 320
+
+
+def test_tests_mirror_the_packages():
+    tests = Path(__file__).parent
+    for package in (p for p in ROOT.iterdir() if (p / "__init__.py").exists()):
+        assert list((tests / package.name).glob("test_*.py")), f"tests/{package.name} has no tests"
