@@ -169,7 +169,9 @@ def test_mistake_in_a_process_of_its_own(own_process):
     refused(own_process("run", "--algorithm", "fedprx", "--json"), "Did you mean 'fedprox'?")
 
 
-def test_closed_pipe_ends_quietly(start):
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["at the end", "while printing"])
+def test_closed_pipe_ends_quietly(start, monkeypatch, unbuffered):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     process = start("list", "algorithms", "--json")
     process.stdout.close()  # what `| head -0` does
     assert process.stderr.read() == ""

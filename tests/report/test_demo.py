@@ -44,7 +44,7 @@ def test_hospital_of_each_test_patient(heart):
     disease = np.array([int(patient["num"]) > 0 for patient in patients])
     test = choose_test_rows(hospital * 2 + disease, 0.2, 920)
     assert (disease[test] == heart.y_test).all(), "this test knows another split than the data set"
-    assert (hospitals.hospital_of_test_patients(heart) == hospital[test]).all()
+    assert (heart.group_test == hospital[test]).all()
 
 
 def test_counts_are_those_of_the_training_rows(found, heart):
@@ -75,7 +75,7 @@ def test_accuracies_of_shared_models_are_those_of_independent_runs(found, method
 
 def test_accuracies_alone_are_those_of_independent_runs_on_that_hospitals_rows(found, heart):
     (spec, _) = hospitals.specs(ALONE, PLAN.seeds, PLAN.rounds)
-    test_hospital = hospitals.hospital_of_test_patients(heart)
+    test_hospital = heart.group_test
     right = np.zeros(4)
     for number, name in enumerate(heart.group_names):
         data = hospitals.only(heart, number)

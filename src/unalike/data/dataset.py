@@ -21,6 +21,7 @@ class Dataset:
     ``x`` keeps its storage type (images stay uint8) until a batch is made; the batch is
     ``(x - shift) / scale`` in floating point. ``group`` is the natural party of each training row (its
     hospital, writer, ...), an index into ``group_names``; it is None where the data have no natural parties.
+    ``group_test`` is the same of the test rows (-1: of no party that has training rows).
     """
 
     name: str
@@ -32,6 +33,7 @@ class Dataset:
     features: tuple[str, ...] = ()
     group: Array | None = None
     group_names: tuple[str, ...] = ()
+    group_test: Array | None = None
     shift: Array = field(default_factory=lambda: np.zeros((), np.float32))
     scale: Array = field(default_factory=lambda: np.ones((), np.float32))
 

@@ -78,6 +78,7 @@ class Heart:
             features=names,
             group=group,
             group_names=tuple(HOSPITALS[k] for k in present),
+            group_test=np.array([list(present).index(k) if k in present else -1 for k in hospital[test]]),
         )
 
 

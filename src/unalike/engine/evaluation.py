@@ -86,6 +86,14 @@ def summary(accuracies: Sequence[float | None]) -> Figures:
     }
 
 
+def without_each(figures: Figures) -> Figures:
+    """The figures without the list of single parties, which would make the record of a large run huge."""
+    return {
+        key: {k: v for k, v in value.items() if k != "each"} if isinstance(value, dict) else value
+        for key, value in figures.items()
+    }
+
+
 def _by_party(
     federation: Federation, models: Models, rows: Sequence[np.ndarray[Any, Any]], *, personal: bool
 ) -> list[Tensor] | None:

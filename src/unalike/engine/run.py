@@ -16,7 +16,7 @@ import unalike
 from unalike.data import Dataset
 from unalike.engine.checkpoint import Checkpoint
 from unalike.engine.choose import ENGINES
-from unalike.engine.evaluation import Figures
+from unalike.engine.evaluation import Figures, evaluate
 from unalike.engine.rundir import RunDirectory
 from unalike.engine.simulation import Simulation, State
 from unalike.engine.spec import RunSpec
@@ -144,6 +144,7 @@ def _restore(simulation: Simulation, saved: Checkpoint) -> None:
 def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
     """The figures of a finished run."""
     last = rows[-1]
+    final = evaluate(simulation.federation, simulation.models(simulation.state))  # with each party's own figure
     evaluated = [row for row in rows if row.get("validation_accuracy") is not None]
     # The earliest of equals; the test figures take no part in the choice.
     chosen = max(evaluated, key=lambda row: (row["validation_accuracy"], -row["round"]), default=None)
@@ -152,7 +153,7 @@ def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
         "key": simulation.spec.key,
         **{key: last.get(key) for key in ("accuracy", "loss", "train_loss", "validation_accuracy")},
         "rounds": last["round"],
-        **{key: last[key] for key in ("parties", "personal") if key in last},
+        **{key: final[key] for key in ("parties", "personal") if key in final},
         "selected": None if chosen is None else {key: chosen[key] for key in kept if key in chosen},
         **{key: sum(row[key] for row in rows) for key in ("bytes_up", "bytes_down", "seconds")},
         "weights_sha256": simulation.state.digest(),

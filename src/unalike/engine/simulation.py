@@ -15,7 +15,7 @@ from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.contract import Ask, Party, Replies, Vectors
 from unalike.data import Dataset, load_dataset
 from unalike.engine.choose import choose_device, choose_engine
-from unalike.engine.evaluation import Figures, Models, evaluate
+from unalike.engine.evaluation import Figures, Models, evaluate, without_each
 from unalike.engine.exchange import Exchange, combine, nbytes, scalar
 from unalike.engine.federation import Federation, Rows, batch_of, take_public
 from unalike.engine.optimisers import OPTIMISERS
@@ -126,11 +126,11 @@ class Simulation:
         except StopIteration as end:
             server: Vectors = end.value
         self._check_finite(server, number)
-        states = {k: state for k, state in ledger.states.items() if state}
-        after = State(number, server, ledger.buffers, {**self.state.parties, **states})
+        states = {k: _owned(state) for k, state in ledger.states.items() if state}
+        after = State(number, _owned(server), ledger.buffers, {**self.state.parties, **states})
         row: Figures = {"round": number, "train_loss": ledger.loss}
         if number % self.spec.evaluate_every == 0 or number == self.spec.rounds:
-            row |= evaluate(self.federation, self.models(after))
+            row |= without_each(evaluate(self.federation, self.models(after)))
         row |= {"cohort": len(cohort), "bytes_up": ledger.bytes_up, "bytes_down": ledger.bytes_down}
         return after, row | {"seconds": time.perf_counter() - began}
 
@@ -189,6 +189,11 @@ class Simulation:
                 raise Diverged(
                     f"Training diverged in round {number}: {key} is not finite. Lower --lr (now {self.spec.lr})."
                 )
+
+
+def _owned(vectors: Vectors) -> Vectors:
+    """The vectors with memory of their own: a view would keep the whole stack that it is a part of alive."""
+    return {k: v if v.untyped_storage().nbytes() == v.nbytes else v.clone() for k, v in vectors.items()}
 
 
 def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:

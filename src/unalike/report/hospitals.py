@@ -20,16 +20,14 @@ import numpy as np
 
 from unalike.data import Dataset, load_dataset
 from unalike.data.dataset import Array
-from unalike.data.heart import FEATURES
+from unalike.data.heart import FEATURES, HOSPITALS
 from unalike.engine.evaluation import Figures
 from unalike.engine.spec import RunSpec
-from unalike.errors import UserError
 from unalike.measure.skew import LabelSkew, label_skew
 from unalike.partition import make_partition
 from unalike.report.noise import Difference, Score
 from unalike.report.training import Tick, Trained, curve_of, round_work, train
 
-PATIENTS = {"cleveland": 303, "hungarian": 294, "switzerland": 123, "va": 200}
 SETTINGS: dict[str, Any] = {
     "dataset": "heart",
     "model": "mlp(16)",
@@ -114,7 +112,7 @@ class Hospitals:
 
 def work(seeds: int, rounds: int) -> int:
     """How much ``tick`` will hear of in all."""
-    parties = [1] * (len(PATIENTS) + 1) + [len(PATIENTS)] * len(TOGETHER)
+    parties = [1] * (len(HOSPITALS) + 1) + [len(HOSPITALS)] * len(TOGETHER)
     return seeds * rounds * sum(map(round_work, parties))
 
 
@@ -122,7 +120,8 @@ def compare_hospitals(seeds: tuple[int, ...], rounds: int, tick: Tick) -> Hospit
     """Train all methods with all seeds; ``tick`` hears of every round."""
     data = load_dataset("heart")
     own = [only(data, number) for number in range(len(data.group_names))]
-    test_hospital = hospital_of_test_patients(data)
+    test_hospital = data.group_test
+    assert test_hospital is not None
     alone = [[train(spec, f"{name} alone", tick, patients) for spec in specs(ALONE, seeds, rounds)]
              for name, patients in zip(data.group_names, own, strict=True)]  # fmt: skip
     together = {
@@ -152,7 +151,7 @@ def specs(method: str, seeds: tuple[int, ...], rounds: int) -> list[RunSpec]:
     else:
         fields |= {"partition": "iid", "parties": 1}
     if method == POOLED:
-        fields["batch_size"] *= len(PATIENTS)
+        fields["batch_size"] *= len(HOSPITALS)
     if method == ALONE:
         fields["evaluate_every"] = rounds  # four models have no one curve to draw
     return [RunSpec.from_mapping({**fields, "seed": seed}) for seed in seeds]
@@ -163,15 +162,6 @@ def only(data: Dataset, hospital: int) -> Dataset:
     assert data.group is not None
     mine = data.group == hospital
     return replace(data, x=data.x[mine], y=data.y[mine], group=None, group_names=())
-
-
-def hospital_of_test_patients(data: Dataset) -> Array:
-    """The hospital of each test patient: the file lists one hospital after the other, and so do both parts."""
-    assert data.group is not None
-    in_test = np.array([PATIENTS[name] for name in data.group_names]) - np.bincount(data.group)
-    if (np.diff(data.group) < 0).any() or in_test.sum() != len(data.y_test):
-        raise UserError("The heart data are not as they came with unalike. Install unalike again.")
-    return np.repeat(np.arange(len(in_test)), in_test)
 
 
 def _missing(data: Dataset) -> Array:

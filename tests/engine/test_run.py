@@ -1,0 +1,147 @@
+import json
+
+import pytest
+import safetensors.torch
+import torch
+
+import unalike
+from unalike.engine.run import Watcher, run
+from unalike.engine.simulation import Simulation
+from unalike.engine.spec import RunSpec
+from unalike.errors import UserError
+from unalike.models import MODELS
+
+SPEC = RunSpec(dataset="heart", partition="natural", model="mlp(4)", rounds=6, epochs=1, seed=2)
+
+
+class Stop(Exception):
+    pass
+
+
+class StopsAfter(Watcher):
+    def __init__(self, number):
+        self.number, self.said, self.rows = number, [], []
+
+    def round_done(self, row):
+        self.rows.append(row)
+        if row["round"] == self.number:
+            raise Stop
+
+    def say(self, message):
+        self.said.append(message)
+
+
+def comparable(rows):
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+
+
+def test_in_memory_and_recorded_are_the_same(tmp_path):
+    memory, recorded = run(SPEC), run(SPEC, runs=tmp_path)
+    assert memory.figures["weights_sha256"] == recorded.figures["weights_sha256"]
+    assert comparable(memory.rows) == comparable(recorded.rows)
+    assert memory.run_dir is None
+    assert recorded.run_dir == tmp_path / SPEC.folder
+
+
+def test_the_folder_holds_what_is_promised(tmp_path):
+    result = run(SPEC, runs=tmp_path)
+    folder = result.run_dir
+    assert RunSpec.from_toml(folder / "spec.toml") == SPEC
+    lines = [json.loads(line) for line in (folder / "rounds.jsonl").read_text().splitlines()]
+    assert [line["round"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    needed = {"loss", "accuracy", "bytes_up", "bytes_down", "seconds", "parties"}
+    assert all(needed <= line.keys() for line in lines)
+    net = MODELS.build("mlp(4)").build((32,), 2)
+    net.load_state_dict(safetensors.torch.load_file(folder / "weights.safetensors"))  # loads into plain PyTorch
+    data = unalike.load_dataset("heart")
+    correct = net(torch.from_numpy(data.x_test))[0].argmax(1) == torch.from_numpy(data.y_test)
+    assert correct.double().mean().item() == pytest.approx(result.accuracy)
+    assert list(folder.glob("checkpoint-*.safetensors"))
+    figures = json.loads((folder / "result.json").read_text())
+    assert figures["key"] == SPEC.key
+
+
+@pytest.mark.parametrize("stop", [1, 3, 5])
+@pytest.mark.parametrize("seconds", [0.0, 1000.0])
+def test_resume_is_exact(tmp_path, stop, seconds):
+    whole = run(SPEC)
+    with pytest.raises(Stop):
+        run(SPEC, runs=tmp_path, watcher=StopsAfter(stop), checkpoint_seconds=seconds)
+    watcher = StopsAfter(99)
+    resumed = run(SPEC, runs=tmp_path, watcher=watcher)
+    assert resumed.figures["weights_sha256"] == whole.figures["weights_sha256"]
+    assert comparable(resumed.rows) == comparable(whole.rows)
+    assert f"after round {stop}" in watcher.said[0]
+    assert [row["round"] for row in watcher.rows] == list(range(stop + 1, 7))
+
+
+def test_a_finished_run_is_not_played_again(tmp_path, monkeypatch):
+    first = run(SPEC, runs=tmp_path)
+    monkeypatch.setattr(Simulation, "play_round", lambda self: pytest.fail("played again"))
+    assert run(SPEC, runs=tmp_path).figures == first.figures
+
+
+@pytest.mark.parametrize("damage", ["weights.safetensors", "result.json"])
+def test_a_damaged_result_is_made_anew(tmp_path, damage):
+    first = run(SPEC, runs=tmp_path)
+    path = first.run_dir / damage
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    again = run(SPEC, runs=tmp_path)
+    assert again.figures["weights_sha256"] == first.figures["weights_sha256"]
+    assert path.read_bytes() != content
+
+
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path):
+    whole = run(SPEC)
+    with pytest.raises(Stop):
+        run(SPEC, runs=tmp_path, watcher=StopsAfter(4), checkpoint_seconds=0.0)
+    newest = sorted((tmp_path / SPEC.folder).glob("checkpoint-*.safetensors"))[-1]
+    newest.write_bytes(newest.read_bytes()[:-10])
+    watcher = StopsAfter(99)
+    resumed = run(SPEC, runs=tmp_path, watcher=watcher)
+    assert any("damaged" in said for said in watcher.said)
+    assert resumed.figures["weights_sha256"] == whole.figures["weights_sha256"]
+    assert comparable(resumed.rows) == comparable(whole.rows)
+
+
+def test_a_resumed_run_stays_on_its_engine(tmp_path):
+    spec = RunSpec.from_mapping({**SPEC.to_dict(), "engine": "auto"})
+    sequential = run(RunSpec.from_mapping({**SPEC.to_dict(), "engine": "sequential"}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unalike.engine.choose.LARGEST_STACKED", 0)  # a machine whose rule says sequential
+        with pytest.raises(Stop):
+            run(spec, runs=tmp_path, watcher=StopsAfter(3), checkpoint_seconds=0.0)
+    resumed = run(spec, runs=tmp_path)
+    assert resumed.figures["engine"] == "sequential"
+    assert resumed.figures["weights_sha256"] == sequential.figures["weights_sha256"]
+
+
+def test_own_data_have_no_folder(tmp_path):
+    result = run(SPEC, runs=tmp_path, data=unalike.load_dataset("heart"))
+    assert result.run_dir is None
+    assert not list(tmp_path.iterdir())
+
+
+def test_threads_are_given_back():
+    before = torch.get_num_threads()
+    run(RunSpec.from_mapping({**SPEC.to_dict(), "rounds": 1, "threads": before + 1}))
+    assert torch.get_num_threads() == before
+
+
+def test_fields_make_a_spec():
+    result = unalike.run(dataset="heart", partition="natural", rounds=1, steps=1)
+    assert result.spec == RunSpec(dataset="heart", partition="natural", rounds=1, steps=1)
+    with pytest.raises(UserError, match="Did you mean 'rounds'"):
+        unalike.run(round=1)
+
+
+def test_learning_happens():
+    """Not a figure of ours: a linear classifier by scikit-learn on the same patients is the yardstick."""
+    from sklearn.linear_model import LogisticRegression
+
+    data = unalike.load_dataset("heart")
+    reference = LogisticRegression(max_iter=2000).fit(data.x, data.y).score(data.x_test, data.y_test)
+    result = unalike.run(dataset="heart", partition="natural", rounds=40, steps=10, lr=0.02, seed=0)
+    assert result.accuracy > reference - 0.05

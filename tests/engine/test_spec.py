@@ -1,0 +1,106 @@
+import dataclasses
+
+import pytest
+
+from unalike.algorithms import Algorithm, algorithm
+from unalike.engine.spec import RunSpec
+from unalike.errors import UserError
+
+
+def test_texts_become_canonical_so_that_equal_runs_have_equal_keys():
+    assert RunSpec(algorithm="fedprox").key == RunSpec(algorithm="fedprox( mu = 0.01 )").key
+    assert RunSpec(partition="label-dirichlet(1)").key == RunSpec(partition="label-dirichlet(beta=1.0)").key
+    assert RunSpec().key == RunSpec(epochs=10, model="mlp(32,16,8)").key
+    assert RunSpec(lr=1).key == RunSpec(lr=1.0).key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dataset": "heart"}, {"partition": "natural"}, {"parties": 3}, {"model": "mlp(8)"},
+        {"algorithm": "fedprox"}, {"rounds": 3}, {"epochs": 2}, {"steps": 10}, {"batch_size": 7}, {"drop_last": True},
+        {"optimiser": "adam"}, {"lr": 0.5}, {"lr_decay": 0.9}, {"sample": 0.5}, {"public": 0.1}, {"validation": 0.2}, {"held_out": 0.2},
+        {"evaluate_every": 2}, {"seed": 1}, {"engine": "sequential"}, {"dtype": "float64"}, {"threads": 2},
+        {"device": "cuda"},
+    ],
+    ids=lambda change: next(iter(change)),
+)  # fmt: skip
+def test_whatever_decides_the_outcome_is_in_the_key(change):
+    assert RunSpec.from_mapping(change).key != RunSpec().key
+
+
+def test_the_list_above_is_complete():
+    changed = test_whatever_decides_the_outcome_is_in_the_key.pytestmark[0].args[1]
+    assert {key for change in changed for key in change} == {f.name for f in RunSpec.options()}
+
+
+def test_toml_round_trip(tmp_path):
+    spec = RunSpec(algorithm="fedprox(0.5)", partition="label-dirichlet(0.1)", parties=7, lr=1e-05, drop_last=True)
+    path = tmp_path / "spec.toml"
+    path.write_text(spec.to_toml())
+    assert RunSpec.from_toml(path) == spec
+    assert RunSpec.from_toml(path, lr=0.5) == dataclasses.replace(spec, lr=0.5)
+
+
+def test_tables_and_overrides(tmp_path):
+    path = tmp_path / "spec.toml"
+    path.write_text('epochs = 3\n[algorithm]\nname = "fedprox"\nmu = 0.25\n')
+    assert RunSpec.from_toml(path).algorithm == "fedprox(mu=0.25)"
+    assert RunSpec.from_toml(path, steps=5).epochs is None
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"rounds": 0}, "rounds must be 1 or more, got 0"),
+        ({"rounds": 1.5}, "rounds must be a whole number, got 1.5"),
+        ({"rounds": True}, "whole number"),
+        ({"round": 3}, "Did you mean 'rounds'"),
+        ({"algoritm": "fedavg"}, "Did you mean 'algorithm'"),
+        ({"algorithm": "fedagv"}, "Did you mean 'fedavg'"),
+        ({"algorithm": "fedprox(nu=1)"}, "Did you mean 'mu'"),
+        ({"algorithm": {"mu": 1}}, "needs a name"),
+        ({"epochs": 1, "steps": 1}, "one of the two"),
+        ({"sample": 0}, "sample must be above 0"),
+        ({"sample": 1.5}, "at most 1"),
+        ({"lr": -1}, "lr must be a positive number"),
+        ({"lr": float("nan")}, "lr must be"),
+        ({"seed": -1}, "seed"),
+        ({"public": 1}, "public"),
+        ({"validation": 0.6, "held_out": 0.4}, "below 1 together"),
+        ({"engine": "fast"}, "one of auto, sequential, vectorised"),
+        ({"dtype": "float16"}, "float32"),
+        ({"drop_last": "yes"}, "true or false"),
+        ({"partition": "label-dirichlet"}, "needs beta"),
+        ({"partition": "label-dirichlet(0.1"}, "Cannot read"),
+        ({"dataset": 3}, "text"),
+    ],
+)
+def test_mistakes_get_one_line(values, message):
+    with pytest.raises(UserError, match=message) as caught:
+        RunSpec.from_mapping(values)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("rounds = ", "not a TOML file"), ("rouns = 3", "Did you mean 'rounds'")]
+)
+def test_bad_files(tmp_path, text, message):
+    path = tmp_path / "spec.toml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=message):
+        RunSpec.from_toml(path)
+    with pytest.raises(UserError, match="Cannot read"):
+        RunSpec.from_toml(tmp_path / "absent.toml")
+
+
+def test_a_part_from_outside_is_in_the_key_with_its_code(tmp_path, monkeypatch):
+    @algorithm("test-mine")
+    class Mine(Algorithm):
+        """Somebody's own."""
+
+    assert RunSpec().code is None
+    first = RunSpec(algorithm="test-mine")
+    assert first.code
+    monkeypatch.setattr("unalike.engine.spec._source", lambda cls: "changed")
+    assert RunSpec(algorithm="test-mine").key != first.key
