@@ -23,12 +23,11 @@ STOPPED = 130
 BROKEN_PIPE = 1
 
 _COMMANDS = {
-    "demo": ("unalike.cli.demo", "demo", "See it work: train on unalike data, and open a report."),
+    "demo": ("unalike.cli.demo", "demo", "See what unalike data do to training, in about a minute."),
     "run": ("unalike.cli.run", "run", "Train once; the same command goes on with a stopped run."),
     "runs": ("unalike.cli.runs", "app", "List, show and compare runs."),
     "list": ("unalike.cli.listing", "list_parts", "List algorithms, data sets, partitions and other parts."),
 }
-_RESUMABLE = ("demo", "run")
 
 # Click's own errors have no public name in newer versions of typer, which carry click inside.
 _UsageError: Any = typer.BadParameter.__base__
@@ -115,7 +114,7 @@ def _usage(error: Any) -> str:
 
 
 def _stopped(args: Sequence[str], where: str) -> int:
-    again = f" Go on with: {shlex.join(['unalike', *args])}" if args and args[0] in _RESUMABLE else ""
+    again = f" Go on with: {shlex.join(['unalike', *args])}" if args and args[0] == "run" else ""
     print(f"Stopped{where}.{again}", file=sys.stderr)
     return STOPPED
 

@@ -51,19 +51,24 @@ def run(
         load_plugin(file)
     given = {name: value for name, value in fields.items() if value is not None}
     chosen = RunSpec.from_mapping(given) if spec is None else RunSpec.from_toml(spec, **given)
+    result = _train(chosen, runs, checkpoint_seconds, quiet=quiet)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        _print(result, runs)
+
+
+def _train(spec: RunSpec, runs: Path, checkpoint_seconds: float, *, quiet: bool) -> Result:
     watcher = follower(quiet=quiet)
     try:
         with watcher:
-            result = engine.run(chosen, runs=runs, watcher=watcher, checkpoint_seconds=checkpoint_seconds)
+            result = engine.run(spec, runs=runs, watcher=watcher, checkpoint_seconds=checkpoint_seconds)
     except Stopped as stop:
         stop.where = watcher.where
         raise
     if watcher.simulation is None and not quiet:
         say("This run was finished before: here is its stored result.")
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        _print(result, runs)
+    return result
 
 
 def _print(result: Result, runs: Path) -> None:
