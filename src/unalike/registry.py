@@ -19,7 +19,6 @@ from typing import (
     Literal,
     TypeVar,
     Union,
-    dataclass_transform,
     get_args,
     get_origin,
     get_type_hints,
@@ -59,7 +58,6 @@ class Registry(Generic[T]):
         self.kind = kind
         self._entries: dict[str, Entry[T]] = {}
 
-    @dataclass_transform(frozen_default=True)
     def register(self, name: str, *, paper: str = "") -> Callable[[C], C]:
         """Class decorator: make the class a frozen dataclass and register it under ``name``."""
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unalike.errors import UserError
 from unalike.registry import Registry
+
+C = TypeVar("C", bound=type)
 
 Array = NDArray[Any]
 
@@ -71,3 +74,9 @@ class Loader(Protocol):
 
 
 DATASETS: Registry[Loader] = Registry("data set")
+
+
+@dataclass_transform(frozen_default=True)
+def register_dataset(name: str, *, paper: str = "") -> Callable[[C], C]:
+    """Class decorator: make the class a frozen dataclass and register it as a data set."""
+    return DATASETS.register(name, paper=paper)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from unalike.data.dataset import DATASETS, Dataset
+from unalike.data.dataset import Dataset, register_dataset
 from unalike.data.split import choose_test_rows
 
 _SPLIT_SEED = 1797  # constant: every run, whatever its seed, is tested on the same images
 
 
-@DATASETS.register("digits", paper="Alpaydin & Kaynak 1998, doi:10.24432/C50P49")
+@register_dataset("digits", paper="Alpaydin & Kaynak 1998, doi:10.24432/C50P49")
 class Digits:
     """1,797 images of handwritten digits, 8x8 pixels, 10 classes; a fixed fifth of each is the test set.
 

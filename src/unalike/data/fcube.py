@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unalike.data.dataset import DATASETS, Array, Dataset
+from unalike.data.dataset import Array, Dataset, register_dataset
 from unalike.errors import UserError
 
 _TRAIN_ROWS = 4000
@@ -13,7 +13,7 @@ _STEPS = 2**24  # coordinates are multiples of 1/2^24: exact in float32, so none
 _UPPER_OCTANTS = np.array([[1, 1, 1], [1, 1, -1], [1, -1, 1], [1, -1, -1]])
 
 
-@DATASETS.register("fcube", paper="Li et al. 2022 (NIID-Bench), arXiv:2102.02079, section 4.2")
+@register_dataset("fcube", paper="Li et al. 2022 (NIID-Bench), arXiv:2102.02079, section 4.2")
 class FCube:
     """4,000 points in a cube, 2 classes split by x1 = 0; four natural parties of two opposite octants each.
 

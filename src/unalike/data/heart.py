@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from unalike.data.dataset import DATASETS, Array, Dataset
+from unalike.data.dataset import Array, Dataset, register_dataset
 from unalike.data.split import choose_test_rows
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
@@ -41,7 +41,7 @@ ZERO_IS_MISSING = ("trestbps", "chol")
 _SPLIT_SEED = 920  # constant: every run, whatever its seed, is tested on the same patients
 
 
-@DATASETS.register("heart", paper="Detrano et al. 1989; UCI Heart Disease, doi:10.24432/C52P4X")
+@register_dataset("heart", paper="Detrano et al. 1989; UCI Heart Disease, doi:10.24432/C52P4X")
 class Heart:
     """920 patients of four hospitals, 13 clinical features, healthy or heart disease; natural parties.
 

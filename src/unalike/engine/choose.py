@@ -17,12 +17,13 @@ Say = Callable[[str], None]
 
 ENGINES: dict[str, type[Sequential] | type[Vectorised]] = {"sequential": Sequential, "vectorised": Vectorised}
 
-LARGEST_STACKED = 50_000
+LARGEST_STACKED = 100_000
 """Nets with more weights than this run one after the other on a CPU.
 
-Measured (docs/performance.md): at 5 thousand weights a stack of ten is three to five times as fast as one
-party after the other, at 200 thousand it is no faster, and above it is slower, because the stack no longer
-fits the cache. Convolutions gain nothing at any size.
+Measured (docs/performance.md, ``python -m benchmarks.engines --sizes``): with 5 thousand weights a stack of ten
+parties is 2.6 times as fast as one party after the other, with 80 thousand 1.2 times, with 160 to 200 thousand
+the two are equal, with 400 thousand the stack takes twice as long because it no longer fits the cache.
+Convolutions gain nothing from stacking on a CPU, whatever their size.
 """
 
 

@@ -6,13 +6,16 @@ stack of them, ``step`` updates weights and slots in place. A party starts every
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar, dataclass_transform
 
 import torch
 from torch import Tensor
 
 from unalike.errors import UserError
 from unalike.registry import Registry
+
+C = TypeVar("C", bound=type)
 
 Slots = dict[str, Tensor]
 
@@ -36,13 +39,19 @@ class LocalOptimiser(Protocol):
 OPTIMISERS: Registry[LocalOptimiser] = Registry("optimiser")
 
 
+@dataclass_transform(frozen_default=True)
+def register_optimiser(name: str, *, paper: str = "") -> Callable[[C], C]:
+    """Class decorator: make the class a frozen dataclass and register it as a local optimiser."""
+    return OPTIMISERS.register(name, paper=paper)
+
+
 def _check(name: str, **values: tuple[float, float, float]) -> None:
     for key, (value, low, high) in values.items():
         if not low <= value < high:
             raise UserError(f"{name}'s {key} must be at least {low} and below {high}, got {value}.")
 
 
-@OPTIMISERS.register("sgd", paper="Robbins and Monro 1951; momentum: Polyak 1964")
+@register_optimiser("sgd", paper="Robbins and Monro 1951; momentum: Polyak 1964")
 class Sgd:
     """Stochastic gradient descent, with momentum and weight decay as in torch.optim.SGD."""
 
@@ -87,7 +96,7 @@ class _Adaptive:
         )
 
 
-@OPTIMISERS.register("rmsprop", paper="Tieleman and Hinton 2012; as in torch.optim.RMSprop")
+@register_optimiser("rmsprop", paper="Tieleman and Hinton 2012; as in torch.optim.RMSprop")
 class RmsProp(_Adaptive):
     """Gradient divided by a running root mean square, as in torch.optim.RMSprop."""
 
@@ -110,7 +119,7 @@ class RmsProp(_Adaptive):
         w.addcdiv_(grad, square.sqrt().add_(self.epsilon), value=-lr)
 
 
-@OPTIMISERS.register("adam", paper="Kingma and Ba 2015 (arXiv:1412.6980), Algorithm 1")
+@register_optimiser("adam", paper="Kingma and Ba 2015 (arXiv:1412.6980), Algorithm 1")
 class Adam(_Adaptive):
     """Adam with bias correction, as in torch.optim.Adam."""
 

@@ -7,10 +7,10 @@ import math
 from torch import nn
 
 from unalike.errors import UserError
-from unalike.models.task import MODELS, Net
+from unalike.models.task import Net, register_model
 
 
-@MODELS.register("mlp", paper="Li et al. 2022, NIID-Bench (arXiv:2102.02079), section 5")
+@register_model("mlp", paper="Li et al. 2022, NIID-Bench (arXiv:2102.02079), section 5")
 class Mlp:
     """Fully connected layers with ReLU; mlp(32,16,8) is NIID-Bench's net for tables."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from torch import nn
 
 from unalike.errors import UserError
-from unalike.models.task import MODELS, Net
+from unalike.models.task import Net, register_model
 
 
-@MODELS.register("simple-cnn", paper="Li et al. 2022, NIID-Bench (arXiv:2102.02079), section 5")
+@register_model("simple-cnn", paper="Li et al. 2022, NIID-Bench (arXiv:2102.02079), section 5")
 class SimpleCnn:
     """Two 5x5 convolutions (6 and 16 channels), each with 2x2 max pooling, then 120 and 84 units."""
 

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeVar, dataclass_transform
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,8 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from unalike.registry import Registry
+
+C = TypeVar("C", bound=type)
 
 
 class Net(nn.Module):
@@ -39,6 +41,12 @@ class Model(Protocol):
 
 
 MODELS: Registry[Model] = Registry("model")
+
+
+@dataclass_transform(frozen_default=True)
+def register_model(name: str, *, paper: str = "") -> Callable[[C], C]:
+    """Class decorator: make the class a frozen dataclass and register it as a model."""
+    return MODELS.register(name, paper=paper)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from unalike.data.dataset import Dataset
-from unalike.partition.partition import PARTITIONS, Partition, count_parties, number_parties
+from unalike.partition.partition import PARTITIONS, Partition, count_parties, number_parties, register_partition
 
 
-@PARTITIONS.register("iid", paper="McMahan et al. 2017, arXiv:1602.05629, section 3")
+@register_partition("iid", paper="McMahan et al. 2017, arXiv:1602.05629, section 3")
 class Iid:
     """No skew: rows are dealt at random; party sizes differ by at most one row."""
 

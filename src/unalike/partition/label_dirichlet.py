@@ -9,12 +9,12 @@ import numpy as np
 from unalike.data.dataset import Array, Dataset
 from unalike.data.split import grouped_order, random_rank
 from unalike.errors import UserError
-from unalike.partition.partition import PARTITIONS, Partition, count_parties, number_parties
+from unalike.partition.partition import PARTITIONS, Partition, count_parties, number_parties, register_partition
 
 _SMALLEST_BETA = 1e-300  # below it a logarithm overflows; a label then has one single party anyway
 
 
-@PARTITIONS.register(
+@register_partition(
     "label-dirichlet",
     paper="Yurochkin et al. 2019, arXiv:1905.12022; Hsu et al. 2019, arXiv:1909.06335; "
     "Li et al. 2022 (NIID-Bench), arXiv:2102.02079, section 4.1",

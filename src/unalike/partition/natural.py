@@ -6,10 +6,10 @@ import numpy as np
 
 from unalike.data.dataset import Dataset
 from unalike.errors import UserError
-from unalike.partition.partition import PARTITIONS, Partition
+from unalike.partition.partition import PARTITIONS, Partition, register_partition
 
 
-@PARTITIONS.register("natural")
+@register_partition("natural")
 class Natural:
     """The data's own parties, such as hospitals; there is one party for each."""
 

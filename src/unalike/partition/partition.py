@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
 from unalike.registry import Registry
+
+C = TypeVar("C", bound=type)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +49,14 @@ class Rule(Protocol):
 
 
 PARTITIONS: Registry[Rule] = Registry("partition")
+
+
+@dataclass_transform(frozen_default=True)
+def register_partition(name: str, *, paper: str = "") -> Callable[[C], C]:
+    """Class decorator: make the class a frozen dataclass and register it as a partition."""
+    return PARTITIONS.register(name, paper=paper)
+
+
 DEFAULT_PARTIES: Final = 10
 # One number per purpose keeps the streams of one run's seed apart. Spelt out: Python's hash() is salted.
 _PURPOSE: Final = int.from_bytes(b"partition", "big")
