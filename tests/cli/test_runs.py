@@ -53,6 +53,13 @@ def test_list_is_newest_first(unalike, two):
     assert runs[0]["key"].startswith(lines[2].split()[0])
 
 
+def test_a_look_at_a_finished_run_does_not_make_it_newer(unalike, two):
+    before = unalike("runs", "list", "--json").out
+    looked = unalike("run", "--parties", "3", "--rounds", "4", "--steps", "2", "--quiet")
+    assert looked.code == 0
+    assert unalike("runs", "list", "--json").out == before
+
+
 def test_list_fits_eighty_columns(unalike, two, monkeypatch):
     from rich.console import Console
 

@@ -102,10 +102,7 @@ def _exists(path: Path) -> bool:
 
 
 def _read(path: Path) -> StoredRun:
-    changed = 0.0
-    for name in _FILES:
-        with suppress(OSError):
-            changed = max(changed, (path / name).stat().st_mtime)
+    changed = _changed(path)
     running = _locked(path)
     try:
         spec = _spec(path)
@@ -121,6 +118,14 @@ def _read(path: Path) -> StoredRun:
         problem = f"{path / 'result.json'} cannot be read. Run the same command again."
     state = "running" if running else "damaged" if problem else "stopped" if result is None else "finished"
     return StoredRun(path, state, changed, spec, rows, result, problem)
+
+
+def _changed(path: Path) -> float:
+    """When the run last got further. A look at a finished run touches the other files, not its result."""
+    for name in ("result.json", "rounds.jsonl", "spec.toml", "lock"):
+        with suppress(OSError):
+            return (path / name).stat().st_mtime
+    return 0.0
 
 
 def _spec(path: Path) -> dict[str, Any]:
