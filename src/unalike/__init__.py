@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unalike.algorithms import Algorithm, Ask, Party, Replies, Vectors, algorithm
     from unalike.data import DATASETS, Dataset, load_dataset
+    from unalike.engine.check import check_algorithm
     from unalike.engine.run import Result, run
     from unalike.engine.spec import RunSpec
     from unalike.errors import UserError
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 _HOME = {
     "unalike.algorithms": ("Algorithm", "Ask", "Party", "Replies", "Vectors", "algorithm"),
     "unalike.data": ("DATASETS", "Dataset", "load_dataset"),
+    "unalike.engine.check": ("check_algorithm",),
     "unalike.engine.run": ("Result", "run"),
     "unalike.engine.spec": ("RunSpec",),
     "unalike.errors": ("UserError",),
@@ -45,6 +47,7 @@ __all__ = [
     "UserError",
     "Vectors",
     "algorithm",
+    "check_algorithm",
     "load_dataset",
     "make_partition",
     "run",
