@@ -145,3 +145,9 @@ def test_learning_happens():
     reference = LogisticRegression(max_iter=2000).fit(data.x, data.y).score(data.x_test, data.y_test)
     result = unalike.run(dataset="heart", partition="natural", rounds=40, steps=10, lr=0.02, seed=0)
     assert result.accuracy > reference - 0.05
+
+
+def test_a_spec_that_cannot_be_built_leaves_no_folder(tmp_path):
+    with pytest.raises(UserError, match="simple-cnn"):
+        run(dataset="heart", model="simple-cnn", runs=tmp_path)
+    assert not list(tmp_path.iterdir())

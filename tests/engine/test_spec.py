@@ -54,7 +54,7 @@ def test_tables_and_overrides(tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"rounds": 0}, "rounds must be 1 or more, got 0"),
+        ({"rounds": 0}, "rounds must be from 1 to 10,000,000, got 0"),
         ({"rounds": 1.5}, "rounds must be a whole number, got 1.5"),
         ({"rounds": True}, "whole number"),
         ({"round": 3}, "Did you mean 'rounds'"),

@@ -17,7 +17,7 @@ from unalike.data import Dataset
 from unalike.engine.checkpoint import Checkpoint
 from unalike.engine.choose import ENGINES
 from unalike.engine.evaluation import Figures, evaluate
-from unalike.engine.rundir import RunDirectory
+from unalike.engine.rundir import RunDirectory, read_result
 from unalike.engine.simulation import Simulation, State
 from unalike.engine.spec import RunSpec
 
@@ -82,11 +82,14 @@ def run(
         if runs is None or data is not None:
             return _in_memory(spec, data, watcher)
         path = Path(runs) / spec.folder
+        # Before the folder is made: a spec that cannot be built must not leave an empty run behind.
+        simulation = None if _finished(path) else Simulation(spec, say=watcher.say)
         with RunDirectory.open(path) as folder:
             folder.write_spec(spec.to_toml())
-            figures = folder.result()
-            if figures is None or not _weights_intact(path, figures):
-                figures = _recorded(spec, folder, watcher, checkpoint_seconds)
+            figures = _finished(path)
+            if figures is None:
+                simulation = simulation or Simulation(spec, say=watcher.say)
+                figures = _recorded(simulation, folder, watcher, checkpoint_seconds)
             return Result(spec, figures, list(folder.rounds()), path)
 
 
@@ -101,8 +104,10 @@ def _in_memory(spec: RunSpec, data: Dataset | None, watcher: Watcher) -> Result:
     return Result(spec, outcome(simulation, rows), rows)
 
 
-def _recorded(spec: RunSpec, folder: RunDirectory, watcher: Watcher, checkpoint_seconds: float) -> Figures:
-    simulation = Simulation(spec, say=watcher.say)
+def _recorded(
+    simulation: Simulation, folder: RunDirectory, watcher: Watcher, checkpoint_seconds: float
+) -> Figures:
+    spec = simulation.spec
     saved = folder.load_checkpoint(watcher.say)
     if saved is not None:
         _restore(simulation, saved)
@@ -172,9 +177,12 @@ def final_weights(simulation: Simulation) -> dict[str, torch.Tensor]:
     return simulation.task.named(w, simulation.state.buffers)
 
 
-def _weights_intact(path: Path, figures: Figures) -> bool:
-    file = path / WEIGHTS
-    return file.exists() and _file_sha256(file) == figures.get("weights_file_sha256")
+def _finished(path: Path) -> Figures | None:
+    """The figures of a finished run whose weights are intact."""
+    figures, file = read_result(path), path / WEIGHTS
+    if figures is None or not file.exists() or _file_sha256(file) != figures.get("weights_file_sha256"):
+        return None
+    return figures
 
 
 def _file_sha256(path: Path) -> str:

@@ -83,9 +83,9 @@ class RunSpec:
 
     def _check(self) -> None:
         LocalWork(self.batch_size, self.epochs, self.steps, self.drop_last)
-        for name in ("rounds", "evaluate_every", "threads"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} must be 1 or more, got {getattr(self, name)}.")
+        for name, most in (("rounds", 10**7), ("evaluate_every", 10**7), ("threads", 1024)):
+            if not 1 <= getattr(self, name) <= most:
+                raise UserError(f"{name} must be from 1 to {most:,}, got {getattr(self, name)}.")
         if self.seed < 0:
             raise UserError(f"seed must be 0 or more, got {self.seed}.")
         for name in ("lr", "lr_decay"):

@@ -10,6 +10,7 @@ from unalike.data.dataset import Array
 from unalike.errors import UserError
 
 PADDING = -1
+LARGEST = 10**7
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,11 @@ class LocalWork:
     drop_last: bool = False
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise UserError(f"The batch size must be 1 or more, got {self.batch_size}.")
         if (self.epochs is None) == (self.steps is None):
             raise UserError("Give local work as epochs or as steps: one of the two.")
-        if (self.epochs or self.steps or 0) < 1:
-            raise UserError(f"Local work must be 1 epoch or step or more, got {self.epochs or self.steps}.")
+        for name, value in (("batch size", self.batch_size), ("epochs", self.epochs), ("steps", self.steps)):
+            if value is not None and not 1 <= value <= LARGEST:
+                raise UserError(f"The local {name} must be from 1 to {LARGEST:,}, got {value}.")
 
     def steps_per_epoch(self, rows: int) -> int:
         """Batches in one pass over ``rows`` rows."""
