@@ -125,3 +125,36 @@ def test_bad_widths(text):
 def test_simple_cnn_needs_images(shape):
     with pytest.raises(UserError, match="16x16"):
         SimpleCnn().build(shape, 10)
+
+
+def test_tied_weights_are_one_slice():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one = nn.Linear(5, 5, bias=False)
+            self.two = nn.Linear(5, 5, bias=False)
+            self.two.weight = self.one.weight
+
+        def forward(self, x):
+            return self.two(torch.relu(self.one(x)))
+
+    task = Task(lambda: Net(Tied(), nn.Linear(5, 2, bias=False)))
+    assert task.size == 25 + 10
+    w = torch.randn(task.size)
+    x = torch.randn(3, 5)
+    matrix, head = w[:25].view(5, 5), w[25:].view(2, 5)
+    expected = torch.relu(x @ matrix.T) @ matrix.T @ head.T
+    assert torch.allclose(task.logits(w, Batch(x, torch.zeros(3))), expected, atol=1e-5)
+
+
+def test_pooling_before_relu_is_the_papers_function():
+    torch.manual_seed(0)
+    x = torch.randn(4, 3, 20, 20, requires_grad=True)
+    grads = []
+    for order in ((nn.ReLU(), nn.MaxPool2d(2)), (nn.MaxPool2d(2), nn.ReLU())):
+        out = nn.Sequential(*order)(x)
+        grads.append(
+            (out.detach(), torch.autograd.grad((out * torch.arange(out.numel()).view_as(out)).sum(), x)[0])
+        )
+    assert torch.equal(grads[0][0], grads[1][0])
+    assert torch.equal(grads[0][1], grads[1][1])

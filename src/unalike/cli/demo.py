@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.text import Text
 
 from unalike.cli.options import AsJson
+from unalike.cli.program import program
 from unalike.cli.show import console, draw, duration, print_json, say, table
 from unalike.engine.files import make_folder, storage_error
 from unalike.errors import UserError
@@ -28,9 +29,9 @@ from unalike.report.training import Tick
 from unalike.report.uneven_digits import UNEVEN, Digits
 
 NEXT = (
-    f'unalike run --dataset digits --partition "{UNEVEN}" --algorithm fedavg',
-    f'unalike run --dataset digits --partition "{UNEVEN}" --algorithm "fedprox(mu=0.1)"',
-    "unalike runs compare",
+    f'run --dataset digits --partition "{UNEVEN}" --algorithm fedavg',
+    f'run --dataset digits --partition "{UNEVEN}" --algorithm "fedprox(mu=0.1)"',
+    "runs compare",
 )
 _SHORT_NAMES = {
     NEIGHBOUR: "another's model",
@@ -67,7 +68,7 @@ def demo(
     if quick:
         draw("", "These figures come from a few rounds. Leave --quick out before you compare anything.")
     draw("", f"Saved {' and '.join(map(str, files))}. Took {duration(seconds)}.", "", "Next:")
-    draw(*(f"  {command}" for command in NEXT))
+    draw(*(f"  {program()} {command}" for command in NEXT))
 
 
 def _check_folder(out: Path) -> None:

@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 import unalike
+from unalike.cli.program import program
 from unalike.cli.signals import Stopped, StopSignals
 from unalike.errors import UserError
 
@@ -114,7 +115,7 @@ def _usage(error: Any) -> str:
 
 
 def _stopped(args: Sequence[str], where: str) -> int:
-    again = f" Go on with: {shlex.join(['unalike', *args])}" if args and args[0] == "run" else ""
+    again = f" Go on with: {program()} {shlex.join(args)}" if args and args[0] == "run" else ""
     print(f"Stopped{where}.{again}", file=sys.stderr)
     return STOPPED
 

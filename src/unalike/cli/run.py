@@ -12,6 +12,7 @@ import typer
 
 from unalike.cli.options import DEFAULT_RUNS, AsJson, RunsFolder
 from unalike.cli.plugin import load_plugin
+from unalike.cli.program import program
 from unalike.cli.progress import follower
 from unalike.cli.show import costs, draw, figures_table, print_json, say
 from unalike.cli.signals import Stopped
@@ -83,8 +84,8 @@ def _print(result: Result, runs: Path) -> None:
         costs(result.figures),
         f"Kept in {result.run_dir}",
         "",
-        f"Next: unalike runs show {spec.key}{elsewhere}",
-        f"      unalike runs compare{elsewhere}",
+        f"Next: {program()} runs show {spec.key}{elsewhere}",
+        f"      {program()} runs compare{elsewhere}",
     )
 
 

@@ -109,7 +109,7 @@ class Federation:
         net = self.task.net
         hooks = [m.register_forward_hook(count) for m in net.modules() if not list(m.children())]
         try:
-            net(torch.empty(1, *self.dataset.shape, device="meta"))
+            net(torch.empty(1, *self.dataset.shape, device=next(net.parameters()).device))
         finally:
             for hook in hooks:
                 hook.remove()

@@ -129,9 +129,13 @@ class Task:
         self.parameters = Layout(dict(net.named_parameters()))
         self.buffers = Layout(dict(net.named_buffers()))
         self.slices = self.parameters.slices()
-        # Every parameter is replaced at every call, so the template holds none: it lives on the meta device.
-        self._training_net = copy.deepcopy(net).to("meta").train()
-        self._evaluating_net = copy.deepcopy(net).to("meta").eval()
+        # Looking for tied weights takes longer than a small layer: only where there are any.
+        self._tied = len(self.parameters.names) < len(list(net.named_parameters(remove_duplicate=False)))
+        # Every parameter is replaced at every call, so the templates hold none: they live on the meta device
+        # (moving there would untie tied weights).
+        template = net if self._tied else net.to("meta")
+        self._training_net = copy.deepcopy(template).train()
+        self._evaluating_net = copy.deepcopy(template).eval()
 
     @property
     def size(self) -> int:
@@ -164,7 +168,7 @@ class Task:
             buffers = self.initial_buffers() if batch.buffers is None else batch.buffers
             tensors |= self.buffers.unflatten(buffers)
         net = self._training_net if batch.training else self._evaluating_net
-        logits, features = functional_call(net, tensors, (batch.x,))
+        logits, features = functional_call(net, tensors, (batch.x,), tie_weights=self._tied)
         return logits, features
 
     def logits(self, w: Tensor, batch: Batch) -> Tensor:
