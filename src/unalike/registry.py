@@ -29,6 +29,7 @@ from unalike.errors import UserError, unknown
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 
+_PATH = re.compile(r"\s*([A-Za-z][\w+-]*):([^()]+)(?:\((.*)\))?\s*", re.DOTALL)
 _TEXT = re.compile(r"\s*([A-Za-z][\w+-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
@@ -103,6 +104,9 @@ class Registry(Generic[T]):
 def parse(text: str, kind: str) -> tuple[str, list[Any], dict[str, Any]]:
     """Split ``name(value, key=value)`` into name, positional values and named values."""
     wrong = UserError(f"Cannot read the {kind} {text!r}. Write name, name(value) or name(key=value).")
+    path = _PATH.fullmatch(text)
+    if path is not None:  # csv:PATH and csv:PATH(label=...) are csv(PATH) and csv(PATH, label=...)
+        text = f"{path[1]}({path[2].strip()!r}, {path[3] or ''})"
     match = _TEXT.fullmatch(text)
     if match is None:
         raise wrong

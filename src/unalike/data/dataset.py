@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, dataclass_transform
+from typing import Any, Literal, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +24,15 @@ class Dataset:
     ``x`` keeps its storage type (images stay uint8) until a batch is made; the batch is
     ``(x - shift) / scale`` in floating point. ``group`` is the natural party of each training row (its
     hospital, writer, ...), an index into ``group_names``; it is None where the data have no natural parties.
-    ``group_test`` is the same of the test rows (-1: of no party that has training rows).
+    ``group_test`` is the same of the test rows (-1: of no party that has training rows). ``x`` may be a scipy CSR
+    matrix, which stays sparse until the batch. Rows of ``tokens`` are whole numbers that mean words or characters
+    and stay so.
     """
 
     name: str
-    x: Array
+    x: Any
     y: Array
-    x_test: Array
+    x_test: Any
     y_test: Array
     classes: tuple[str, ...]
     features: tuple[str, ...] = ()
@@ -39,30 +41,53 @@ class Dataset:
     group_test: Array | None = None
     shift: Array = field(default_factory=lambda: np.zeros((), np.float32))
     scale: Array = field(default_factory=lambda: np.ones((), np.float32))
+    kind: Literal["numbers", "tokens"] = "numbers"
 
     def __post_init__(self) -> None:
         for rows, labels, part in ((self.x, self.y, "training"), (self.x_test, self.y_test, "test")):
-            if len(rows) == 0:
+            count = rows.shape[0]  # a sparse matrix has no len()
+            if count == 0:
                 raise UserError(f"{self.name} has no {part} rows. Check the file it was read from.")
-            if len(rows) != len(labels):
+            if count != len(labels):
                 raise UserError(
-                    f"{self.name} has {len(rows)} {part} rows but {len(labels)} labels. Every row needs a label."
+                    f"{self.name} has {count} {part} rows but {len(labels)} labels. Every row needs a label."
                 )
             if labels.min() < 0 or labels.max() >= len(self.classes):
                 raise UserError(
                     f"{self.name} has {part} labels from {labels.min()} to {labels.max()}, but "
                     f"{len(self.classes)} classes. Labels are numbered from 0."
                 )
-            if np.issubdtype(rows.dtype, np.floating) and not np.isfinite(rows).all():
-                bad = int((~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)).sum())
+            bad = _not_finite(rows)
+            if bad:
                 raise UserError(
                     f"{self.name} has NaN or infinite values in {bad} {part} row(s). Remove or fill them first."
                 )
 
     @property
+    def size(self) -> int:
+        """The number of training rows."""
+        return len(self.y)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are kept as a sparse matrix."""
+        return hasattr(self.x, "indptr")
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one row."""
         return tuple(self.x.shape[1:])
+
+
+def _not_finite(rows: Any) -> int:
+    """How many rows hold NaN or an infinity."""
+    if not np.issubdtype(rows.dtype, np.floating):
+        return 0
+    if hasattr(rows, "indptr"):  # a sparse matrix: what it does not store is zero
+        rows = rows.tocsr()
+        wrong = np.flatnonzero(~np.isfinite(rows.data))
+        return len(np.unique(np.searchsorted(rows.indptr, wrong, side="right")))
+    return int((~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)).sum())
 
 
 class Loader(Protocol):

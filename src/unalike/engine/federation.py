@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,30 +32,37 @@ class PartyRows:
 
 
 class Rows:
-    """Rows and labels on the device, handed out as batches in floating point."""
+    """Rows and labels on the device, handed out as batches in floating point (tokens: as whole numbers)."""
 
-    def __init__(self, x: Array, y: Array, dataset: Dataset, dtype: torch.dtype, device: torch.device) -> None:
-        self._x = torch.from_numpy(np.ascontiguousarray(x)).to(device)
+    def __init__(self, x: Any, y: Array, dataset: Dataset, dtype: torch.dtype, device: torch.device) -> None:
         self.y = torch.from_numpy(np.asarray(y, dtype=np.int64)).to(device)
-        self._dtype = dtype
+        self._dtype = torch.int64 if dataset.kind == "tokens" else dtype
+        self._shape = dataset.shape
+        self._plain = dataset.kind == "tokens" or (not dataset.shift.any() and (dataset.scale == 1).all())
         self._shift = torch.as_tensor(dataset.shift, dtype=dtype, device=device)
         self._scale = torch.as_tensor(dataset.scale, dtype=dtype, device=device)
+        self._sparse = x.tocsr() if dataset.is_sparse else None
+        self._x = torch.zeros(0) if dataset.is_sparse else torch.from_numpy(np.ascontiguousarray(x)).to(device)
         self._prepared = False
-        if self._x.numel() * dtype.itemsize <= PREPARED_BYTES:
+        if self._sparse is None and self._x.numel() * dtype.itemsize <= PREPARED_BYTES:
             self._x, self._prepared = self._prepare(self._x), True
 
     def __len__(self) -> int:
         return len(self.y)
 
     def _prepare(self, x: Tensor) -> Tensor:
-        return (x.to(self._dtype) - self._shift) / self._scale
+        x = x.to(self._dtype)
+        return x if self._plain else (x - self._shift) / self._scale
 
     def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """The rows and labels at ``index``, which may have any number of axes."""
         flat = index.reshape(-1)
-        x = self._x.index_select(0, flat)
+        if self._sparse is None:
+            x = self._x.index_select(0, flat)
+        else:  # only the batch is ever dense
+            x = torch.from_numpy(self._sparse[flat.cpu().numpy()].toarray()).to(self.y.device)
         x = x if self._prepared else self._prepare(x)
-        return x.reshape(*index.shape, *self._x.shape[1:]), self.y.index_select(0, flat).reshape(index.shape)
+        return x.reshape(*index.shape, *self._shape), self.y.index_select(0, flat).reshape(index.shape)
 
 
 class Federation:

@@ -1,0 +1,45 @@
+"""Where downloaded data sets are looked for, and what is said when one is not there."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import platformdirs
+
+from unalike.errors import UserError
+
+VARIABLE = "UNALIKE_DATA"
+
+
+def data_folder() -> Path:
+    """The folder in ``UNALIKE_DATA`` (``--data-dir`` sets it), else the user's cache folder."""
+    named = os.environ.get(VARIABLE)
+    return Path(named).expanduser() if named else platformdirs.user_cache_path("unalike")
+
+
+def find(name: str, candidates: Iterable[str], how: str, elsewhere: Iterable[Path] = ()) -> Path:
+    """The first of ``candidates`` (files or folders) that is in the data folder, or else of ``elsewhere``.
+
+    ``how`` says in words where the public download is: it is what a user reads who does not have the file.
+    """
+    folder = data_folder()
+    names = list(candidates)
+    for path in (*(folder / candidate for candidate in names), *elsewhere):
+        if path.exists():
+            return path
+    raise UserError(
+        f"{name} is not in {folder} (looked for {', '.join(names)}). {how} Or name another --data-dir."
+    )
+
+
+def check_digest(path: Path, content: bytes, digest: str) -> None:
+    """Refuse content whose MD5 or SHA-256 (told by its length) is not the canonical one."""
+    algorithm = hashlib.md5 if len(digest) == 32 else hashlib.sha256
+    found = algorithm(content, usedforsecurity=False).hexdigest()
+    if found != digest:
+        raise UserError(
+            f"{path} is not the public file: its checksum is {found}, not {digest}. Download it again."
+        )
