@@ -6,9 +6,10 @@ from typing import Literal
 
 import numpy as np
 
-Purpose = Literal["partition", "holdout", "public", "cohort", "batches"]
+# Append only: the place of a purpose is its number, and so part of every run.
+Purpose = Literal["partition", "holdout", "public", "cohort", "batches", "augment"]
 
-_PURPOSES: dict[Purpose, int] = {"partition": 1, "holdout": 2, "public": 3, "cohort": 4, "batches": 5}
+_PURPOSES = {purpose: number for number, purpose in enumerate(get_args(Purpose), start=1)}
 
 
 def stream(seed: int, purpose: Purpose, *place: int) -> np.random.Generator:

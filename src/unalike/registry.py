@@ -89,6 +89,10 @@ class Registry(Generic[T]):
         entry = self.entry(name)
         return entry.cls(**_arguments(entry, positional, named))
 
+    def members(self, part: T) -> list[Any]:
+        """The single parts that make up a part."""
+        return [part]
+
     def describe(self, part: T) -> str:
         """The canonical text of a part: every parameter written out."""
         for entry in self:

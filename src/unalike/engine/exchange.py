@@ -6,14 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from unalike.algorithms.contract import Algorithm, Ask, Party, Replies, Vectors
+from unalike.data.augment import crop_flip, draw
+from unalike.data.dataset import Array
 from unalike.engine.federation import Federation
 from unalike.engine.optimisers import LocalOptimiser
 from unalike.engine.work import LocalWork
 from unalike.errors import UserError
+from unalike.randomness import stream
+
+Plan = dict[str, Array]
+"""Row numbers of every step under ``index``, and how each row is augmented."""
 
 MEASURE_ROWS = 1024
 """Rows in one forward pass where nothing is learnt."""
@@ -34,6 +41,7 @@ class Exchange:
     federation: Federation
     optimiser: LocalOptimiser
     work: LocalWork
+    augment: bool = False
 
     @property
     def trains(self) -> bool:
@@ -62,8 +70,29 @@ class Exchange:
 
     def counts(self, number: int) -> tuple[int, int]:
         """A party's training rows and local steps."""
-        rows = len(self.federation.parties[number].train)
+        rows = len(self.rows(number))
         return rows, self.work.count(rows) if self.trains else 0
+
+    def rows(self, number: int) -> Array:
+        """The rows that a party trains on in this round."""
+        return self.federation.train_rows(number, self.round)
+
+    def plan(self, number: int) -> Plan:
+        """Which rows each of the party's steps sees, and how they are augmented: all [steps, batch]."""
+        index = self.work.plan(self.rows(number), stream(self.seed, "batches", self.round, number))
+        if not self.augment:
+            return {"index": index}
+        top, left, flip = draw(stream(self.seed, "augment", self.round, number), index.shape)
+        return {"index": index, "top": top, "left": left, "flip": flip}
+
+    def step_rows(self, step: Plan) -> tuple[Tensor, Tensor]:
+        """The rows and labels of one step of a plan (or of a stack of plans), augmented as it says."""
+        device = self.federation.task.device
+        on_device = {key: torch.from_numpy(np.ascontiguousarray(value)).to(device) for key, value in step.items()}
+        x, y = self.federation.train.take(on_device["index"])
+        if "top" in on_device:
+            x = crop_flip(x, on_device["top"], on_device["left"], on_device["flip"])
+        return x, y
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,6 +105,22 @@ class Federation:
                 raise UserError(f"Party {number} has no training rows. Use fewer parties or hold out less.")
         return made
 
+    def train_rows(self, number: int, round: int) -> Array:
+        """The rows that a party trains on in a round: all of its own, or those of the phase where the data drift.
+
+        A party without rows of the phase (they may all be held out) keeps those of the phase before, or waits with
+        the first that it has.
+        """
+        train = self.parties[number].train
+        if self.partition.phases is None:
+            return train
+        phases = self.partition.phases[number][np.searchsorted(self.partition.rows[number], train)]
+        there = np.unique(phases)
+        now = (round - 1) // self.partition.rounds_per_phase
+        earlier = there[there <= now]
+        chosen: Array = train[phases == (earlier[-1] if len(earlier) else there[0])]
+        return chosen
+
     @cached_property
     def activations_per_row(self) -> int:
         """Numbers that a forward pass makes for one row, input included."""

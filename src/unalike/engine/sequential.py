@@ -10,7 +10,6 @@ from unalike.engine.exchange import MEASURE_ROWS, Exchange, Reply, scalar
 from unalike.engine.federation import batch_of
 from unalike.engine.work import PADDING
 from unalike.models.task import Batch
-from unalike.randomness import stream
 
 
 class Sequential:
@@ -47,14 +46,13 @@ class Sequential:
         return Reply(number, float(algorithm.weight(me)), upload, state, buffers, loss)
 
     def _train(self, exchange: Exchange, me: Party, number: int, buffers: Tensor) -> tuple[Tensor, float]:
-        algorithm, rows = exchange.algorithm, exchange.federation.train
-        own = exchange.federation.parties[number].train
-        plan = exchange.work.plan(own, stream(exchange.seed, "batches", exchange.round, number))
+        algorithm, plan = exchange.algorithm, exchange.plan(number)
         w = algorithm.start(me).detach().clone().requires_grad_()
         slots = exchange.optimiser.init(w.detach())
         total = torch.zeros((), dtype=w.dtype, device=w.device)
-        for step, index in enumerate(plan):
-            x, y = rows.take(torch.from_numpy(index[index != PADDING]).to(w.device))
+        for step, index in enumerate(plan["index"]):
+            real = index != PADDING
+            x, y = exchange.step_rows({key: value[step][real] for key, value in plan.items()})
             loss = algorithm.loss(me, w, Batch(x, y, buffers=buffers, training=True))
             (grad,) = torch.autograd.grad(loss, w)
             with torch.no_grad():
@@ -62,11 +60,11 @@ class Sequential:
                     grad = algorithm.correct(me, w, grad)
                 exchange.optimiser.step(w, grad, slots, exchange.lr, step)
                 total += loss
-        return w.detach(), float(total) / len(plan)
+        return w.detach(), float(total) / len(plan["index"])
 
     @torch.no_grad()
     def _measure(self, exchange: Exchange, me: Party, number: int) -> Vectors:
-        own = torch.from_numpy(exchange.federation.parties[number].train)
+        own = torch.from_numpy(exchange.rows(number))
         total: Vectors = {}
         for index in torch.split(own.to(me.task.device), MEASURE_ROWS):
             batch = batch_of(exchange.federation.train, index, exchange.buffers.clone())

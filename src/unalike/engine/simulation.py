@@ -22,7 +22,7 @@ from unalike.engine.optimisers import OPTIMISERS
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
 from unalike.models import MODELS, Task
-from unalike.partition import make_partition
+from unalike.partition import as_seen, make_partition
 from unalike.randomness import stream
 
 
@@ -147,6 +147,7 @@ class Simulation:
             federation=self.federation,
             optimiser=self.optimiser,
             work=self.spec.work,
+            augment=self.spec.augment != "none",
         )
         combined = combine(self.algorithm, self.engine.exchange(exchange), self.federation.size)
         ledger.states |= combined.states
@@ -209,4 +210,9 @@ def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
         rows = Rows(x, y, data, dtype, device)
         task.public = batch_of(rows, torch.arange(len(rows), device=device))
     partition = make_partition(spec.partition, data, spec.parties, spec.seed)
+    if partition.columns is not None:
+        raise UserError(f"{spec.partition} splits attributes, which this training cannot use. Split rows instead.")
+    if spec.augment != "none" and len(shape) != 3:
+        raise UserError(f"--augment {spec.augment} needs images, but {data.name} has rows of shape {shape}.")
+    data, partition = as_seen(data, partition)
     return Federation(data, partition, task, seed=spec.seed, validation=spec.validation, held_out=spec.held_out)

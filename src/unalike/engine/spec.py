@@ -58,13 +58,14 @@ class RunSpec:
     validation: float = _option(0.1, "fraction of each party's rows that selects a round")
     held_out: float = _option(0.1, "fraction of each party's rows that the party is evaluated on")
     evaluate_every: int = _option(1, "rounds between evaluations (the last is always evaluated)")
+    augment: Literal["none", "crop-flip"] = _option("none", "none, or crop-flip for training images")
     seed: int = _option(0, "seed of everything random")
     engine: Literal["auto", "sequential", "vectorised"] = _option("auto", "auto, sequential or vectorised")
     device: str = _option("cpu", "cpu, cuda or mps")
     dtype: Literal["float32", "float64"] = _option("float32", "float32 or float64")
     threads: int = _option(1, "CPU threads inside one operation")
     code: str | None = dataclasses.field(default=None, metadata={"derived": True})
-    """Fingerprint of parts that are defined outside this package, so that a changed one is a new run."""
+    """Fingerprint of code and files from outside this package, so that a changed one is a new run."""
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
@@ -102,11 +103,13 @@ class RunSpec:
             )
 
     def _fingerprint(self) -> str | None:
-        outside = {}
+        outside: dict[str, list[str]] = {}
         for name, registry in _PARTS.items():
-            cls = type(registry.build(getattr(self, name)))
-            if not cls.__module__.startswith("unalike."):
-                outside[name] = _source(cls)
+            for part in registry.members(registry.build(getattr(self, name))):
+                if not type(part).__module__.startswith("unalike."):
+                    outside.setdefault(name, []).append(_source(type(part)))
+                if hasattr(part, "fingerprint"):  # a file of the user's own: its content decides, not its name
+                    outside.setdefault(name, []).append(part.fingerprint())
         if not outside:
             return None
         return hashlib.sha256(json.dumps(outside, sort_keys=True).encode()).hexdigest()[:16]

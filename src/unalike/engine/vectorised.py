@@ -18,10 +18,9 @@ from torch.func import vmap
 from torch.utils._pytree import tree_map
 
 from unalike.algorithms.contract import Party, Vectors
-from unalike.engine.exchange import MEASURE_ROWS, Exchange, Reply
+from unalike.engine.exchange import MEASURE_ROWS, Exchange, Plan, Reply
 from unalike.engine.work import PADDING
 from unalike.models.task import Batch
-from unalike.randomness import stream
 
 CHUNK_BYTES = 256 * 2**20
 """Memory that the parties of one stack may take together."""
@@ -143,38 +142,34 @@ class _Stack:
 
     def _steps(self) -> Iterator[tuple[int, dict[str, Tensor]]]:
         """For every step: how many parties still train, and the rows of each."""
-        exchange = self.exchange
-        plans = [
-            exchange.work.plan(
-                exchange.federation.parties[n].train, stream(exchange.seed, "batches", exchange.round, n)
-            )
-            for n in self.numbers
-        ]
-        width = max(plan.shape[1] for plan in plans)
-        stacked = np.full((self.step_counts[0], len(plans), width), PADDING, dtype=np.int64)
+        plans = [self.exchange.plan(number) for number in self.numbers]
+        width = max(plan["index"].shape[1] for plan in plans)
+        shape = (self.step_counts[0], len(plans), width)
+        stacked = {key: np.full(shape, PADDING, dtype=value.dtype) for key, value in plans[0].items()}
         for i, plan in enumerate(plans):
-            stacked[: len(plan), i, : plan.shape[1]] = plan
-        active = (np.asarray(self.step_counts)[None, :] > np.arange(len(stacked))[:, None]).sum(axis=1)
-        for count, index in zip(active, stacked, strict=True):
-            yield int(count), self._rows(index[:count])
+            for key, value in plan.items():
+                stacked[key][: len(value), i, : value.shape[1]] = value
+        active = (np.asarray(self.step_counts)[None, :] > np.arange(shape[0])[:, None]).sum(axis=1)
+        for step, count in enumerate(active):
+            yield int(count), self._rows({key: value[step, :count] for key, value in stacked.items()})
 
-    def _rows(self, index: np.ndarray[Any, Any]) -> dict[str, Tensor]:
+    def _rows(self, plan: Plan) -> dict[str, Tensor]:
         """Rows, labels and, where a batch is short, the mask of real rows."""
-        rows = self.exchange.federation.train
-        real = index != PADDING
+        real = plan["index"] != PADDING
         if real.all():
-            x, y = rows.take(torch.from_numpy(index).to(rows.y.device))
+            x, y = self.exchange.step_rows(plan)
             return {"x": x, "y": y}
         width = int(real.sum(axis=1).max())  # a short batch's real rows come first
-        index, real = index[:, :width], real[:, :width]
-        x, y = rows.take(torch.from_numpy(np.where(real, index, 0)).to(rows.y.device))
-        mask = torch.from_numpy(real).to(x)
-        return {"x": x, "y": y, "mask": mask}
+        real = real[:, :width]
+        x, y = self.exchange.step_rows(
+            {k: np.where(real, v[:, :width], 0).astype(v.dtype) for k, v in plan.items()}
+        )
+        return {"x": x, "y": y, "mask": torch.from_numpy(real).to(self.slot["size"])}
 
     @torch.no_grad()
     def _measure(self) -> Vectors:
         exchange, algorithm = self.exchange, self.exchange.algorithm
-        own = [exchange.federation.parties[n].train for n in self.numbers]
+        own = [exchange.rows(n) for n in self.numbers]
         longest = max(map(len, own))
         index = np.full((len(own), longest), PADDING, dtype=np.int64)
         for i, rows in enumerate(own):
@@ -185,7 +180,7 @@ class _Stack:
             share = torch.from_numpy((part != PADDING).sum(axis=1)).to(self.slot["size"]) / self.slot["size"]
             measured = self._map(
                 lambda me, own: algorithm.measure(me, Batch(own["x"], own["y"], own.get("mask"))),
-                self._rows(part),
+                self._rows({"index": part}),
             )
             for key, value in measured.items():
                 value = value * share.reshape(-1, *(1,) * (value.dim() - 1))

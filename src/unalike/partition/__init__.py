@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unalike.partition import iid, label_dirichlet, natural
+from unalike.partition.distorted import as_seen
 from unalike.partition.holdout import hold_out
 from unalike.partition.partition import PARTITIONS, Partition, Rule, make_partition
 
@@ -10,6 +11,7 @@ __all__ = [
     "PARTITIONS",
     "Partition",
     "Rule",
+    "as_seen",
     "hold_out",
     "iid",
     "label_dirichlet",

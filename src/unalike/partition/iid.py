@@ -15,6 +15,6 @@ class Iid:
     def split(self, dataset: Dataset, parties: int | None, rng: np.random.Generator) -> Partition:
         """Shuffle the rows and deal them out in turn."""
         number = count_parties(dataset, parties)
-        owner = np.empty(len(dataset.x), np.int64)
+        owner = np.empty(dataset.size, np.int64)
         owner[np.argsort(rng.random(len(owner)), kind="stable")] = np.arange(len(owner)) % number
         return Partition.of_owners(PARTITIONS.describe(self), owner, number_parties(number))

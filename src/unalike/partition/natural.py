@@ -25,9 +25,9 @@ class Natural:
                 f"{dataset.name} has {len(names)} natural parties, got {parties}. "
                 f"Use {len(names)} or leave the number out."
             )
-        if len(dataset.group) != len(dataset.x) or dataset.group.min() < 0 or dataset.group.max() >= len(names):
+        if len(dataset.group) != dataset.size or dataset.group.min() < 0 or dataset.group.max() >= len(names):
             raise UserError(
-                f"{dataset.name} has {len(dataset.x)} training rows and {len(names)} group names, but its "
+                f"{dataset.name} has {dataset.size} training rows and {len(names)} group names, but its "
                 f"{len(dataset.group)} groups do not fit them. Give each row an index into group_names."
             )
         return Partition.of_owners(PARTITIONS.describe(self), dataset.group, names)

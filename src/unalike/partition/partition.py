@@ -3,25 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar, dataclass_transform
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
+from unalike.randomness import stream
 from unalike.registry import Registry
 
 C = TypeVar("C", bound=type)
 
 
+class Distortion(Protocol):
+    """What a party's rows look like to it: made by a rule, the same whenever it is applied."""
+
+    @property
+    def changes_features(self) -> bool:
+        """Whether ``apply`` changes features (then they are handed over as floating point) or only labels."""
+        ...
+
+    def apply(self, party: int, x: Array, y: Array) -> tuple[Array, Array]:
+        """Features and labels of all of a party's rows as the party sees them; the arguments stay as they are."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """``rows[k]`` are the training rows of party k, ascending; ``names[k]`` is what to call it."""
+    """``rows[k]`` are the training rows of party k, ascending; ``names[k]`` is what to call it.
+
+    ``distortions`` are applied to each party's rows in order. ``phases[k]`` is the phase of each of party k's rows
+    where the data drift: in round t the party trains on the rows of phase (t - 1) // ``rounds_per_phase``, and the
+    last phase stays. ``columns[k]`` are the attributes that party k holds where the split is vertical, and
+    ``label_holder`` the party that has the labels. ``shares_rows``: the skew wants rows in several parties;
+    ``leaves_rows``: it uses only some.
+    """
 
     recipe: str
     rows: tuple[Array, ...]
     names: tuple[str, ...]
+    distortions: tuple[Distortion, ...] = ()
+    phases: tuple[Array, ...] | None = None
+    rounds_per_phase: int = 1
+    columns: tuple[Array, ...] | None = None
+    label_holder: int = 0
+    shares_rows: bool = False
+    leaves_rows: bool = False
 
     @classmethod
     def of_owners(cls, recipe: str, owner: Array, names: tuple[str, ...]) -> Partition:
@@ -48,32 +76,100 @@ class Rule(Protocol):
         ...
 
 
-PARTITIONS: Registry[Rule] = Registry("partition")
+class DistortionRule(Protocol):
+    """A registered way to change what parties see, added to a split with ``+``."""
+
+    def distort(self, dataset: Dataset, partition: Partition, rng: np.random.Generator) -> Distortion:
+        """The distortion for the parties of this partition."""
+        ...
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A split and the distortions added to it: ``label-dirichlet(0.5)+feature-noise(0.1)``."""
+
+    parts: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        splits = [part for part in self.parts if hasattr(part, "split")]
+        if len(splits) > 1:
+            names = " and ".join(PARTITIONS.describe_part(part) for part in splits)
+            raise UserError(f"{names} both split the rows. Give one split, and distortions after it.")
+        if splits and self.parts[0] is not splits[0]:
+            raise UserError(f"{PARTITIONS.describe_part(splits[0])} splits the rows: write it first.")
+
+
+class PartitionRegistry(Registry[Any]):
+    """Partitions by name, joined by ``+``. Distortions alone are added to ``iid``."""
+
+    def build(self, text: str) -> Composition:
+        """The composition that ``text`` describes."""
+        return Composition(tuple(super(PartitionRegistry, self).build(part) for part in _terms(text)))
+
+    def describe(self, part: Any) -> str:
+        """The canonical text of a composition or of one of its parts."""
+        parts = part.parts if isinstance(part, Composition) else (part,)
+        return "+".join(map(self.describe_part, parts))
+
+    def describe_part(self, part: Any) -> str:
+        """The canonical text of one part."""
+        return super().describe(part)
+
+    def members(self, part: Any) -> list[Any]:
+        """The parts of a composition."""
+        return list(part.parts) if isinstance(part, Composition) else [part]
+
+
+PARTITIONS = PartitionRegistry("partition")
 
 
 @dataclass_transform(frozen_default=True)
 def register_partition(name: str, *, paper: str = "") -> Callable[[C], C]:
-    """Class decorator: make the class a frozen dataclass and register it as a partition."""
+    """Class decorator: make the class a frozen dataclass and register it as a split or a distortion."""
     return PARTITIONS.register(name, paper=paper)
 
 
 DEFAULT_PARTIES: Final = 10
-# One number per purpose keeps the streams of one run's seed apart. Spelt out: Python's hash() is salted.
-_PURPOSE: Final = int.from_bytes(b"partition", "big")
 
 
 def make_partition(text: str, dataset: Dataset, parties: int | None, seed: int) -> Partition:
     """The partition that ``text`` describes, e.g. ``label-dirichlet(0.1)``; one seed always gives the same.
 
-    Whatever the rule, every training row belongs to exactly one party and no party is without rows.
+    Every training row belongs to exactly one party, unless the skew says otherwise, and no party is without
+    rows. A distortion draws from a stream of its own: adding one does not change who has which rows.
     """
     if seed < 0:
         raise UserError(f"The seed must be >= 0, got {seed}. Use 0.")
-    rule = PARTITIONS.build(text)
-    rng = np.random.default_rng(np.random.SeedSequence([seed, _PURPOSE]))
-    partition = rule.split(dataset, parties, rng)
+    parts = PARTITIONS.build(text).parts
+    if not hasattr(parts[0], "split"):
+        parts = (*PARTITIONS.build("iid").parts, *parts)
+    partition: Partition = parts[0].split(dataset, parties, stream(seed, "partition", 0))
     _check(partition, dataset)
+    for number, part in enumerate(parts[1:], start=1):
+        added = part.distort(dataset, partition, stream(seed, "partition", number))
+        partition = replace(
+            partition,
+            recipe=f"{partition.recipe}+{PARTITIONS.describe_part(part)}",
+            distortions=(*partition.distortions, added),
+        )
     return partition
+
+
+def _terms(text: str) -> list[str]:
+    """The parts between the ``+`` signs that are outside parentheses and quotes."""
+    terms, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        else:
+            depth += (character == "(") - (character == ")")
+        if character == "+" and not depth and not quote:
+            terms.append("")
+        else:
+            terms[-1] += character
+    return terms
 
 
 def count_parties(dataset: Dataset, parties: int | None) -> int:
@@ -81,10 +177,10 @@ def count_parties(dataset: Dataset, parties: int | None) -> int:
     wanted = DEFAULT_PARTIES if parties is None else parties
     if wanted < 1:
         raise UserError(f"The number of parties must be >= 1, got {wanted}. Use {DEFAULT_PARTIES}.")
-    if wanted > len(dataset.x):
+    if wanted > dataset.size:
         raise UserError(
-            f"{wanted} parties are more than the {len(dataset.x)} training rows of {dataset.name}. "
-            f"Use at most {len(dataset.x)}."
+            f"{wanted} parties are more than the {dataset.size} training rows of {dataset.name}. "
+            f"Use at most {dataset.size}."
         )
     return wanted
 
@@ -101,12 +197,13 @@ def _check(partition: Partition, dataset: Dataset) -> None:
     if empty:
         raise UserError(f"{broken} leaves {empty[0]!r} without rows. Use fewer parties.")
     taken = np.concatenate(partition.rows)
-    if taken.min() < 0 or taken.max() >= len(dataset.x):
+    if taken.min() < 0 or taken.max() >= dataset.size:
         raise UserError(
             f"{broken} names rows {taken.min()} to {taken.max()}, but {dataset.name} has "
-            f"{len(dataset.x)}. Mend the rule."
+            f"{dataset.size}. Mend the rule."
         )
-    times = np.bincount(taken, minlength=len(dataset.x))
-    if not (times == 1).all():
-        row = int(np.flatnonzero(times != 1)[0])
+    times = np.bincount(taken, minlength=dataset.size)
+    wrong = (times > 1) & (not partition.shares_rows) | (times < 1) & (not partition.leaves_rows)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
         raise UserError(f"{broken} gives row {row} to {times[row]} parties instead of one. Mend the rule.")
