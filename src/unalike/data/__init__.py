@@ -2,10 +2,46 @@
 
 from __future__ import annotations
 
-from unalike.data import digits, fcube, heart
+from unalike.data import (
+    adult,
+    cifar,
+    covtype,
+    digits,
+    fcube,
+    femnist,
+    heart,
+    mnist,
+    rcv1,
+    sent140,
+    shakespeare,
+    sklearn_sets,
+    svhn,
+    synthetic,
+    table,
+)
 from unalike.data.dataset import DATASETS, Dataset, Loader
 
-__all__ = ["DATASETS", "Dataset", "Loader", "digits", "fcube", "heart", "load_dataset"]
+__all__ = [
+    "DATASETS",
+    "Dataset",
+    "Loader",
+    "adult",
+    "cifar",
+    "covtype",
+    "digits",
+    "fcube",
+    "femnist",
+    "heart",
+    "load_dataset",
+    "mnist",
+    "rcv1",
+    "sent140",
+    "shakespeare",
+    "sklearn_sets",
+    "svhn",
+    "synthetic",
+    "table",
+]
 
 
 def load_dataset(text: str) -> Dataset:
