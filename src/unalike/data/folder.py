@@ -35,7 +35,7 @@ def find(name: str, candidates: Iterable[str], how: str, elsewhere: Iterable[Pat
     )
 
 
-def check_digest(path: Path, content: bytes, digest: str) -> None:
+def check_digest(path: Path, content: bytes | bytearray, digest: str) -> None:
     """Refuse content whose MD5 or SHA-256 (told by its length) is not the canonical one."""
     algorithm = hashlib.md5 if len(digest) == 32 else hashlib.sha256
     found = algorithm(content, usedforsecurity=False).hexdigest()
