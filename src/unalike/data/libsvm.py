@@ -118,9 +118,10 @@ def _parse_slowly(block: bytes, features: int, path: Path, line: int) -> Parsed:
             continue
         where = f"{path}, line {number}"
         first, *entries = text.split()
-        if first.lstrip("+") not in ("1", "-1", "1.0", "-1.0"):
+        label = _label(first)
+        if label is None:
             raise UserError(f"{where}: the label must be -1 or +1, got {first[:20]!r}. Download the file again.")
-        labels.append(int(not first.startswith("-")))
+        labels.append(label)
         last = 0
         for entry in entries:
             last, value = _entry(entry, last, features, where)
@@ -129,6 +130,14 @@ def _parse_slowly(block: bytes, features: int, path: Path, line: int) -> Parsed:
         starts.append(len(indices))
     data = np.array(values, np.float64).astype(np.float32), np.array(indices, np.int32), np.array(starts, np.int32)
     return np.array(labels, np.int64), data
+
+
+def _label(text: str) -> int | None:
+    """0 for -1, 1 for +1, however these are written; None for anything else."""
+    try:
+        return {-1.0: 0, 1.0: 1}.get(float(text)) if "_" not in text else None
+    except ValueError:
+        return None
 
 
 def _entry(entry: str, last: int, features: int, where: str) -> tuple[int, float]:

@@ -14,7 +14,7 @@ _DEVIATION = np.arange(1, FEATURES + 1) ** -0.6  # Sigma is diagonal with entrie
 
 @register_dataset("synthetic", paper="Li et al. 2020 (FedProx), arXiv:1812.06127, section 5.1; Shamir et al. 2014")
 class Synthetic:
-    """Made-up parties, 60 features, 10 classes: alpha sets how models differ, beta how features differ.
+    """Made-up parties with linear models of their own, 60 features, 10 classes; beta sets how features differ.
 
     Party k draws ``u_k ~ N(0, alpha)``, then every entry of ``W_k`` (60 x 10) and ``b_k`` from ``N(u_k, 1)``;
     ``B_k ~ N(0, beta)``, every entry of ``v_k`` from ``N(B_k, 1)``; its rows are ``x ~ N(v_k, Sigma)`` with
@@ -23,6 +23,10 @@ class Synthetic:
 
     ``alpha`` and ``beta`` are variances, as the paper's ``N(mean, variance)`` reads. The paper's public code
     passes them on as standard deviations: they agree at 0 and 1, and its (0.5, 0.5) is (0.25, 0.25) here.
+    Note that ``u_k`` is one number that raises all ten scores of a row alike, so that, taken literally, ``alpha``
+    never changes a label: parties' models differ by the variance 1 of ``W_k`` and ``b_k``, whatever alpha is.
+    The definition is kept as published, for comparison.
+
     ``iid=true`` is the paper's Synthetic-IID: one ``W``, ``b ~ N(0, 1)`` and ``v = 0`` for all, sizes unequal as
     before; alpha and beta must then be 0. Note that ``synthetic(0, 0)`` is not IID: ``W_k`` and ``v_k`` still
     differ by the variance 1. A fixed fifth of each party's rows is the test set (the public code: a tenth).

@@ -278,6 +278,7 @@ def _standardise(column: Column, values: Array, train: Array) -> Array:
         if len(known) and known.min() < known.max():  # else rounding could leave a tiny deviation to divide by
             mean, deviation = known.mean(), known.std()
         scaled: Array = ((values - mean) / deviation).astype(np.float32)
-    if not np.isfinite(scaled[~column.absent]).all():
+    # An infinite deviation would make every value 0, which is finite: it needs a look of its own.
+    if not (np.isfinite(deviation) and np.isfinite(scaled[~column.absent]).all()):
         raise UserError(f"column {column.name}: its values are too large to standardise. Rescale them.")
     return scaled
