@@ -72,6 +72,14 @@ def test_whole_numbers_are_pixels_too(folder):
     assert (image[392:] == 0).all()
 
 
+def test_pixels_are_rounded_not_cut(folder):
+    write_all(folder / "femnist")
+    shades = [0.0019, 0.002, 0.5019, 0.5037] * 196  # times 255: 0.48, 0.51, 127.98, 128.44
+    one = {"users": ["a"], "num_samples": [1], "user_data": {"a": {"x": [shades], "y": [1]}}}
+    write(folder / "femnist", "train", "more.json", one)
+    assert load_dataset("femnist").x[-1].reshape(-1)[:4].tolist() == [0, 1, 128, 128]
+
+
 def test_absent_data_say_how_to_get_them(folder):
     text = refusal("femnist")
     assert "FEMNIST is not in" in text
@@ -129,6 +137,10 @@ def change(path, value):
         (change(["user_data", "b", "x", 1, 7], float("nan")), "an image of 'b'"),
         (change(["user_data", "b", "x", 1, 7], "0.5"), "an image of 'b'"),
         (change(["user_data", "b"], None), "cut short or not a JSON file"),
+        (
+            lambda c: (c["num_samples"].__setitem__(1, 0), c["user_data"].update(b={"x": [], "y": []})),
+            "has no images",
+        ),
         (change(["user_data"], []), "names 2 writers, but has data of 0"),
     ],
 )
@@ -163,8 +175,8 @@ def test_equal_pixels_share_memory(folder):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     size = (folder / "femnist/train/a.json").stat().st_size
-    # The text twice (bytes and str) and 8 bytes a pixel; a float of its own for each would take 24 more.
-    assert peak < 2 * size + 16 * data.x.size
+    # The text twice (bytes and str), then once and 8 bytes a pixel; a float of its own for each takes 24 more.
+    assert peak < 2 * size + 4 * data.x.size
 
 
 def test_the_real_femnist():

@@ -187,6 +187,8 @@ UINT8 = DTYPE + b"U\x02u1K\x00K\x01\x87R"
         (b"\x80\x02}h\x05.", "damaged"),
         (b"\x80\x02}}K\x01s.", "damaged"),
         (b"\x80\x02K\x01K\x02\x93.", "damaged"),
+        (b"\x80\x02}(K\x01K\x02\x87u.", "damaged"),  # a tuple of three, of two
+        (b"\x80\x05}U\x01a\x96" + struct.pack("<Q", 1) + b"x(K\x01es.", "damaged"),  # a list's items, to bytes
         (b"<!DOCTYPE html>", "damaged"),
     ],
 )

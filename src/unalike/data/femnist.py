@@ -112,7 +112,11 @@ def _writers(path: Path) -> list[tuple[str, Array, Array]]:
 
 def _images(path: Path, user: str, data: dict[str, Any], count: int) -> tuple[Array, Array]:
     x, y = np.array(data["x"]), np.array(data["y"])
-    if len(x) != count or len(y) != count or count == 0:
+    if count == 0:
+        raise UserError(
+            f"{path}: {user!r} has no images. Make it again with LEAF, whose option -k leaves such out."
+        )
+    if len(x) != count or len(y) != count:
         raise UserError(f"{path}: {user!r} has {len(x)} images and {len(y)} labels, not {count}. {_AGAIN}")
     if x.shape[1:] != (_PIXELS,) or x.dtype.kind not in "iuf" or not (x.min() >= 0 and x.max() <= 1):  # NaN: not
         raise UserError(f"{path}: an image of {user!r} is not {_PIXELS} numbers from 0 to 1. {_AGAIN}")
