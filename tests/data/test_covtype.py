@@ -88,6 +88,7 @@ GOOD = line(TEN)
         (GOOD[:-1] + "0", "is not 55 whole numbers"),
         (GOOD[:-3] + "2,1", "is not 55 whole numbers"),
         (line(TEN, area=9), "is not 55 whole numbers"),
+        (GOOD[:-2] + ";1", "has 54 values, not 55"),
         (GOOD[:-2], "has 54 values, not 55"),
         (GOOD + ",1", "has 56 values, not 55"),
         ("", "has 1 values, not 55"),

@@ -49,6 +49,7 @@ def test_packed_files(tmp_path: Path, name: str, pack) -> None:
     [
         ("1 2:1 x", "line 2: 'x' is not index:value"),
         ("1 2", "line 2: '2' is not index:value"),
+        ("1 1\t2:1\n", "line 2: '1' is not index:value"),  # a blank line must not make up for the tab
         ("1 2:", "line 2: '2:' is not index:value"),
         ("1 :2", "line 2: ':2' is not index:value"),
         ("1 2:1:1", "line 2: '2:1:1' is not index:value"),
