@@ -21,7 +21,7 @@ MISTAKES = {
     "spec is a folder": (["--spec", "."], "Check the path"),
     "missing plugin": (["--plugin", "nope.py"], "nope.py"),
     "more parties than rows": (["--parties", "5000"], "1438"),
-    "natural parties": (["--dataset", "heart", "--partition", "natural", "--parties", "3"], "4 natural parties"),
+    "natural parties": (["--dataset", "heart", "--partition", "natural", "--parties", "5"], "4 natural parties"),
     "no natural parties": (["--partition", "natural"], "no natural parties"),
     "epochs and steps": (["--epochs", "1", "--steps", "2"], "one of the two"),
     "negative rounds": (["--rounds", "-3"], "got -3"),

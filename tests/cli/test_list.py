@@ -24,9 +24,13 @@ def test_every_kind(unalike, kind):
 
 def test_parameters_with_and_without_defaults(unalike):
     assert "fedprox(mu=0.01)\n" in unalike("list", "algorithms").out
-    assert "label-dirichlet(beta, minimum=10)\n" in unalike("list", "partitions").out
+    assert "label-dirichlet(beta, minimum=10, balanced=false)\n" in unalike("list", "partitions").out
     by_name = {part["name"]: part for part in unalike("list", "partitions", "--json").json}
-    assert by_name["label-dirichlet"]["parameters"] == [{"name": "beta"}, {"name": "minimum", "default": 10}]
+    assert by_name["label-dirichlet"]["parameters"] == [
+        {"name": "beta"},
+        {"name": "minimum", "default": 10},
+        {"name": "balanced", "default": False},
+    ]
 
 
 def test_everything(unalike):

@@ -14,7 +14,8 @@ from scipy import stats
 from unalike.data import Dataset
 from unalike.errors import UserError
 from unalike.partition import make_partition
-from unalike.partition.label_dirichlet import _cut_tops, draw_dirichlet
+from unalike.partition.label_dirichlet import fill_equally
+from unalike.partition.sharing import cut_tops, draw_dirichlet
 
 Make = Callable[..., Dataset]
 
@@ -61,6 +62,56 @@ def test_partitions_have_the_dirichlet_mean_and_variance(made: Make) -> None:
     assert abs(np.corrcoef(shares[:, 0, 0], shares[:, 0, 1])[0, 1]) < 5 / np.sqrt(seeds)
 
 
+@pytest.mark.parametrize("beta", [0.5, 2.0])
+def test_partitions_have_the_dirichlet_law(made: Make, beta: float) -> None:
+    dataset = made(np.repeat([0, 1], 4000), 2)
+    text = f"label-dirichlet({beta}, minimum=1)"
+    shares = [make_partition(text, dataset, 3, seed).label_counts(dataset)[:, 1] / 4000 for seed in range(300)]
+    law = stats.beta(beta, 2 * beta)
+    for party in np.array(shares).T:
+        assert stats.kstest(party, law.cdf).pvalue > 1e-3
+        tenths = np.histogram(party, law.ppf(np.linspace(0, 1, 11)))[0]
+        assert stats.chisquare(tenths).pvalue > 1e-3
+
+
+def test_balanced_parties_have_the_dirichlet_law(made: Make) -> None:
+    # With many parties a label has not run out for the first of them: a small party follows its draw.
+    dataset = made(np.repeat(np.arange(4), 10_000), 4)
+    counts = make_partition("label-dirichlet(0.7, balanced=true)", dataset, 400, 1).label_counts(dataset)
+    assert set(counts.sum(axis=1)) == {100}
+    assert stats.kstest(counts[:, 2] / 100 + 0.005, stats.beta(0.7, 2.1).cdf).pvalue > 1e-3
+
+
+@given(
+    exponent=st.floats(-3, 3), rows=st.integers(1, 300), classes=st.integers(1, 9), seed=st.integers(0, 2**32),
+    data=st.data(),
+)  # fmt: skip
+def test_balanced_parties_are_of_equal_size(
+    made: Make, exponent: float, rows: int, classes: int, seed: int, data: st.DataObject
+) -> None:
+    parties = data.draw(st.integers(1, rows))
+    labels = np.minimum(np.random.default_rng(seed).geometric(0.4, rows) - 1, classes - 1)  # unequal labels
+    partition = make_partition(
+        f"label-dirichlet({10**exponent}, balanced=true)", made(labels, classes), parties, seed
+    )
+    sizes = [len(party) for party in partition.rows]
+    assert sum(sizes) == rows
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_balanced_means_are_those_of_the_labels(made: Make) -> None:
+    dataset = made(np.repeat([0, 1, 2], [3000, 900, 100]), 3)
+    counts = make_partition("label-dirichlet(10000, balanced=true)", dataset, 4, 0).label_counts(dataset)
+    np.testing.assert_allclose(
+        counts, np.tile([750, 225, 25], (4, 1)), atol=25
+    )  # equal thirds would use up label 2
+
+
+def test_parties_take_others_when_a_label_has_run_out() -> None:
+    only_first = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.9, 0.1, 0.0]])
+    assert fill_equally(np.array([4, 3, 2]), only_first).tolist() == [[3, 0, 0], [1, 1, 1], [0, 2, 1]]
+
+
 def test_rows_of_a_label_are_dealt_at_random(made: Make) -> None:
     dataset = made(np.zeros(40, int), 1)
     places = [make_partition("label-dirichlet(1)", dataset, 2, seed).rows[0].mean() for seed in range(400)]
@@ -89,7 +140,7 @@ def test_minimum_is_always_reached(
 def test_only_the_largest_give(sizes: list[int], data: st.DataObject) -> None:
     before = np.array(sizes)
     total = data.draw(st.integers(0, int(before.sum())))
-    given_rows = _cut_tops(before, total)
+    given_rows = cut_tops(before, total)
     after = before - given_rows
     assert given_rows.sum() == total
     assert given_rows.min() >= 0
@@ -139,7 +190,7 @@ def test_wrong_parameters(made: Make, text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "parties", "beta", "limit"), [(60_000, 500, 0.05, 1), (1_000_000, 10_000, 0.5, 5)]
+    ("rows", "parties", "beta", "limit"), [(60_000, 500, 0.05, 1), (1_000_000, 10_000, 0.3, 5)]
 )
 def test_many_parties_are_quick(made: Make, rows: int, parties: int, beta: float, limit: float) -> None:
     dataset = made(np.random.default_rng(0).integers(0, 10, rows), 10)

@@ -76,7 +76,7 @@ def test_same_rows_in_another_process() -> None:
 def test_recipe_makes_the_same_partition(made: Make) -> None:
     dataset = random_dataset(made, 200, 4, 0)
     first = make_partition("label-dirichlet(.5)", dataset, 4, 1)
-    assert first.recipe == "label-dirichlet(beta=0.5, minimum=10)"
+    assert first.recipe == "label-dirichlet(beta=0.5, minimum=10, balanced=false)"
     again = make_partition(first.recipe, dataset, 4, 1)
     assert all(np.array_equal(a, b) for a, b in zip(first.rows, again.rows, strict=True))
 

@@ -1,0 +1,74 @@
+"""Quantity skew: parties differ in how many rows they have, not in what kind."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from unalike.data.dataset import Array, Dataset
+from unalike.errors import UserError
+from unalike.partition.partition import PARTITIONS, Partition, count_parties, number_parties, register_partition
+from unalike.partition.sharing import (
+    apportion,
+    check_beta,
+    check_minimum,
+    deal,
+    draw_dirichlet,
+    raise_to,
+    random_order,
+)
+
+
+@register_partition("quantity-dirichlet", paper="Li et al. 2022 (NIID-Bench), arXiv:2102.02079, section 4.3")
+class QuantityDirichlet:
+    """Quantity skew: party sizes are q ~ Dir_N(beta) of all rows, which are dealt at random.
+
+    NIID-Bench's public code draws again until each party has 10 rows, which need not end. Here sizes are drawn
+    once, and a party below ``minimum`` rows is raised to it at the cost of the largest. Where there are
+    fewer than ``minimum`` rows for each party, it is lowered to ``rows // parties``.
+    """
+
+    beta: float
+    minimum: int = 10
+
+    def __post_init__(self) -> None:
+        check_beta("quantity-dirichlet", self.beta)
+        check_minimum("quantity-dirichlet", self.minimum)
+
+    def split(self, dataset: Dataset, parties: int | None, rng: np.random.Generator) -> Partition:
+        """Draw the sizes, then deal the rows at random."""
+        number = count_parties(dataset, parties)
+        weights = draw_dirichlet(self.beta, (1, number), rng)[0]
+        return _by_weight(PARTITIONS.describe(self), dataset, weights, self.minimum, rng)
+
+
+@register_partition("quantity-power", paper="Li et al. 2020 (FedProx), arXiv:1812.06127, section 5.1")
+class QuantityPower:
+    """Quantity skew: party sizes follow a power law, rank^(-exponent), and rows are dealt at random.
+
+    FedProx says that its devices' sizes follow a power law, without giving one. Here it is that of Zipf: the party
+    of rank r has a size in proportion to r^(-exponent); which party has which rank is random. ``exponent=0``
+    makes all sizes equal. A party below ``minimum`` rows is raised to it as by quantity-dirichlet.
+    """
+
+    exponent: float = 1.0
+    minimum: int = 10
+
+    def __post_init__(self) -> None:
+        if not (self.exponent >= 0 and math.isfinite(self.exponent)):
+            raise UserError(f"quantity-power's exponent must be >= 0, got {self.exponent}. Use 1.")
+        check_minimum("quantity-power", self.minimum)
+
+    def split(self, dataset: Dataset, parties: int | None, rng: np.random.Generator) -> Partition:
+        """Give each party a rank, then deal the rows at random."""
+        number = count_parties(dataset, parties)
+        weights = np.exp(-self.exponent * np.log1p(random_order(number, rng)))
+        return _by_weight(PARTITIONS.describe(self), dataset, weights, self.minimum, rng)
+
+
+def _by_weight(recipe: str, dataset: Dataset, weights: Array, minimum: int, rng: np.random.Generator) -> Partition:
+    """Random rows for each party, their number in proportion to its weight."""
+    number = len(weights)
+    sizes = raise_to(apportion(weights, dataset.size), min(minimum, dataset.size // number))
+    return Partition.of_owners(recipe, deal(random_order(dataset.size, rng), sizes), number_parties(number))
