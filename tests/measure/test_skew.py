@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.optimize import linprog
 from scipy.spatial.distance import jensenshannon
 
 from unalike.data import load_dataset
@@ -21,6 +23,16 @@ TABLES = hnp.arrays(
 ).map(lambda table: table + (table.sum(axis=1, keepdims=True) == 0))
 
 
+def wasserstein_01(p: np.ndarray, q: np.ndarray) -> float:
+    """The least cost of moving p to q where a move between two labels costs 1, as a linear programme."""
+    labels = len(p)
+    cost = (1 - np.eye(labels)).ravel()
+    leaves = np.kron(np.eye(labels), np.ones(labels))
+    arrives = np.kron(np.ones(labels), np.eye(labels))
+    solved = linprog(cost, A_eq=np.vstack([leaves, arrives[:-1]]), b_eq=np.concatenate([p, q[:-1]]))
+    return float(solved.fun)
+
+
 def test_by_hand() -> None:
     # Two parties: 6 rows of two even labels and 2 rows of the first label.
     found = label_skew(np.array([[3, 3], [2, 0]]))
@@ -31,6 +43,11 @@ def test_by_hand() -> None:
     assert found.jensen_shannon == pytest.approx(np.sqrt(0.3112781244591329))
     # 1 - (sqrt(1/2 * 1) + 0) = 0.292893
     assert found.hellinger == pytest.approx(np.sqrt(1 - np.sqrt(1 / 2)))
+    # |1/2 - 1| : half of the first party's rows would have to change their label
+    assert found.earth_mover == pytest.approx(1 / 2)
+    assert found.pairs == 1
+    assert found.label_entropy == pytest.approx(0.954434002924965)  # H(5/8, 3/8)
+    assert found.quantity_entropy == pytest.approx(0.8112781244591328)
     # 1 - H(3/4, 1/4) / log2 2
     assert found.quantity_imbalance == pytest.approx(1 - 0.8112781244591328)
 
@@ -59,6 +76,7 @@ def test_single_party() -> None:
     assert found.entropy.tolist() == [1]
 
 
+@settings(max_examples=40, deadline=None)
 @given(TABLES)
 def test_against_scipy_and_the_plain_formulae(table: np.ndarray) -> None:
     found = label_skew(table)
@@ -69,7 +87,12 @@ def test_against_scipy_and_the_plain_formulae(table: np.ndarray) -> None:
     assert found.jensen_shannon == pytest.approx(np.mean(np.nan_to_num(distances)), abs=1e-7)
     hellinger = [np.linalg.norm(np.sqrt(p) - np.sqrt(q)) / np.sqrt(2) for p, q in pairs] or [0.0]
     assert found.hellinger == pytest.approx(np.mean(hellinger), abs=1e-12)
+    moved = [wasserstein_01(p, q) for p, q in pairs] or [0.0]
+    assert found.earth_mover == pytest.approx(np.mean(moved), abs=1e-7)
+    assert found.pairs == len(pairs)
+    assert not found.estimated
     assert 0 <= found.jensen_shannon <= 1
+    assert found.earth_mover <= found.hellinger * np.sqrt(2) + 1e-9
     assert 0 <= found.hellinger <= 1
     assert 0 <= found.quantity_imbalance <= 1
     assert ((found.total_variation >= 0) & (found.total_variation <= 1)).all()
@@ -92,6 +115,34 @@ def test_blocks_do_not_change_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
         parts = label_skew(table)
         assert parts.jensen_shannon == pytest.approx(whole.jensen_shannon)
         assert parts.hellinger == pytest.approx(whole.hellinger)
+
+
+def test_many_parties_are_compared_by_a_sample_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = np.random.default_rng(0).integers(0, 30, (300, 4)) + 1
+    table[:20] = [90, 1, 1, 1]
+    whole = label_skew(table)
+    monkeypatch.setattr(skew, "MOST_PARTIES", 299)
+    sample, again = label_skew(table), label_skew(table)
+    assert sample.estimated
+    assert sample.pairs == skew.SAMPLED_PAIRS != whole.pairs
+    for name in ("jensen_shannon", "hellinger", "earth_mover"):
+        found = getattr(sample, name)
+        assert found == getattr(again, name)
+        assert found != getattr(whole, name)
+        assert found == pytest.approx(getattr(whole, name), abs=0.005)
+    np.testing.assert_array_equal(sample.entropy, whole.entropy)
+
+
+def test_a_party_is_never_compared_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skew, "MOST_PARTIES", 1)
+    assert label_skew(np.diag([5, 5, 5])).earth_mover == 1
+
+
+def test_five_thousand_parties_take_no_minute() -> None:
+    table = np.random.default_rng(0).integers(0, 9, (5000, 10)) + 1
+    begun = time.perf_counter()
+    assert label_skew(table).pairs == skew.SAMPLED_PAIRS
+    assert time.perf_counter() - begun < 5
 
 
 def test_smaller_beta_is_measured_as_more_skew() -> None:

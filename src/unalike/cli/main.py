@@ -27,6 +27,7 @@ _COMMANDS = {
     "demo": ("unalike.cli.demo", "demo", "See what unalike data do to training, in about a minute."),
     "run": ("unalike.cli.run", "run", "Train once; the same command goes on with a stopped run."),
     "runs": ("unalike.cli.runs", "app", "List, show and compare runs."),
+    "partition": ("unalike.cli.partition", "partition", "Split a data set between parties: look, measure, save."),
     "list": ("unalike.cli.listing", "list_parts", "List algorithms, data sets, partitions and other parts."),
 }
 

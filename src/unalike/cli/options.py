@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from unalike.data.folder import VARIABLE
+from unalike.errors import UserError
 
 DEFAULT_RUNS = Path("runs")
 
@@ -21,3 +25,24 @@ RunsFolder = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON, and nothing else, on stdout")]
+
+
+def _use_data_folder(folder: Path | None) -> Path | None:
+    """Before anything is loaded; a folder that is not there is a slip of the pen, not an empty one."""
+    if folder is not None:
+        if not folder.expanduser().is_dir():
+            raise UserError(f"--data-dir must be a folder, but there is none at {folder}. Check the path.")
+        os.environ[VARIABLE] = str(folder)
+    return folder
+
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        callback=_use_data_folder,
+        help=f"folder with downloaded data sets [${VARIABLE} or the cache folder]",
+        show_default=False,
+    ),
+]

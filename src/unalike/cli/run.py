@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from unalike.cli.options import DEFAULT_RUNS, AsJson, RunsFolder
+from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, RunsFolder
 from unalike.cli.plugin import load_plugin
 from unalike.cli.program import program
 from unalike.cli.progress import follower
@@ -29,6 +29,7 @@ def run(
         list[Path] | None,
         typer.Option(metavar="FILE.py", help="load parts of your own from a Python file; repeatable"),
     ] = None,
+    data_dir: DataDir = None,
     runs: RunsFolder = DEFAULT_RUNS,
     checkpoint_seconds: Annotated[
         float, typer.Option(min=0, metavar="<float>", help="work that a kill may cost [2.0]", show_default=False)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from unalike.partition import (
+    attribute_label,
     by,
     fcube,
+    feature_noise,
+    feature_shift,
     file,
     iid,
     label_count,
     label_dirichlet,
+    label_noise,
+    label_preference,
     like,
     natural,
     quantity,
     shards,
     similarity,
     temporal,
+    vertical,
 )
-from unalike.partition.distorted import as_seen
+from unalike.partition.distorted import as_seen, seen_by, seen_label_counts
 from unalike.partition.holdout import hold_out
 from unalike.partition.partition import PARTITIONS, Partition, Rule, make_partition
 from unalike.partition.storage import SavedPartition, load_partition, save_partition
@@ -27,20 +33,28 @@ __all__ = [
     "Rule",
     "SavedPartition",
     "as_seen",
+    "attribute_label",
     "by",
     "fcube",
+    "feature_noise",
+    "feature_shift",
     "file",
     "hold_out",
     "iid",
     "label_count",
     "label_dirichlet",
+    "label_noise",
+    "label_preference",
     "like",
     "load_partition",
     "make_partition",
     "natural",
     "quantity",
     "save_partition",
+    "seen_by",
+    "seen_label_counts",
     "shards",
     "similarity",
     "temporal",
+    "vertical",
 ]

@@ -78,12 +78,21 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), facecolor="white")
 
 
-def label_heat_map(axes: Axes, counts: Array, party_names: Sequence[str], class_names: Sequence[str]) -> None:
+def label_heat_map(
+    axes: Axes,
+    counts: Array,
+    party_names: Sequence[str],
+    class_names: Sequence[str],
+    *,
+    scale_bar: bool = True,
+    darkest: float = 0.0,
+) -> None:
     """Who holds which labels: a line for each party, a column for each label (NIID-Bench, figure 3).
 
     The number in a cell is the count; the colour is its share of the party's rows, so that small parties show
-    as clearly as large ones. Beyond ``MOST_NUMBERED`` parties or labels the numbers would be unreadable: they
-    are left out, a colour bar takes their place, and only some parties are named.
+    as clearly as large ones. The greatest share is darkest, or ``darkest`` where no share is so great. Beyond
+    ``MOST_NUMBERED`` parties or labels the numbers would be unreadable: they are left out, a colour bar
+    (``scale_bar``) takes their place, and only some parties are named.
     """
     counts = np.asarray(counts)
     if counts.shape != (len(party_names), len(class_names)) or 0 in counts.shape:
@@ -93,44 +102,67 @@ def label_heat_map(axes: Axes, counts: Array, party_names: Sequence[str], class_
         )
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)  # a party without rows is all white
     numbered = max(counts.shape) <= MOST_NUMBERED
+    top = max(float(shares.max()), darkest, 1e-9)
     mesh = axes.pcolormesh(
         shares,
-        cmap=_blues(),
+        cmap=blues(),
         vmin=0,
-        vmax=max(float(shares.max()), 1e-9),
+        vmax=top,
         edgecolors="white" if numbered else "none",
         linewidth=1.2 if numbered else 0,
         rasterized=not numbered,  # ten thousand cells as vectors would make an SVG of megabytes
     )
     axes.invert_yaxis()  # the first party on top, as in a table
     axes.xaxis.tick_top()
-    _name_ticks(axes.set_yticks, party_names)
-    _name_ticks(axes.set_xticks, class_names)
+    name_ticks(axes.set_yticks, party_names)
+    name_ticks(axes.set_xticks, class_names)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     if numbered:
-        _write_counts(axes, counts, shares)
-    else:
+        _write_counts(axes, counts, shares / top)
+    elif scale_bar:
         bar = axes.figure.colorbar(mesh, ax=axes, fraction=0.05, pad=0.02)
         bar.outline.set_visible(False)
         bar.set_label("share of the party's rows")
 
 
-def _blues() -> Any:
+def size_bars(axes: Axes, sizes: Array) -> None:
+    """A bar for each party's number of rows, in lines that fit those of a heat map beside it."""
+    middles = np.arange(len(sizes)) + 0.5
+    numbered = len(sizes) <= MOST_NUMBERED
+    axes.barh(middles, sizes, height=0.62 if numbered else 1.0, color="#8fa6b8", linewidth=0)
+    axes.set_xlim(0, max(int(sizes.max()), 1))
+    axes.set_ylim(len(sizes), 0)
+    axes.set_yticks([])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    if not numbered:
+        axes.set_xticks([int(sizes.max())], [f"{sizes.max():,}"])
+        return
+    axes.set_xticks([])
+    for middle, size in zip(middles, sizes, strict=True):
+        axes.annotate(
+            f"{size:,}", (size, middle), (3, 0), textcoords="offset points", va="center_baseline", fontsize=8.5
+        )
+
+
+def blues() -> Any:
+    """From nearly white to dark blue, evenly in lightness: it can be read in grey and without colour vision."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("unalike", ["#f4f6f8", "#c3d9ec", "#5f9fcf", "#0b5c98", "#08325c"])
 
 
-def _name_ticks(set_ticks: Any, names: Sequence[str]) -> None:
-    step = 1 if len(names) <= MOST_NUMBERED else -(-len(names) // _MOST_TICKS)
+def name_ticks(set_ticks: Any, names: Sequence[str], most: int = MOST_NUMBERED) -> None:
+    """Name each line, or where there are more than ``most``, some of them."""
+    step = 1 if len(names) <= most else -(-len(names) // _MOST_TICKS)
     places = range(0, len(names), step)
     set_ticks([place + 0.5 for place in places], [names[place] for place in places])
 
 
 def _write_counts(axes: Axes, counts: Array, shares: Array) -> None:
     for (party, label), count in np.ndenumerate(counts):
-        share = shares[party, label] / max(float(shares.max()), 1e-9)
+        share = shares[party, label]
         axes.text(
             label + 0.5,
             party + 0.5,
@@ -196,14 +228,15 @@ def quiet(axes: Axes) -> None:
     axes.tick_params(length=0)
 
 
-def save(figure: Figure, path: Path) -> list[Path]:
+def save(figure: Figure, path: Path, kinds: Sequence[str] = ("svg", "png")) -> list[Path]:
     """Write ``path``.svg and ``path``.png, each as a whole or not at all, and say where they are.
 
     The same figure gives the same bytes: no date, and ids that do not change.
     """
     make_folder(path.parent)
     saved = []
-    for kind, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": _PNG_DPI})):
+    for kind in kinds:
+        options: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {"dpi": _PNG_DPI}
         content = io.BytesIO()
         with drawing():
             figure.savefig(content, format=kind, **options)

@@ -1,0 +1,180 @@
+"""``unalike partition``: split a data set between parties, look at the split, measure it, draw it, save it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from unalike.cli.options import AsJson, DataDir
+from unalike.cli.plugin import load_plugin
+from unalike.cli.show import draw, print_json, table
+from unalike.data import Dataset, load_dataset
+from unalike.data.dataset import Array
+from unalike.errors import UserError
+from unalike.measure import LabelSkew, label_skew
+from unalike.partition import Partition, make_partition, save_partition, seen_label_counts
+from unalike.report.partition_picture import Portrait, partition_picture
+
+_MOST_LABELS = 20
+"""Labels up to which each has a column; of more, a party's largest are named."""
+_TOP_LABELS = 5
+_KINDS = (".svg", ".png")
+
+
+def partition(
+    dataset: Annotated[str, typer.Option(metavar="TEXT", help="data set [digits]", show_default=False)] = "digits",
+    partition: Annotated[
+        str, typer.Option(metavar="TEXT", help="how it is split between parties [iid]", show_default=False)
+    ] = "iid",
+    parties: Annotated[
+        int | None, typer.Option(help="number of parties [10, or as many as the data have by nature]")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="seed of all that is random [0]", show_default=False)] = 0,
+    figure: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="draw it: FILE.svg, FILE.png, or without suffix both")
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="save who has which rows, to be used again: --partition file:FILE"),
+    ] = None,
+    plugin: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.py", help="load parts of your own from a Python file; repeatable"),
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Split a data set between parties, and see how unalike they are.
+
+    \b
+    Examples:
+      unalike partition --dataset heart --partition natural
+      unalike partition --partition "label-dirichlet(0.1)+feature-noise(0.1)" --figure split
+
+    See "unalike list partitions" for all of them. Labels are counted as the parties see them.
+    """
+    for file in plugin or ():
+        load_plugin(file)
+    data = load_dataset(dataset)
+    made = make_partition(partition, data, parties, seed)
+    counts = seen_label_counts(data, made)
+    portrait = Portrait(data, made, seed, counts, label_skew(counts))
+    files = [str(path) for path in (*_draw(portrait, figure), *_save(portrait, save))]
+    if as_json:
+        print_json({**to_dict(portrait), "files": files})
+    else:
+        _print(portrait, files)
+
+
+def to_dict(portrait: Portrait) -> dict[str, Any]:
+    """All that is known of the partition, ready for JSON."""
+    data, made = portrait.dataset, portrait.partition
+    parties = [
+        {
+            "name": name,
+            "size": int(line.sum()),
+            "label_counts": dict(zip(data.classes, line.tolist(), strict=True)),
+            **({} if made.columns is None else {"columns": made.columns[place].tolist()}),
+        }
+        for place, (name, line) in enumerate(zip(made.names, portrait.counts, strict=True))
+    ]
+    return {
+        "dataset": data.name,
+        "partition": made.recipe,
+        "seed": portrait.seed,
+        "rows": conserved(data, made),
+        "parties": parties,
+        "skew": {
+            field.name: _plain(getattr(portrait.skew, field.name)) for field in dataclasses.fields(LabelSkew)
+        },
+        **({} if made.columns is None else {"label_holder": made.names[made.label_holder]}),
+    }
+
+
+def conserved(data: Dataset, made: Partition) -> dict[str, Any]:
+    """How many training rows have one party, several or none; ``conserved``: each has exactly one."""
+    times = np.bincount(np.concatenate(made.rows), minlength=data.size)
+    several, none = int((times > 1).sum()), int((times == 0).sum())
+    return {"training": data.size, "several": several, "none": none, "conserved": several == none == 0}
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _draw(portrait: Portrait, path: Path | None) -> list[Path]:
+    if path is None:
+        return []
+    from unalike.report.figures import save
+
+    if path.suffix.lower() in _KINDS:
+        return save(partition_picture(portrait), path.with_suffix(""), [path.suffix.lower()[1:]])
+    if path.is_dir():
+        raise UserError(f"--figure must be a file, but {path} is a folder. Write {path / 'partition'}.")
+    return save(partition_picture(portrait), path)
+
+
+def _save(portrait: Portrait, path: Path | None) -> list[Path]:
+    if path is None:
+        return []
+    save_partition(path, portrait.partition, portrait.dataset, portrait.seed)
+    return [path]
+
+
+def _print(portrait: Portrait, files: Sequence[str]) -> None:
+    data, made, skew = portrait.dataset, portrait.partition, portrait.skew
+    draw(f"{data.name}, {data.size:,} training rows: {made.recipe}, seed {portrait.seed}", "")
+    draw(_table(portrait), "", *_rows(data, made), *_figures(portrait.counts, skew))
+    if files:
+        draw("", f"Saved {' and '.join(files)}.")
+
+
+def _table(portrait: Portrait) -> Any:
+    data, made, counts = portrait.dataset, portrait.partition, portrait.counts
+    names = ["party", "rows"]
+    each = len(data.classes) <= _MOST_LABELS
+    columns = [*names, *(data.classes if each else ["largest labels"])]
+    attributes = made.columns is not None
+    rows = []
+    for place, (name, line) in enumerate(zip(made.names, counts, strict=True)):
+        labels = [f"{count:,}" if count else "·" for count in line] if each else [_largest(line, data.classes)]
+        cells = [name, f"{line.sum():,}", *labels]
+        if made.columns is not None:
+            cells.insert(2, f"{len(made.columns[place])}{' and labels' if place == made.label_holder else ''}")
+        rows.append(cells)
+    if attributes:
+        columns.insert(2, "columns")
+    return table(columns, rows, right=["rows", *(data.classes if each else ())])
+
+
+def _largest(line: Array, classes: Sequence[str]) -> str:
+    order = [int(label) for label in np.argsort(-line, kind="stable") if line[label]]
+    named = ", ".join(f"{classes[label]} {line[label]:,}" for label in order[:_TOP_LABELS])
+    rest = len(order) - _TOP_LABELS
+    return f"{named}, and {rest} more" if rest > 0 else named
+
+
+def _rows(data: Dataset, made: Partition) -> list[str]:
+    found = conserved(data, made)
+    if found["conserved"]:
+        return [f"Each of the {data.size:,} rows has exactly one party."]
+    return [f"Of the {data.size:,} rows, {found['several']:,} have several parties and {found['none']:,} none."]
+
+
+def _figures(counts: Array, skew: LabelSkew) -> list[str]:
+    """The figures of skew in words, with the range in which each lies."""
+    labels, parties = np.log2(counts.shape[1]), np.log2(len(counts))
+    pairs = f"{skew.pairs:,} {'random ' if skew.estimated else ''}pair{'' if skew.pairs == 1 else 's'} of parties"
+    return [
+        f"Label entropy: {skew.entropy.mean():.2f} bits in the mean party, {skew.label_entropy:.2f} of all rows, "
+        f"at most {labels:.2f}.",
+        f"Quantity entropy: {skew.quantity_entropy:.2f} bits of at most {parties:.2f}; "
+        f"imbalance {skew.quantity_imbalance:.2f}.",
+        f"Mean distance of labels over {pairs}, from 0 to 1: Jensen-Shannon {skew.jensen_shannon:.2f}, "
+        f"Hellinger {skew.hellinger:.2f}, earth mover's {skew.earth_mover:.2f}.",
+    ]
