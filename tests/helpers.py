@@ -71,7 +71,7 @@ def one_round(
             optimiser or Sgd(),
             work,
         )
-        combined = combine(algorithm, (engine or Sequential()).exchange(exchange), federation.size)
+        combined = combine(exchange, (engine or Sequential()).exchange(exchange))
         states.update(combined.states)
         try:
             ask = generator.send(combined.replies)

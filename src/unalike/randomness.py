@@ -7,7 +7,9 @@ from typing import Literal, get_args
 import numpy as np
 
 # Append only: the place of a purpose is its number, and so part of every run.
-Purpose = Literal["partition", "holdout", "public", "cohort", "batches", "augment"]
+Purpose = Literal[
+    "partition", "holdout", "public", "cohort", "batches", "augment", "model", "layers", "noise", "server"
+]
 
 _PURPOSES = {purpose: number for number, purpose in enumerate(get_args(Purpose), start=1)}
 

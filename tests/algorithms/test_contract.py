@@ -1,15 +1,30 @@
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from unalike.algorithms import ALGORITHMS, Algorithm, FedAvg, FedProx, Replies, algorithm
-from unalike.engine.exchange import Reply, combine, nbytes
+from unalike.algorithms import ALGORITHMS, Algorithm, Ask, FedAvg, FedProx, Replies, algorithm
+from unalike.engine.exchange import Exchange, Reply, combine, nbytes
 from unalike.errors import UserError
 
 
+def answer(algorithm, replies, kind="train"):
+    """Combine uploads given as (party, weight, upload) in an exchange of seven parties."""
+    federation = SimpleNamespace(size=7)
+    exchange = Exchange(
+        algorithm, Ask(kind, {}), 1, 0.1, 0, (), lambda k: {}, torch.zeros(0), federation, None, None
+    )
+    made = []
+    for party, weight, upload in replies:
+        vectors = {k: torch.as_tensor(v) for k, v in upload.items()}
+        more = {"buffers": torch.zeros(0), "loss": torch.tensor(0.5 * weight)}
+        made.append(Reply.of(exchange, party, torch.tensor(weight), (vectors, {}), more))
+    return combine(exchange, made)
+
+
 def reply(party, weight, **upload):
-    return Reply(party, weight, {k: torch.tensor(v) for k, v in upload.items()}, {}, torch.zeros(0), 0.5 * weight)
+    return party, weight, upload
 
 
 class Mixed(Algorithm):
@@ -22,7 +37,7 @@ class Open(Algorithm):
 
 def test_means_and_sums_by_hand():
     answers = [reply(2, 30.0, delta=[1.0, 0.0], count=5.0), reply(0, 10.0, delta=[0.0, 4.0], count=2.0)]
-    combined = combine(Mixed(), answers, population=7)
+    combined = answer(Mixed(), answers)
     replies = combined.replies
     assert replies.mean["delta"].tolist() == [0.75, 1.0]
     assert replies.sum["count"].item() == 7.0
@@ -33,7 +48,7 @@ def test_means_and_sums_by_hand():
 
 
 def test_a_key_has_one_way_to_be_combined():
-    replies = combine(Mixed(), [reply(0, 1.0, delta=1.0, count=1.0)], 1).replies
+    replies = answer(Mixed(), [reply(0, 1.0, delta=1.0, count=1.0)]).replies
     with pytest.raises(KeyError, match="is listed in the algorithm's `plain`"):
         replies.mean["count"]
     with pytest.raises(KeyError, match="is not listed"):
@@ -44,29 +59,36 @@ def test_a_key_has_one_way_to_be_combined():
 
 def test_single_uploads_only_where_asked_for():
     answers = [reply(1, 1.0, w=2.0), reply(0, 1.0, w=1.0)]
-    assert [u["w"].item() for u in combine(Open(), answers, 2).replies.each] == [1.0, 2.0]
+    assert [(k, u["w"].item()) for k, u in answer(Open(), answers).replies.each.items()] == [(0, 1.0), (1, 2.0)]
     with pytest.raises(UserError, match="needs_each"):
-        _ = combine(FedAvg(), answers, 2).replies.each
+        _ = answer(FedAvg(), answers).replies.each
 
 
 def test_sums_do_not_depend_on_arrival():
     generator = torch.Generator().manual_seed(0)
     values = torch.randn(20, 50, generator=generator) * torch.logspace(-6, 6, 50)
-    answers = [Reply(k, float(k + 1), {"delta": v}, {}, torch.zeros(0), 0.0) for k, v in enumerate(values)]
-    forward = combine(FedAvg(), answers, 20).replies.mean["delta"]
-    backward = combine(FedAvg(), answers[::-1], 20).replies.mean["delta"]
+    answers = [(k, float(k + 1), {"delta": v}) for k, v in enumerate(values)]
+    forward = answer(FedAvg(), answers).replies.mean["delta"]
+    backward = answer(FedAvg(), answers[::-1]).replies.mean["delta"]
     assert torch.equal(forward, backward)
 
 
 def test_combining_leaves_the_replies_alone():
-    answers = [reply(0, 1.0, delta=[1.0]), reply(1, 2.0, delta=[2.0])]
-    combine(FedAvg(), answers, 2)
-    assert [a.upload["delta"].item() for a in answers] == [1.0, 2.0]
+    first, second = torch.tensor([1.0]), torch.tensor([2.0])
+    answer(Mixed(), [(0, 1.0, {"count": first}), (1, 2.0, {"count": second})])
+    assert (first.item(), second.item()) == (1.0, 2.0)
+
+
+def test_parties_must_upload_alike():
+    with pytest.raises(UserError, match="party 1 uploads"):
+        answer(FedAvg(), [reply(0, 1.0, delta=1.0), reply(1, 1.0, delta=1.0, more=2.0)])
+    with pytest.raises(UserError, match="same keys and shapes"):
+        answer(FedAvg(), [reply(0, 1.0, delta=[1.0]), reply(1, 1.0, delta=[1.0, 2.0])])
 
 
 def test_weights_that_sum_to_nothing_are_refused():
     with pytest.raises(UserError, match="weight"):
-        combine(FedAvg(), [reply(0, 0.0, delta=1.0)], 1)
+        answer(FedAvg(), [reply(0, 0.0, delta=1.0)])
 
 
 def test_hyper_parameters_are_fields_and_frozen():
@@ -109,6 +131,6 @@ def test_bytes():
 
 
 def test_replies_of_nobody():
-    empty = Replies({}, {}, 1.0, 0, 5)
+    empty = Replies({}, {}, 1.0, 0, 5, torch.zeros(0))
     with pytest.raises(KeyError, match="none"):
         empty.mean["delta"]

@@ -1,7 +1,8 @@
 """Algorithms from papers, written against the contract: proof that it can carry them.
 
 Party state and gradient correction (SCAFFOLD), step counts (FedNova), two exchanges (rFedAvg+), personal
-slices (FedPer), a leading cluster axis (IFCA), training on the server (FedDF).
+slices (FedPer), a leading cluster axis (IFCA), training on the server (FedDF), several models in one loss (MOON,
+Ditto), two kinds of training in a round (FedRep).
 """
 
 import torch
@@ -11,6 +12,7 @@ from torch.nn import functional
 from unalike.algorithms import Algorithm, Ask, algorithm
 
 NAMES = ["test-scaffold", "test-fednova", "test-rfedavg+", "test-fedper", "test-ifca", "test-feddf"]
+NAMES += ["test-moon", "test-fedrep", "test-ditto"]
 
 
 @algorithm("test-scaffold", paper="Karimireddy et al. 2020 (arXiv:1910.06378), Algorithm 1, option II")
@@ -60,17 +62,17 @@ class RFedAvgPlus(Algorithm):
     """MMD to the mean feature of the other parties."""
 
     lam: float = 0.1
-    plain = frozenset({"phi", "one"})
+    noise: float = 0.0
+    plain = frozenset({"phi", "count"})
 
-    def _width(self, task):
-        return task.net.head.in_features
+    def _nothing(self, task, w):
+        return torch.zeros(task.net.head.in_features).to(w)
 
     def init_server(self, task, w):
-        nothing = torch.zeros(self._width(task)).to(w)
-        return {"w": w, "sum": nothing, "count": nothing.sum()}
+        return {"w": w, "sum": self._nothing(task, w), "count": w.sum() * 0}
 
     def init_party(self, task, w):
-        return {"phi": torch.zeros(self._width(task)).to(w), "counted": w.sum() * 0}
+        return {"phi": self._nothing(task, w), "counted": w.sum() * 0}
 
     def send(self, task, server):
         return server
@@ -79,12 +81,13 @@ class RFedAvgPlus(Algorithm):
         replies = yield Ask("train", self.send(task, server))
         server = self.fold(task, server, replies)
         seen = yield Ask("measure", {"w": server["w"]})
-        return server | {"sum": seen.sum["phi"], "count": seen.sum["one"]}
+        # Absent parties keep their last feature in the sum: what comes is the change since then.
+        return server | {"sum": server["sum"] + seen.sum["phi"], "count": server["count"] + seen.sum["count"]}
 
     def loss(self, party, w, batch):
         logits, features = party.task.forward(w, batch)
         others = party.received["count"] - party.state["counted"]
-        mean = (party.received["sum"] - party.state["counted"] * party.state["phi"]) / others.clamp(min=1)
+        mean = (party.received["sum"] - party.state["phi"]) / others.clamp(min=1)
         gap = batch.mean(features) - mean
         return party.task.loss_of(logits, batch) + self.lam * (others > 0) * gap.dot(gap)
 
@@ -92,8 +95,11 @@ class RFedAvgPlus(Algorithm):
         return {"phi": batch.mean(party.task.features(party.received["w"], batch))}
 
     def report(self, party):
+        phi = party.measured["phi"]
+        phi = phi + self.noise * party.normal(len(phi))
         one = torch.ones_like(party.size)
-        return party.measured | {"one": one}, {"phi": party.measured["phi"], "counted": one}
+        changes = {"phi": phi - party.state["phi"], "count": one - party.state["counted"]}
+        return changes, {"phi": phi, "counted": one}
 
 
 @algorithm("test-fedper", paper="Arivazhagan et al. 2019 (arXiv:1912.00818)")
@@ -176,7 +182,7 @@ class FedDf(Algorithm):
         return {"w": w}, party.state
 
     def fold(self, task, server, replies):
-        teachers = [task.logits(upload["w"], task.public).detach() for upload in replies.each]
+        teachers = [task.logits(upload["w"], task.public).detach() for upload in replies.each.values()]
         target = functional.softmax(sum(teachers) / len(teachers), dim=1)
         w = replies.mean["w"].clone().requires_grad_()
         for _ in range(self.distil_steps):
@@ -184,3 +190,68 @@ class FedDf(Algorithm):
             (grad,) = torch.autograd.grad(functional.cross_entropy(logits, target), w)
             w = (w - 0.1 * grad).detach().requires_grad_()
         return {"w": w.detach()}
+
+
+@algorithm("test-moon", paper="Li et al. 2021 (arXiv:2103.16257), Algorithm 1")
+class Moon(Algorithm):
+    """Contrast with the global and the party's previous model."""
+
+    mu: float = 1.0
+    temperature: float = 0.5
+
+    def init_party(self, task, w):
+        return {"previous": w}
+
+    def loss(self, party, w, batch):
+        logits, features = party.task.forward(w, batch)
+        near, far = (
+            functional.cosine_similarity(features, party.task.features(other, batch, track=False).detach(), dim=-1)
+            for other in (party.received["w"], party.state["previous"])
+        )
+        scores = torch.stack([near, far], dim=-1) / self.temperature
+        return party.task.loss_of(logits, batch) - self.mu * batch.mean(functional.log_softmax(scores, -1)[..., 0])
+
+    def upload(self, party, w):
+        return {"delta": w - party.received["w"]}, {"previous": w}
+
+
+@algorithm("test-fedrep", paper="Collins et al. 2021 (arXiv:2102.07078), Algorithm 1")
+class FedRep(FedPer):
+    """The head first, then the body: two phases of training in one round."""
+
+    def round(self, task, server):
+        body = self.send(task, server)
+        yield Ask("train", body, phase="head")
+        replies = yield Ask("train", body, phase="body")
+        return self.fold(task, server, replies)
+
+    def correct(self, party, w, grad):
+        keep = torch.zeros_like(grad)
+        keep[party.task.slices[party.phase]] = 1
+        return grad * keep
+
+
+@algorithm("test-ditto", paper="Li et al. 2021 (arXiv:2012.04221), Algorithm 1")
+class Ditto(Algorithm):
+    """A personal model beside the global one, kept near it: both in one stacked vector."""
+
+    lam: float = 0.1
+
+    def init_party(self, task, w):
+        return {"personal": w}
+
+    def start(self, party):
+        return torch.cat([party.received["w"], party.state["personal"]])
+
+    def loss(self, party, w, batch):
+        shared, personal = w.chunk(2)
+        drift = personal - party.received["w"]
+        own = party.task.loss_of(party.task.logits(personal, batch, track=False), batch)
+        return party.task.loss(shared, batch) + own + self.lam / 2 * drift.dot(drift)
+
+    def upload(self, party, w):
+        shared, personal = w.chunk(2)
+        return {"delta": shared - party.received["w"]}, {"personal": personal}
+
+    def personal(self, party):
+        return party.state["personal"]

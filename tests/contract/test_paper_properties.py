@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.contract.paper_algorithms import FedNova, FedPer, Ifca, RFedAvgPlus, Scaffold
+from tests.contract.paper_algorithms import FedNova, FedPer, Ifca, Scaffold
 from tests.helpers import one_round, quadratic_federation
 from unalike.algorithms import FedAvg
 from unalike.engine.check import play, small_simulation
@@ -106,7 +106,55 @@ def test_rfedavg_plus_measures_all_rows_of_the_new_model():
         phi.append(x.mean(dim=0))
     assert torch.allclose(state.server["sum"], sum(phi), atol=1e-5)
     assert state.server["count"] == len(phi)
-    assert RFedAvgPlus(lam=0.1).lam == 0.1
+
+
+@pytest.mark.parametrize("engine", ["sequential", "vectorised"])
+def test_rfedavg_plus_keeps_the_last_feature_of_absent_parties(engine):
+    simulation = play(small_simulation("test-rfedavg+", sample=0.5, engine=engine), 4)
+    states = simulation.state.parties.values()
+    assert torch.allclose(simulation.state.server["sum"], sum(state["phi"] for state in states), atol=1e-6)
+    assert simulation.state.server["count"] == len(states)
+
+
+def test_noise_is_the_same_on_both_engines_and_new_in_each_round():
+    sums = {}
+    for engine in ("sequential", "vectorised"):
+        simulation = small_simulation(
+            "test-rfedavg+(noise=1.0)", sample=1.0, engine=engine, dtype="float64", lr=1e-9
+        )
+        sums[engine] = []
+        for _ in range(2):
+            play(simulation, 1)
+            sums[engine].append(simulation.state.server["sum"])
+    for one, other in zip(*sums.values(), strict=True):
+        assert torch.allclose(one, other, atol=1e-9)
+    assert (sums["sequential"][0] - sums["sequential"][1]).norm() > 0.1
+
+
+def test_fedrep_trains_one_part_at_a_time():
+    """Phase by phase: with the body's phase left out the body stays, and weight decay moves nothing frozen."""
+    fields = {"sample": 1.0, "optimiser": "sgd(weight_decay=0.5)"}
+    simulation = small_simulation("test-fedrep", **fields)
+    first, _ = simulation.play_round()
+    assert not torch.equal(first.server["w"], simulation.initial)
+    frozen = small_simulation("test-fedrep", **fields)
+    object.__setattr__(frozen.algorithm, "correct", lambda party, w, grad: grad * 0)
+    after, row = frozen.play_round()
+    assert torch.equal(after.server["w"], frozen.initial)
+    body = simulation.task.slices["body"]
+    assert row["bytes_up"] == 2 * 6 * (body.stop - body.start) * 4  # both exchanges count
+
+
+def test_ditto_without_pull_is_training_alone_and_its_shared_model_is_fedavgs():
+    ditto = play(small_simulation("test-ditto(lam=0)", sample=1.0, optimiser="sgd", dtype="float64"), 2)
+    shared = play(small_simulation("fedavg", sample=1.0, optimiser="sgd", dtype="float64"), 2)
+    assert torch.allclose(ditto.state.server["w"], shared.state.server["w"], atol=1e-10)
+    near = play(small_simulation("test-ditto(lam=5)", sample=1.0, optimiser="sgd", dtype="float64"), 2)
+    gap = {
+        name: sum(float((s["personal"] - run.state.server["w"]).norm()) for s in run.state.parties.values())
+        for name, run in (("free", ditto), ("pulled", near))
+    }
+    assert gap["pulled"] < gap["free"]
 
 
 def test_fedper_keeps_heads_at_home():

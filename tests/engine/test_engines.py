@@ -36,7 +36,7 @@ def train_by_hand(simulation, start, number, make_optimiser, round_number):
     optimiser = make_optimiser(net.parameters())
     data = simulation.federation.dataset
     rows = simulation.federation.parties[number].train
-    plan = simulation.spec.work.plan(rows, stream(simulation.spec.seed, "batches", round_number, number))
+    plan = simulation.spec.work.plan(rows, stream(simulation.spec.seed, "batches", round_number, number, 0))
     for index in plan:
         index = index[index != PADDING]
         optimiser.zero_grad()
@@ -246,13 +246,13 @@ def test_running_statistics_are_averaged_by_party_size():
 
         def exchange(self, exchange):
             replies = original(exchange)
-            exchange_buffers.extend((r.weight, r.buffers) for r in replies)
+            exchange_buffers.extend((r.message["engine/weight"], r.message["engine/buffers"]) for r in replies)
             return replies
 
     simulation.engine = Spy()
     after, row = simulation.play_round()
     total = sum(w for w, _ in exchange_buffers)
-    assert torch.allclose(after.buffers, sum(w / total * b for w, b in exchange_buffers), atol=1e-6)
+    assert torch.allclose(after.buffers, sum(scaled for _, scaled in exchange_buffers) / total, atol=1e-6)
     assert not torch.equal(after.buffers, simulation.state.buffers)
     assert row["bytes_up"] == 6 * (simulation.task.size + simulation.task.buffers.size) * 4
 

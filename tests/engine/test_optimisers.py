@@ -30,16 +30,16 @@ def test_equals_torch_one_by_one_and_stacked(ours, reference):
         parameter = torch.nn.Parameter(start[k].clone())
         optimiser = reference([parameter])
         for grad in grads:
-            parameter.grad = grad[k].clone()
+            parameter.grad = grad[k].clone()  # torch adds the decay itself
             optimiser.step()
         expected.append(parameter.detach())
     stacked, slots = start.clone(), ours.init(start)
     for step, grad in enumerate(grads):
-        ours.step(stacked, grad, slots, 0.1, step)
+        ours.step(stacked, grad + ours.weight_decay * stacked, slots, 0.1, step)
     assert torch.allclose(stacked, torch.stack(expected), atol=1e-12)
     single, slots = start[1].clone(), ours.init(start[1])
     for step, grad in enumerate(grads):
-        ours.step(single, grad[1], slots, 0.1, step)
+        ours.step(single, grad[1] + ours.weight_decay * single, slots, 0.1, step)
     assert torch.equal(single, stacked[1])
 
 

@@ -18,7 +18,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from unalike.engine.checkpoint import Checkpoint
+from unalike.engine.checkpoint import Checkpoint, save_checkpoint
 from unalike.engine.rundir import RunDirectory, read_result, read_rounds, read_spec
 from unalike.errors import UserError
 
@@ -248,19 +248,38 @@ def test_zeros_of_a_power_cut_are_cut(tmp_path: Path, tail: bytes) -> None:
 @pytest.mark.parametrize(
     "line", [b'{"round": 2', b"", b"[2]", b'{"loss": 2}', b'{"round": "2"}', b"\xff\xfe", bytes(9)]
 )
-def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path, line: bytes) -> None:
+def test_rows_after_a_damaged_line_are_cut_and_kept_aside(tmp_path: Path, line: bytes) -> None:
     file = tmp_path / "rounds.jsonl"
     content = b'{"round": 1}\n' + line + b'\n{"round": 3}\n'
     file.write_bytes(content)
-    with pytest.raises(UserError, match=r"rounds\.jsonl, line 2 is damaged"), RunDirectory.open(tmp_path):
-        pass
-    with pytest.raises(UserError, match=r"rounds\.jsonl, line 2 is damaged"):
-        read_rounds(tmp_path)
-    assert file.read_bytes() == content
-    file.write_bytes(b'{"round": 1}\n{"round": 3}\n')  # the remedy; the folder is not locked still
+    assert read_rounds(tmp_path) == [{"round": 1}]
+    said: list[str] = []
     with RunDirectory.open(tmp_path) as run:
+        save_checkpoint(tmp_path, Checkpoint(1, {}))
+        save_checkpoint(tmp_path, Checkpoint(3, {}))
+        found = run.load_checkpoint(said.append)
+        assert found is not None
+        assert found.round == 1  # the one of round 3 has no rows to go with it
         run.append_round({"round": 2})
-        assert [row["round"] for row in run.rounds()] == [1, 2, 3]
+    assert file.read_bytes() == b'{"round": 1}\n{"round": 2}\n'
+    assert (tmp_path / "rounds.jsonl.damaged").read_bytes() == content
+    assert any("damaged after round 1" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        b'{"round": 1, "n": 1}\n{"round": 3, "n": 1}\n',
+        b'{"round": 1, "n": 1}\n{"round": 1, "n": 1}\n',
+        b'{"round": 1, "n": 1}\n{"round": 2}\n',
+        b'{"round": 1, "n": 1}\n{"round": 2, "n": null}\n',
+        b'{"round": 1, "n": 1}\n{"round": 99, "n": 1}\n',
+    ],
+)
+def test_gaps_doubles_and_rows_without_figures_count_as_damage(tmp_path: Path, rows: bytes) -> None:
+    (tmp_path / "rounds.jsonl").write_bytes(rows)
+    with RunDirectory.open(tmp_path, ["n"]) as run:
+        assert run.rounds() == [{"round": 1, "n": 1}]
 
 
 @contextmanager
@@ -367,7 +386,7 @@ def test_rows_are_on_the_disk_before_the_checkpoint_and_the_result(
         synced.clear()
         run.sync()
         assert synced == []  # nothing new to save
-        run.append_round({"round": 9})
+        run.append_round({"round": 3})
     assert synced[0], "closing saves the rows"
 
 
@@ -375,6 +394,8 @@ def test_checkpoints(tmp_path: Path) -> None:
     with RunDirectory.open(tmp_path) as run:
         assert run.load_checkpoint(never) is None
         for number in range(5):
+            if number:
+                run.append_round({"round": number})
             run.save_checkpoint(Checkpoint(number, {"w": torch.ones(2)}), keep=3)
         (tmp_path / "checkpoint-000004.safetensors").write_bytes(b"")
         said: list[str] = []

@@ -98,7 +98,7 @@ def test_buffers_are_a_second_vector_that_training_updates():
         return Net(WithNorm(), nn.Linear(5, 4))
 
     task = Task(build)
-    assert task.buffers.size == 5 + 5 + 1
+    assert task.buffers.size == 5 + 5  # the counter of batches is a whole number, and no statistic
     w, buffers = task.initial(), task.initial_buffers()
     net = build().train()
     net.load_state_dict(task.named(w, buffers))
@@ -106,13 +106,39 @@ def test_buffers_are_a_second_vector_that_training_updates():
     for _ in range(3):
         net(x)
         task.loss(w, Batch(x, y, buffers=buffers, training=True))
-    expected = torch.cat([b.reshape(-1).float() for b in net.buffers()])
+    expected = torch.cat([b.reshape(-1) for b in net.buffers() if b.is_floating_point()])
     assert torch.allclose(buffers, expected, atol=1e-6)
     before = buffers.clone()
     net.eval()
     logits = task.logits(w, Batch(x, y, buffers=buffers))
     assert torch.allclose(logits, net(x)[0], atol=1e-5)
     assert torch.equal(buffers, before)  # evaluation does not
+    task.features(w, Batch(x * 9, y, buffers=buffers, training=True), track=False)
+    assert torch.equal(buffers, before)  # nor does a second model
+
+
+def test_two_models_in_one_loss_have_gradients():
+    task = Task(lambda: Net(WithNorm(), nn.Linear(5, 4)))
+    w, buffers = task.initial().requires_grad_(), task.initial_buffers()
+    batch = Batch(torch.randn(8, 6), torch.randint(0, 4, (8,)), buffers=buffers, training=True)
+    both = task.loss(w, batch) + task.features(2 * w, batch, track=False).square().mean()
+    (grad,) = torch.autograd.grad(both, w)
+    assert torch.isfinite(grad).all()
+
+
+def test_constant_buffers_are_kept_as_they_are():
+    class WithIndex(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("order", torch.tensor([2, 0, 1]))
+
+        def forward(self, x):
+            return x[:, self.order]
+
+    task = Task(lambda: Net(WithIndex(), nn.Linear(3, 2, bias=False)))
+    w, x = task.initial(), torch.randn(4, 3)
+    assert torch.allclose(task.logits(w, Batch(x, torch.zeros(4))), x[:, [2, 0, 1]] @ w.view(2, 3).T, atol=1e-6)
+    assert task.buffers.size == 0
 
 
 @pytest.mark.parametrize("text", ["mlp(0)", "mlp(8,-1)", "mlp(1.5)", "mlp(a)"])

@@ -9,7 +9,7 @@ changes what it was given. All numbers of a party (``size``, ``steps``, ``number
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeVar, dataclass_transform
 
@@ -42,11 +42,13 @@ class Ask:
 
     ``train``: local training from ``start``, then ``upload``. ``measure``: one pass over all of the party's
     training rows with ``measure``, then ``report``. ``measure+train``: the pass first (its result is
-    ``party.measured``), then training.
+    ``party.measured``), then training. ``phase`` reaches the party as it is, for algorithms with several kinds
+    of training.
     """
 
     kind: Kind
     payload: Vectors
+    phase: str = ""
 
 
 class Optimiser(Protocol):
@@ -71,13 +73,22 @@ class Party:
     """local steps in this round"""
     lr: float
     optimiser: Optimiser
+    key: Tensor
+    """what ``normal`` derives from"""
     round: int = 0
+    phase: str = ""
     measured: Vectors = field(default_factory=dict)
 
     @property
     def step_sum(self) -> Tensor:
         """||a_i||_1 of FedNova: ``steps`` for plain SGD, more with momentum."""
         return self.optimiser.step_sum(self.steps)
+
+    def normal(self, count: int, which: int = 0) -> Tensor:
+        """Standard normal numbers of this party in this exchange; ``which`` tells several draws apart."""
+        from unalike.algorithms.noise import normal
+
+        return normal(self.key, count, which, self.task.dtype)
 
 
 class _Combined(dict[str, "Tensor"]):
@@ -100,7 +111,8 @@ class Replies:
 
     Each uploaded key is combined in one way, known before it is sent, because the party scales and the
     channel only adds: keys in the algorithm's ``plain`` set as they are (``sum``, ``plain_mean``), all others
-    times the party's weight (``mean``). ``size`` parties answered out of ``population``.
+    times the party's weight (``mean``). ``size`` parties answered out of ``population``. ``buffers`` are the
+    running statistics after this exchange.
     """
 
     weighted_sums: Vectors
@@ -108,7 +120,8 @@ class Replies:
     weight: float
     size: int
     population: int
-    uploads: Sequence[Vectors] | None = None
+    buffers: Tensor
+    uploads: Mapping[int, Vectors] | None = None
 
     @property
     def mean(self) -> Mapping[str, Tensor]:
@@ -128,8 +141,8 @@ class Replies:
         return _Combined("plainly", items, self.weighted_sums)
 
     @property
-    def each(self) -> Sequence[Vectors]:
-        """The single uploads in party order: only for an algorithm that says ``needs_each``."""
+    def each(self) -> Mapping[int, Vectors]:
+        """The single uploads by party number, ascending: only for an algorithm that says ``needs_each``."""
         if self.uploads is None:
             raise UserError("Replies.each needs an algorithm that says needs_each = True; this one does not.")
         return self.uploads
@@ -184,7 +197,7 @@ class Algorithm:
         return party.task.loss(w, batch)
 
     def correct(self, party: Party, w: Tensor, grad: Tensor) -> Tensor:
-        """The gradient that the local optimiser uses."""
+        """The gradient that the local optimiser uses; ``grad`` has the weight decay in it already."""
         return grad
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
@@ -52,6 +54,14 @@ class Dataset:
                 raise UserError(
                     f"{self.name} has {count} {part} rows but {len(labels)} labels. Every row needs a label."
                 )
+            if not np.issubdtype(np.asarray(labels).dtype, np.integer):
+                raise UserError(
+                    f"{self.name} has {part} labels of type {np.asarray(labels).dtype}, not whole numbers."
+                )
+            if not np.issubdtype(rows.dtype, np.number):
+                raise UserError(
+                    f"{self.name} has {part} rows of type {rows.dtype}, not numbers. Encode them first."
+                )
             if labels.min() < 0 or labels.max() >= len(self.classes):
                 raise UserError(
                     f"{self.name} has {part} labels from {labels.min()} to {labels.max()}, but "
@@ -67,6 +77,20 @@ class Dataset:
     def size(self) -> int:
         """The number of training rows."""
         return len(self.y)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of all rows and labels."""
+        sha = hashlib.sha256()
+        parts = [self.x, self.x_test, self.y, self.y_test]
+        if self.is_sparse:
+            parts[:2] = [
+                getattr(part.tocsr(), name) for part in parts[:2] for name in ("data", "indices", "indptr")
+            ]
+        for part in parts:
+            sha.update(f"{part.dtype} {part.shape}".encode())
+            sha.update(np.ascontiguousarray(part).data)
+        return sha.hexdigest()
 
     @property
     def is_sparse(self) -> bool:

@@ -1,7 +1,7 @@
 """``check_algorithm``: what every algorithm must hold, its own paper's properties aside.
 
-Run it on an algorithm of your own: ``check_algorithm("my-algorithm(mu=0.1)")``. It raises AssertionError with one
-line that says which promise of the contract is broken.
+Run it on an algorithm of your own: ``check_algorithm("my-algorithm(mu=0.1)")``. It raises AssertionError with
+one line that says which promise of the contract is broken, or the algorithm's own error.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def distance(one: Vectors, other: Vectors) -> tuple[float, str]:
     for key, value in one.items():
         assert value.shape == other[key].shape, f"{key} has shapes {value.shape} and {other[key].shape}"
         if value.numel():
-            scale = value.abs().max().clamp(min=1)
-            gap = float((value.double() - other[key].double()).abs().max() / scale)
+            here, there = (v.cpu().double() for v in (value, other[key]))
+            gap = float((here - there).abs().max() / here.abs().max().clamp(min=1))
             worst, where = max((worst, where), (gap if np.isfinite(gap) else float("inf"), key))
     return worst, where

@@ -70,17 +70,22 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path
     return path
 
 
-def load_latest(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
-    """The newest checkpoint in ``folder`` that is whole, or None. ``say`` gets one line for each damaged one.
+def load_latest(
+    folder: Path,
+    say: Callable[[str], None],
+    wrong: Callable[[Checkpoint], str | None] = lambda checkpoint: None,
+) -> Checkpoint | None:
+    """The newest checkpoint in ``folder`` that can be used, or None. ``say`` gets one line for each that cannot.
 
-    Damaged ones are renamed to ``*.damaged``, so that they no longer count among those to keep.
+    Damaged ones, and those of which ``wrong`` gives a reason, are renamed to ``*.damaged``, so that they no longer
+    count among those to keep.
     """
     damaged: list[tuple[Path, str]] = []
     found: Checkpoint | None = None
     where = "starting over"
     for number, path in reversed(_checkpoints(folder)):
         try:
-            found = _read(path, number)
+            found = _checked(_read(path, number), wrong)
         except FileNotFoundError:  # the run that writes here has just removed it
             continue
         except _Damaged as error:
@@ -93,6 +98,13 @@ def load_latest(folder: Path, say: Callable[[str], None]) -> Checkpoint | None:
         with suppress(OSError):
             path.replace(path.with_name(f"{path.name}.damaged"))
     return found
+
+
+def _checked(checkpoint: Checkpoint, wrong: Callable[[Checkpoint], str | None]) -> Checkpoint:
+    reason = wrong(checkpoint)
+    if reason is not None:
+        raise _Damaged(reason)
+    return checkpoint
 
 
 def tensor_bytes(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import torch
@@ -20,9 +21,9 @@ ENGINES: dict[str, type[Sequential] | type[Vectorised]] = {"sequential": Sequent
 LARGEST_STACKED = 100_000
 """Nets with more weights than this run one after the other on a CPU.
 
-Measured (docs/performance.md, ``python -m benchmarks.engines --sizes``): with 5 thousand weights a stack of ten
-parties is 2.6 times as fast as one party after the other, with 80 thousand 1.2 times, with 160 to 200 thousand
-the two are equal, with 400 thousand the stack takes twice as long because it no longer fits the cache.
+Measured (docs/performance.md, ``python -m benchmarks.engines --sizes``): with up to 13 thousand weights a stack of
+ten parties is at least twice as fast as one party after the other, with 80 thousand a little faster, with 160 to
+200 thousand the two are equal, and with 400 thousand the stack loses because it no longer fits the cache.
 Convolutions gain nothing from stacking on a CPU, whatever their size.
 """
 
@@ -31,8 +32,10 @@ def cannot_vectorise(task: Task) -> str | None:
     """Why a stack of this net would not compute what one net computes, or None."""
     for name, module in task.net.named_modules():
         what = f"{name} ({type(module).__name__})"
-        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+        if isinstance(module, nn.modules.batchnorm._NormBase) and module.running_mean is not None:
             return f"{what} would count padding rows in its statistics"
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            return f"{what} would mix padding with real rows"
         if isinstance(module, nn.modules.dropout._DropoutNd):
             return f"{what} would draw other random numbers"
         if isinstance(module, nn.RNNBase):
@@ -66,7 +69,7 @@ class WithFallback:
     def __init__(self, say: Say) -> None:
         self._engine: Engine = Vectorised()
         self._say = say
-        self._tried = False
+        self._worked: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -78,23 +81,27 @@ class WithFallback:
         try:
             replies = self._engine.exchange(exchange)
         except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-            if self._tried:  # it worked before: this is something else
+            if exchange.ask.kind in self._worked:  # it worked before: this is something else
                 raise
             # Where the algorithm itself is wrong, the sequential engine raises the same, with a clearer trace.
             replies = Sequential().exchange(exchange)
             self._engine = Sequential()
             first = str(error).strip().split("\n")[0]
             self._say(f"Cannot be vectorised ({first}): the run goes on on the sequential engine.")
-        self._tried = True
+        self._worked.add(exchange.ask.kind)
         return replies
 
 
 def choose_device(name: str, dtype: torch.dtype) -> torch.device:
     """The device of that name, if this machine has it."""
+    if not re.fullmatch(r"[a-z]+(:\d+)?", name):
+        raise UserError(f"The device must be cpu, cuda, mps or one such as cuda:1, got {name!r}.")
     there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     kind = name.split(":")[0]
     if kind not in there:
         raise unknown("device", name, there)
+    if kind == "cpu" and name != "cpu":
+        raise UserError(f"There is one cpu, got {name!r}. Use --device cpu.")
     if not there[kind]:
         raise UserError(f"This machine has no {kind} device that PyTorch can use. Use --device cpu.")
     if kind == "mps" and dtype == torch.float64:

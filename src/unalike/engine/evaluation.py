@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from unalike.engine.exchange import MEASURE_ROWS
+from unalike.engine import exchange as exchanges
 from unalike.engine.federation import Federation, Rows, batch_of
 
 Figures = dict[str, Any]
@@ -37,7 +37,7 @@ class Models:
 def row_scores(federation: Federation, w: Tensor, buffers: Tensor, rows: Rows, index: Tensor) -> Tensor:
     """Cross-entropy and correctness (1 or 0) of each row at ``index``, as a [rows, 2] tensor."""
     scores = [torch.zeros(0, 2, dtype=w.dtype, device=w.device)]
-    for part in torch.split(index, MEASURE_ROWS):
+    for part in torch.split(index, exchanges.MEASURE_ROWS):
         batch = batch_of(rows, part, buffers)
         logits = federation.task.logits(w, batch)
         losses = functional.cross_entropy(logits, batch.y, reduction="none")
@@ -118,5 +118,5 @@ def _by_party(
 def _means(scores: Tensor) -> tuple[float | None, float | None]:
     if not len(scores):
         return None, None
-    loss, accuracy = scores.to("cpu", torch.float64).mean(dim=0).tolist()
+    loss, accuracy = scores.cpu().double().mean(dim=0).tolist()
     return loss, accuracy

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -21,6 +21,11 @@ from unalike.randomness import stream
 
 Plan = dict[str, Array]
 """Row numbers of every step under ``index``, and how each row is augmented."""
+
+OWN = ("number", "size", "steps", "key", "state", "measured")
+"""What belongs to one party: the names that :class:`Party` has for it."""
+PLAIN, ENGINE = "plain/", "engine/"
+"""How a message tells keys that are summed as they are, and the engine's own, from weighted ones."""
 
 MEASURE_ROWS = 1024
 """Rows in one forward pass where nothing is learnt."""
@@ -42,6 +47,8 @@ class Exchange:
     optimiser: LocalOptimiser
     work: LocalWork
     augment: bool = False
+    turn: int = 0
+    """the exchange's number in its round"""
 
     @property
     def trains(self) -> bool:
@@ -53,20 +60,31 @@ class Exchange:
         """Whether parties pass over all their rows first."""
         return self.ask.kind != "train"
 
-    def party(self, number: Tensor, size: Tensor, steps: Tensor, state: Vectors, measured: Vectors) -> Party:
-        """The party as its algorithm sees it."""
+    def party(self, own: Mapping[str, Any]) -> Party:
+        """The party as its algorithm sees it; ``own`` is what :meth:`own` gives, and may be a share of a stack."""
         return Party(
             task=self.federation.task,
             received=self.ask.payload,
-            state=state,
-            number=number,
-            size=size,
-            steps=steps,
             lr=self.lr,
             optimiser=self.optimiser,
             round=self.round,
-            measured=measured,
+            phase=self.ask.phase,
+            **{key: own[key] for key in OWN},
         )
+
+    def own(self, number: int) -> dict[str, Any]:
+        """What belongs to one party, its numbers as the 0-d tensors that the contract promises."""
+        task = self.federation.task
+        rows, steps = self.counts(number)
+        key = int(stream(self.seed, "noise", self.round, number, self.turn).integers(-(2**63), 2**63))
+        return {
+            "number": torch.tensor(number, device=task.device),
+            "size": torch.tensor(rows, dtype=task.dtype, device=task.device),
+            "steps": torch.tensor(steps, dtype=task.dtype, device=task.device),
+            "key": torch.tensor(key, device=task.device),
+            "state": self.state_of(number),
+            "measured": {},
+        }
 
     def counts(self, number: int) -> tuple[int, int]:
         """A party's training rows and local steps."""
@@ -79,10 +97,10 @@ class Exchange:
 
     def plan(self, number: int) -> Plan:
         """Which rows each of the party's steps sees, and how they are augmented: all [steps, batch]."""
-        index = self.work.plan(self.rows(number), stream(self.seed, "batches", self.round, number))
+        index = self.work.plan(self.rows(number), stream(self.seed, "batches", self.round, number, self.turn))
         if not self.augment:
             return {"index": index}
-        top, left, flip = draw(stream(self.seed, "augment", self.round, number), index.shape)
+        top, left, flip = draw(stream(self.seed, "augment", self.round, number, self.turn), index.shape)
         return {"index": index, "top": top, "left": left, "flip": flip}
 
     def step_rows(self, step: Plan) -> tuple[Tensor, Tensor]:
@@ -97,14 +115,27 @@ class Exchange:
 
 @dataclass(frozen=True, eq=False)
 class Reply:
-    """One party's answer, the state it will keep, and its mean training loss (NaN where it did not train)."""
+    """One party's answer: a message that is only ever added to others', and the state that the party keeps.
+
+    The party scales: in ``message`` a weighted key is already multiplied by the party's weight. ``upload`` is the
+    answer as the algorithm gave it, for algorithms that need single ones.
+    """
 
     party: int
-    weight: float
+    message: Vectors
     upload: Vectors
     state: Vectors
-    buffers: Tensor
-    loss: float
+
+    @classmethod
+    def of(
+        cls, exchange: Exchange, party: int, weight: Tensor, answer: tuple[Vectors, Vectors], more: Vectors
+    ) -> Reply:
+        """The reply of a party; ``more`` are its running statistics and training loss, where it trained."""
+        upload, state = answer
+        plain = exchange.algorithm.plain
+        message = {f"{PLAIN}{k}" if k in plain else k: v if k in plain else v * weight for k, v in upload.items()}
+        message |= {f"{ENGINE}{key}": value * weight for key, value in more.items()}
+        return cls(party, message | {f"{ENGINE}weight": weight}, upload, state)
 
 
 class Engine(Protocol):
@@ -120,61 +151,71 @@ class Engine(Protocol):
         ...
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Combined:
-    """Replies added up in party order: what the server folds, and what the engine keeps track of."""
+    """Replies added up: what the server folds, and what the engine keeps track of."""
 
     replies: Replies
-    buffers: Tensor
     loss: float
     bytes_up: int
-    states: dict[int, Vectors] = field(default_factory=dict)
+    states: dict[int, Vectors]
 
 
-def combine(algorithm: Algorithm, answers: Sequence[Reply], population: int) -> Combined:
-    """Add the replies in party order: floating-point sums must not depend on who answered first."""
+def combine(exchange: Exchange, answers: Sequence[Reply]) -> Combined:
+    """Add the messages in party order: floating-point sums must not depend on who answered first."""
     answers = sorted(answers, key=lambda reply: reply.party)
-    sums: dict[bool, Vectors] = {True: {}, False: {}}
+    _check(exchange, answers)
+    total: Vectors = {}
     for reply in answers:
-        for key, value in reply.upload.items():
-            plain = key in algorithm.plain
-            _add(sums[plain], key, value, 1.0 if plain else reply.weight)
-    weight = sum(reply.weight for reply in answers)
+        for key, value in reply.message.items():
+            total[key] = total[key] + value if key in total else value
+    engine = {key.removeprefix(ENGINE): total.pop(key) for key in list(total) if key.startswith(ENGINE)}
+    weight = float(engine["weight"])
     if not weight > 0:
         raise UserError(
             f"The cohort's weights sum to {weight}. An algorithm's weight must be above 0 for somebody."
         )
-    pooled: Vectors = {}
-    for reply in answers:
-        _add(pooled, "buffers", reply.buffers, reply.weight)
+    uploads = {reply.party: reply.upload for reply in answers}
+    statistics = engine["buffers"] / weight if "buffers" in engine else exchange.buffers
     return Combined(
-        replies=Replies(
-            weighted_sums=sums[False],
-            plain_sums=sums[True],
+        Replies(
+            weighted_sums={key: value for key, value in total.items() if not key.startswith(PLAIN)},
+            plain_sums={k.removeprefix(PLAIN): v for k, v in total.items() if k.startswith(PLAIN)},
             weight=weight,
             size=len(answers),
-            population=population,
-            uploads=[reply.upload for reply in answers] if algorithm.needs_each else None,
+            population=exchange.federation.size,
+            buffers=statistics,
+            uploads=uploads if exchange.algorithm.needs_each else None,
         ),
-        buffers=pooled["buffers"] / weight,
-        loss=sum(reply.loss * reply.weight for reply in answers) / weight,
-        bytes_up=sum(nbytes(reply.upload) + nbytes({"buffers": reply.buffers}) for reply in answers),
+        loss=float(engine["loss"]) / weight if "loss" in engine else float("nan"),
+        bytes_up=sum(nbytes(upload) for upload in uploads.values())
+        + (len(answers) * nbytes({"": statistics}) if exchange.trains else 0),
         states={reply.party: reply.state for reply in answers},
     )
 
 
-def _add(total: Vectors, key: str, value: Tensor, weight: float) -> None:
-    if key in total:
-        total[key].add_(value, alpha=weight)
-    else:
-        total[key] = value * weight
+def _check(exchange: Exchange, answers: Sequence[Reply]) -> None:
+    """Refuse uploads and states that are not alike: summed or stacked they would mean something else."""
+    name = type(exchange.algorithm).__name__
+    first = answers[0]
+    for reply in answers:
+        if _layout(reply.upload) != _layout(first.upload):
+            raise UserError(
+                f"{name}: party {reply.party} uploads {_layout(reply.upload)}, party {first.party} "
+                f"{_layout(first.upload)}. All parties must upload the same keys and shapes."
+            )
+        before, after = _layout(exchange.state_of(reply.party)), _layout(reply.state)
+        if after != before:
+            raise UserError(
+                f"{name}: the state of party {reply.party} changed from {before} to {after}. "
+                "init_party must give all keys, with their shapes."
+            )
+
+
+def _layout(vectors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {key: tuple(value.shape) for key, value in sorted(vectors.items())}
 
 
 def nbytes(vectors: Mapping[str, Tensor]) -> int:
     """The size of the vectors on the wire."""
     return sum(v.numel() * v.element_size() for v in vectors.values())
-
-
-def scalar(value: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A party's number as the 0-d tensor that the contract promises."""
-    return torch.tensor(value, dtype=dtype, device=device)

@@ -42,13 +42,18 @@ class Rows:
         self._shift = torch.as_tensor(dataset.shift, dtype=dtype, device=device)
         self._scale = torch.as_tensor(dataset.scale, dtype=dtype, device=device)
         self._sparse = x.tocsr() if dataset.is_sparse else None
-        self._x = torch.zeros(0) if dataset.is_sparse else torch.from_numpy(np.ascontiguousarray(x)).to(device)
+        self._x = torch.zeros(0) if dataset.is_sparse else self._on_device(x, device)
         self._prepared = False
         if self._sparse is None and self._x.numel() * dtype.itemsize <= PREPARED_BYTES:
             self._x, self._prepared = self._prepare(self._x), True
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def _on_device(self, x: Array, device: torch.device) -> Tensor:
+        tensor = torch.from_numpy(np.ascontiguousarray(x))
+        # Before it moves: not every device has float64.
+        return (tensor.to(self._dtype) if tensor.is_floating_point() else tensor).to(device)
 
     def _prepare(self, x: Tensor) -> Tensor:
         x = x.to(self._dtype)
@@ -146,6 +151,8 @@ def take_public(dataset: Dataset, fraction: float, seed: int) -> tuple[Dataset, 
     public, rest = np.split(order, [round(fraction * len(order))])
     rest.sort()
     group = None if dataset.group is None else dataset.group[rest]
+    if not len(rest):
+        raise UserError(f"--public {fraction} leaves the parties no rows of {dataset.name}. Lower it.")
     left = replace(dataset, x=dataset.x[rest], y=dataset.y[rest], group=group)
     return left, dataset.x[public], dataset.y[public]
 

@@ -27,6 +27,11 @@ class LocalOptimiser(Protocol):
         """Fresh slots for the weights ``w`` (a vector, or a stack of vectors)."""
         ...
 
+    @property
+    def weight_decay(self) -> float:
+        """What the engine adds to the gradient, times the weights, before the algorithm corrects it."""
+        ...
+
     def step(self, w: Tensor, grad: Tensor, slots: Slots, lr: float, step: int) -> None:
         """Update ``w`` and ``slots`` in place; ``step`` counts from 0 in each round."""
         ...
@@ -67,8 +72,6 @@ class Sgd:
 
     def step(self, w: Tensor, grad: Tensor, slots: Slots, lr: float, step: int) -> None:
         """w <- w - lr v, with v <- rho v + g."""
-        if self.weight_decay:
-            grad = grad.add(w, alpha=self.weight_decay)
         if self.momentum:
             grad = slots["velocity"].mul_(self.momentum).add_(grad)
         w.sub_(grad, alpha=lr)
@@ -113,8 +116,6 @@ class RmsProp(_Adaptive):
 
     def step(self, w: Tensor, grad: Tensor, slots: Slots, lr: float, step: int) -> None:
         """w <- w - lr g / (sqrt(s) + eps), with s <- alpha s + (1 - alpha) g^2."""
-        if self.weight_decay:
-            grad = grad.add(w, alpha=self.weight_decay)
         square = slots["square"].mul_(self.alpha).addcmul_(grad, grad, value=1 - self.alpha)
         w.addcdiv_(grad, square.sqrt().add_(self.epsilon), value=-lr)
 
@@ -138,8 +139,6 @@ class Adam(_Adaptive):
 
     def step(self, w: Tensor, grad: Tensor, slots: Slots, lr: float, step: int) -> None:
         """w <- w - lr m^ / (sqrt(v^) + eps)."""
-        if self.weight_decay:
-            grad = grad.add(w, alpha=self.weight_decay)
         first = slots["first"].mul_(self.beta1).add_(grad, alpha=1 - self.beta1)
         second = slots["second"].mul_(self.beta2).addcmul_(grad, grad, value=1 - self.beta2)
         scale = (1 - self.beta2 ** (step + 1)) ** 0.5

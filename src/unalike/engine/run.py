@@ -17,7 +17,7 @@ from unalike.data import Dataset
 from unalike.engine.checkpoint import Checkpoint
 from unalike.engine.choose import ENGINES
 from unalike.engine.evaluation import Figures, evaluate
-from unalike.engine.rundir import RunDirectory, read_result
+from unalike.engine.rundir import RunDirectory, finite, read_result, read_rounds, read_spec
 from unalike.engine.simulation import Simulation, State
 from unalike.engine.spec import RunSpec
 
@@ -25,6 +25,8 @@ CHECKPOINT_SECONDS = 2.0
 """Time between checkpoints. A stopped run repeats at most this much work; its outcome is the same."""
 
 WEIGHTS = "weights.safetensors"
+COUNTED = ("bytes_up", "bytes_down", "seconds")
+"""What every recorded round has, and the outcome adds up."""
 
 
 class Watcher:
@@ -58,7 +60,8 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """One object, ready for JSON."""
         where = None if self.run_dir is None else str(self.run_dir)
-        return {**self.figures, "run_dir": where, "spec": self.spec.to_dict()}
+        made: dict[str, Any] = finite({**self.figures, "run_dir": where, "spec": self.spec.to_dict()})
+        return made
 
 
 def run(
@@ -82,14 +85,18 @@ def run(
         if runs is None or data is not None:
             return _in_memory(spec, data, watcher)
         path = Path(runs) / spec.folder
+        figures = _finished(path, spec)
+        if figures is not None:  # nothing is written: no lock is needed, and the disk may be read-only
+            if figures.get("version") != unalike.__version__:
+                watcher.say(
+                    f"This result was made by unalike {figures.get('version')}. Remove {path} to make it anew."
+                )
+            return Result(spec, figures, read_rounds(path), path)
         # Before the folder is made: a spec that cannot be built must not leave an empty run behind.
-        simulation = None if _finished(path) else Simulation(spec, say=watcher.say)
-        with RunDirectory.open(path) as folder:
+        simulation = Simulation(spec, say=watcher.say)
+        with RunDirectory.open(path, COUNTED) as folder:
             folder.write_spec(spec.to_toml())
-            figures = _finished(path)
-            if figures is None:
-                simulation = simulation or Simulation(spec, say=watcher.say)
-                figures = _recorded(simulation, folder, watcher, checkpoint_seconds)
+            figures = _finished(path, spec) or _recorded(simulation, folder, watcher, checkpoint_seconds)
             return Result(spec, figures, list(folder.rounds()), path)
 
 
@@ -108,7 +115,7 @@ def _recorded(
     simulation: Simulation, folder: RunDirectory, watcher: Watcher, checkpoint_seconds: float
 ) -> Figures:
     spec = simulation.spec
-    saved = folder.load_checkpoint(watcher.say)
+    saved = folder.load_checkpoint(watcher.say, lambda checkpoint: _foreign(checkpoint, simulation))
     if saved is not None:
         _restore(simulation, saved)
         watcher.say(f"Going on after round {saved.round} of {spec.rounds}.")
@@ -134,8 +141,25 @@ def _recorded(
 
 
 def _save(simulation: Simulation, folder: RunDirectory) -> None:
-    meta = {"key": simulation.spec.key, "engine": simulation.engine.name, "digest": simulation.state.digest()}
+    meta = {**_origin(simulation), "engine": simulation.engine.name, "digest": simulation.state.digest()}
     folder.save_checkpoint(Checkpoint(simulation.state.round, simulation.state.tensors(), meta))
+
+
+def _origin(simulation: Simulation) -> dict[str, str]:
+    """What a record must share with a run to be a part of it: the spec, the program, the data."""
+    data = simulation.federation.dataset.digest
+    return {"key": simulation.spec.key, "version": unalike.__version__, "data_sha256": data}
+
+
+def _foreign(saved: Checkpoint, simulation: Simulation) -> str | None:
+    """Why a checkpoint is not one of this run, or None."""
+    reasons = {"key": "it is of another run", "version": "another version of unalike made it"}
+    for key, value in _origin(simulation).items():
+        if saved.meta.get(key) != value:
+            return reasons.get(key, "the data have changed since")
+    if saved.meta.get("digest") != State.of(saved.round, saved.tensors).digest():
+        return "its tensors are not those that were saved"
+    return None
 
 
 def _restore(simulation: Simulation, saved: Checkpoint) -> None:
@@ -160,11 +184,12 @@ def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
         "rounds": last["round"],
         **{key: final[key] for key in ("parties", "personal") if key in final},
         "selected": None if chosen is None else {key: chosen[key] for key in kept if key in chosen},
-        **{key: sum(row[key] for row in rows) for key in ("bytes_up", "bytes_down", "seconds")},
+        **{key: sum(row[key] for row in rows) for key in COUNTED},
         "weights_sha256": simulation.state.digest(),
         "weights": simulation.task.size,
         "engine": simulation.engine.name,
         "version": unalike.__version__,
+        "data_sha256": simulation.federation.dataset.digest,
         "torch": torch.__version__,
     }
 
@@ -177,12 +202,14 @@ def final_weights(simulation: Simulation) -> dict[str, torch.Tensor]:
     return simulation.task.named(w, simulation.state.buffers)
 
 
-def _finished(path: Path) -> Figures | None:
-    """The figures of a finished run whose weights are intact."""
+def _finished(path: Path, spec: RunSpec) -> Figures | None:
+    """The figures of a finished run whose weights are intact and whose rounds are all recorded."""
     figures, file = read_result(path), path / WEIGHTS
-    if figures is None or not file.exists() or _file_sha256(file) != figures.get("weights_file_sha256"):
+    if figures is None or figures.get("key") != spec.key or read_spec(path) != spec.to_toml():
         return None
-    return figures
+    if not file.is_file() or _file_sha256(file) != figures.get("weights_file_sha256"):
+        return None
+    return figures if len(read_rounds(path)) == spec.rounds else None
 
 
 def _file_sha256(path: Path) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -38,19 +38,22 @@ _PID = "lock.pid"
 class RunDirectory:
     """The folder of one run, open for writing. Made by ``RunDirectory.open`` only, which takes the lock."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, needs: Collection[str] = ()) -> None:
         self.path = path
-        self._rounds = _RoundsFile(path / _ROUNDS)
+        self._rounds = _RoundsFile(path / _ROUNDS, needs)
 
     @classmethod
     @contextmanager
-    def open(cls, path: Path) -> Iterator[RunDirectory]:
-        """Create the folder, keep other processes out, and mend what a killed process left behind."""
+    def open(cls, path: Path, needs: Collection[str] = ()) -> Iterator[RunDirectory]:
+        """Create the folder, keep other processes out, and mend what a killed process left behind.
+
+        Every row must have a number under each key in ``needs``; rows from the first that has not are cut off.
+        """
         make_folder(path)
         with ExitStack() as stack:
             _lock(path, stack)
             clean_leftovers(path)
-            run = cls(path)
+            run = cls(path, needs)
             stack.callback(run._rounds.close)
             yield run
             run.sync()
@@ -86,9 +89,23 @@ class RunDirectory:
         self.sync()
         return save_checkpoint(self.path, checkpoint, keep)
 
-    def load_checkpoint(self, say: Callable[[str], None]) -> Checkpoint | None:
-        """The newest checkpoint that is whole, or None; ``say`` gets one line for each damaged one."""
-        return load_latest(self.path, say)
+    def load_checkpoint(
+        self, say: Callable[[str], None], wrong: Callable[[Checkpoint], str | None] = lambda checkpoint: None
+    ) -> Checkpoint | None:
+        """The newest checkpoint that can be used, or None; ``say`` gets one line for what cannot.
+
+        A checkpoint beyond the recorded rounds is of no use: its rounds are played again, to the same bits.
+        """
+        recorded = len(self.rounds())
+        if self._rounds.cut:
+            say(f"{_ROUNDS} is damaged after round {recorded}; the rounds after it are played again")
+
+        def reason(checkpoint: Checkpoint) -> str | None:
+            if checkpoint.round > recorded:
+                return f"only {recorded} rounds are recorded"
+            return wrong(checkpoint)
+
+        return load_latest(self.path, say, reason)
 
     def save_weights(self, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> Path:
         """Write the final weights as a plain safetensors file."""
@@ -99,7 +116,7 @@ class RunDirectory:
     def write_result(self, result: Mapping[str, JSON]) -> None:
         """Write the result; its presence says that the run is done, so the rows are saved for good first."""
         self.sync()
-        atomic_write(self.path / _RESULT, (json.dumps(_finite(result), indent=2) + "\n").encode())
+        atomic_write(self.path / _RESULT, (json.dumps(finite(result), indent=2) + "\n").encode())
 
     def result(self) -> dict[str, JSON] | None:
         """The result, or None where there is none that can be read."""
@@ -113,11 +130,11 @@ def read_spec(path: Path) -> str | None:
 
 
 def read_rounds(path: Path) -> list[dict[str, JSON]]:
-    """The complete rows of the run in folder ``path``, by round. Takes no lock; the run may be going on."""
-    file = path / _ROUNDS
-    data = _read(file) or b""
-    rows = [_parse_row(file, number, line) for number, line in enumerate(_whole(data).split(b"\n")[:-1], start=1)]
-    return sorted(rows, key=lambda row: row["round"])
+    """The rows of the run in folder ``path``: rounds 1, 2, 3, ... as far as they are whole and without a gap.
+
+    Takes no lock; the run may be going on.
+    """
+    return _sound(_read(path / _ROUNDS) or b"")[0]
 
 
 def read_result(path: Path) -> dict[str, JSON] | None:
@@ -132,11 +149,15 @@ def read_result(path: Path) -> dict[str, JSON] | None:
 class _RoundsFile:
     """rounds.jsonl, open for appending."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, needs: Collection[str]) -> None:
         self._path = path
-        self._known: set[int] = {row["round"] for row in read_rounds(path.parent)}
-        self._size = len(_whole(_read(path) or b""))
+        data = _read(path) or b""
+        rows, self._size = _sound(data, needs)
+        self._last = len(rows)
+        self.cut = self._size < len(_whole(data))
         self._saved = False  # the rows of a killed process may not be on the disk yet
+        if self.cut:
+            atomic_write(path.with_name(f"{path.name}.damaged"), data)
         try:
             self._file = path.open("ab", buffering=0)
             self._file.truncate(self._size)
@@ -147,9 +168,11 @@ class _RoundsFile:
         number = row["round"]
         if type(number) is not int:
             raise ValueError(f"A row's 'round' must be an int, got {number!r}.")
-        if number in self._known:
+        if number <= self._last:
             return
-        line = json.dumps(_finite(row), allow_nan=False).encode() + b"\n"
+        if number != self._last + 1:
+            raise ValueError(f"Round {number} does not follow round {self._last}.")
+        line = json.dumps(finite(row), allow_nan=False).encode() + b"\n"
         try:
             self._file.truncate(self._size)  # should cutting off have failed below
             write_all(self._file, line)
@@ -160,7 +183,7 @@ class _RoundsFile:
                 raise storage_error(self._path, error) from error
             raise
         self._size += len(line)
-        self._known.add(number)
+        self._last = number
         self._saved = False
 
     def sync(self) -> None:
@@ -231,25 +254,30 @@ def _whole(data: bytes) -> bytes:
     return data[:end]
 
 
-def _parse_row(file: Path, number: int, line: bytes) -> dict[str, JSON]:
-    try:
-        row = json.loads(line)
-        if isinstance(row, dict) and isinstance(row["round"], int):
-            return row
-    except (ValueError, KeyError):
-        pass
-    raise UserError(
-        f"{file}, line {number} is damaged. Take the file from a copy, or delete that line, "
-        "and run the same command again."
-    )
+def _sound(data: bytes, needs: Collection[str] = ()) -> tuple[list[dict[str, JSON]], int]:
+    """The leading rows that are whole and of rounds 1, 2, 3, ..., and how many bytes they take."""
+    rows: list[dict[str, JSON]] = []
+    size = 0
+    for line in data.split(b"\n")[:-1]:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            break
+        if not isinstance(row, dict) or row.get("round") != len(rows) + 1:
+            break
+        if not all(isinstance(row.get(key), int | float) for key in needs):
+            break
+        rows.append(row)
+        size += len(line) + 1
+    return rows, size
 
 
-def _finite(value: JSON) -> Any:
+def finite(value: JSON) -> Any:
     """``value`` with null for the floats that JSON does not have."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return value

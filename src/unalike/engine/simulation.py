@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from unalike.algorithms import ALGORITHMS
-from unalike.algorithms.contract import Ask, Party, Replies, Vectors
+from unalike.algorithms.contract import Ask, Replies, Vectors
 from unalike.data import Dataset, load_dataset
 from unalike.engine.choose import choose_device, choose_engine
 from unalike.engine.evaluation import Figures, Models, evaluate, without_each
-from unalike.engine.exchange import Exchange, combine, nbytes, scalar
+from unalike.engine.exchange import Exchange, combine, nbytes
 from unalike.engine.federation import Federation, Rows, batch_of, take_public
 from unalike.engine.optimisers import OPTIMISERS
 from unalike.engine.spec import RunSpec
@@ -62,9 +62,10 @@ class State:
         return cls(round, server, tensors["buffers"], parties)
 
     def digest(self) -> str:
-        """SHA-256 over the values of the server's vectors, the parties' and the buffers."""
+        """SHA-256 over the names, shapes and values of the server's vectors, the parties' and the buffers."""
         sha = hashlib.sha256()
-        for _, value in sorted(self.tensors().items()):
+        for name, value in sorted(self.tensors().items()):
+            sha.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
             sha.update(value.detach().cpu().contiguous().numpy().tobytes())
         return sha.hexdigest()
 
@@ -78,6 +79,7 @@ class _Ledger:
     loss: float = math.nan
     bytes_up: int = 0
     bytes_down: int = 0
+    turn: int = 0
 
 
 class Simulation:
@@ -94,6 +96,7 @@ class Simulation:
         self.initial = self.task.initial()
         server = self.algorithm.init_server(self.task, self.initial)
         self.state = State(0, server, self.task.initial_buffers(), {})
+        self._check_server(server, 0)
 
     @property
     def cohort_size(self) -> int:
@@ -125,7 +128,9 @@ class Simulation:
                 ask = rounds.send(self._exchange(ask, number, cohort, ledger))
         except StopIteration as end:
             server: Vectors = end.value
-        self._check_finite(server, number)
+        self._check_server(server, number)
+        for k, state in ledger.states.items():
+            self._check_finite(state, number, f"party {k}'s ")
         states = {k: _owned(state) for k, state in ledger.states.items() if state}
         after = State(number, _owned(server), ledger.buffers, {**self.state.parties, **states})
         row: Figures = {"round": number, "train_loss": ledger.loss}
@@ -135,11 +140,22 @@ class Simulation:
         return after, row | {"seconds": time.perf_counter() - began}
 
     def _exchange(self, ask: Ask, number: int, cohort: Sequence[int], ledger: _Ledger) -> Replies:
-        exchange = Exchange(
+        exchange = self._asked(ask, number, cohort, ledger)
+        combined = combine(exchange, self.engine.exchange(exchange))
+        ledger.states |= combined.states
+        ledger.turn += 1
+        ledger.bytes_up += combined.bytes_up
+        ledger.bytes_down += len(cohort) * (nbytes(ask.payload) + nbytes({"": ledger.buffers}))
+        if exchange.trains:
+            ledger.buffers, ledger.loss = combined.replies.buffers, combined.loss
+        return combined.replies
+
+    def _asked(self, ask: Ask, number: int, cohort: Sequence[int], ledger: _Ledger) -> Exchange:
+        return Exchange(
             algorithm=self.algorithm,
             ask=ask,
             round=number,
-            lr=self.spec.lr * self.spec.lr_decay ** (number - 1),
+            lr=self._lr(number),
             seed=self.spec.seed,
             cohort=cohort,
             state_of=lambda k: ledger.states[k] if k in ledger.states else self.party_state(k),
@@ -148,35 +164,23 @@ class Simulation:
             optimiser=self.optimiser,
             work=self.spec.work,
             augment=self.spec.augment != "none",
+            turn=ledger.turn,
         )
-        combined = combine(self.algorithm, self.engine.exchange(exchange), self.federation.size)
-        ledger.states |= combined.states
-        ledger.bytes_up += combined.bytes_up
-        ledger.bytes_down += len(cohort) * nbytes(ask.payload | {"buffers": ledger.buffers})
-        if exchange.trains:
-            ledger.buffers, ledger.loss = combined.buffers, combined.loss
-        return combined.replies
+
+    def _lr(self, number: int) -> float:
+        try:
+            return self.spec.lr * self.spec.lr_decay ** (number - 1)
+        except OverflowError:
+            raise Diverged(f"The learning rate of round {number} is too large. Lower --lr-decay.") from None
 
     def models(self, state: State) -> Models:
         """What the state gives to evaluate."""
-        payload = self.algorithm.send(self.task, state.server)
+        ask = Ask("train", self.algorithm.send(self.task, state.server))
+        ledger = _Ledger(state.buffers, dict(state.parties))
+        exchange = self._asked(ask, max(1, state.round), (), ledger)
 
         def personal(number: int) -> Tensor:
-            known = state.parties.get(number)
-            rows = len(self.federation.parties[number].train)
-            return self.algorithm.personal(
-                Party(
-                    task=self.task,
-                    received=payload,
-                    state=self.algorithm.init_party(self.task, self.initial) if known is None else known,
-                    number=scalar(number, torch.int64, self.task.device),
-                    size=scalar(rows, self.task.dtype, self.task.device),
-                    steps=scalar(self.spec.work.count(rows), self.task.dtype, self.task.device),
-                    lr=self.spec.lr,
-                    optimiser=self.optimiser,
-                    round=state.round,
-                )
-            )
+            return self.algorithm.personal(exchange.party(exchange.own(number)))
 
         return Models(
             self.algorithm.global_model(self.task, state.server),
@@ -184,11 +188,25 @@ class Simulation:
             state.buffers,
         )
 
-    def _check_finite(self, server: Vectors, number: int) -> None:
-        for key, value in server.items():
+    def _check_server(self, server: object, number: int) -> None:
+        """Refuse a server state that breaks the contract, or that is not finite."""
+        name = self.spec.algorithm
+        if not isinstance(server, dict) or not all(isinstance(value, Tensor) for value in server.values()):
+            raise UserError(
+                f"{name} must return the server's state as a dict of tensors, got {type(server).__name__}."
+            )
+        shapes = {key: tuple(value.shape) for key, value in self.state.server.items()}
+        after = {key: tuple(value.shape) for key, value in server.items()}
+        if after != shapes:
+            raise UserError(f"{name} changed the server's state from {shapes} to {after}. Keep keys and shapes.")
+        self._check_finite(server, number, "")
+
+    def _check_finite(self, vectors: Vectors, number: int, whose: str) -> None:
+        for key, value in vectors.items():
             if value.is_floating_point() and not bool(torch.isfinite(value).all()):
                 raise Diverged(
-                    f"Training diverged in round {number}: {key} is not finite. Lower --lr (now {self.spec.lr})."
+                    f"Training diverged in round {number}: {whose}{key} is not finite. "
+                    f"Lower --lr (now {self.spec.lr}), or change {self.spec.algorithm} or {self.spec.optimiser}."
                 )
 
 
@@ -215,4 +233,5 @@ def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
     if spec.augment != "none" and len(shape) != 3:
         raise UserError(f"--augment {spec.augment} needs images, but {data.name} has rows of shape {shape}.")
     data, partition = as_seen(data, partition)
+    task.population = partition.parties
     return Federation(data, partition, task, seed=spec.seed, validation=spec.validation, held_out=spec.held_out)

@@ -6,10 +6,12 @@ import dataclasses
 import hashlib
 import inspect
 import json
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, get_type_hints
 
 from unalike.algorithms import ALGORITHMS
@@ -18,7 +20,7 @@ from unalike.engine.optimisers import OPTIMISERS
 from unalike.engine.work import LocalWork
 from unalike.errors import UserError, unknown
 from unalike.models import MODELS
-from unalike.partition import PARTITIONS
+from unalike.partition import PARTITIONS, default_parties
 from unalike.registry import Registry, coerce, text_of
 
 DEFAULT_MODEL = "mlp(32,16,8)"
@@ -79,6 +81,8 @@ class RunSpec:
             object.__setattr__(self, "model", getattr(loader, "model", DEFAULT_MODEL))
         for name, registry in _PARTS.items():
             object.__setattr__(self, name, registry.describe(registry.build(getattr(self, name))))
+        if self.parties is None:
+            object.__setattr__(self, "parties", default_parties(self.partition))
         object.__setattr__(self, "code", self._fingerprint())
         self._check()
 
@@ -87,8 +91,8 @@ class RunSpec:
         for name, most in (("rounds", 10**7), ("evaluate_every", 10**7), ("threads", 1024)):
             if not 1 <= getattr(self, name) <= most:
                 raise UserError(f"{name} must be from 1 to {most:,}, got {getattr(self, name)}.")
-        if self.seed < 0:
-            raise UserError(f"seed must be 0 or more, got {self.seed}.")
+        if not 0 <= self.seed < 2**32:  # beyond, random streams of different seeds would meet
+            raise UserError(f"seed must be from 0 to {2**32 - 1:,}, got {self.seed}.")
         for name in ("lr", "lr_decay"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise UserError(f"{name} must be a positive number, got {getattr(self, name)}.")
@@ -169,11 +173,33 @@ class RunSpec:
 
 
 def _source(cls: type) -> str:
-    """The text that defines a class from outside: its whole file, so that its helpers count too."""
-    try:
-        return Path(inspect.getfile(cls)).read_text(encoding="utf-8")
-    except (OSError, TypeError):
+    """The text that defines a class from outside: its file, and the files beside it that it imports."""
+    module = sys.modules.get(cls.__module__)
+    home = _file_of(module)
+    if module is None or home is None:
         try:
             return inspect.getsource(cls)
         except (OSError, TypeError):
             return cls.__qualname__
+    texts: dict[str, str] = {}
+    waiting: list[ModuleType] = [module]
+    while waiting:
+        current = waiting.pop()
+        file = _file_of(current)
+        if file is None or str(file) in texts or not file.is_relative_to(home.parent):
+            continue
+        texts[str(file)] = file.read_text(encoding="utf-8")
+        for value in list(vars(current).values()):
+            used = (
+                value
+                if isinstance(value, ModuleType)
+                else sys.modules.get(getattr(value, "__module__", None) or "")
+            )
+            if used is not None:
+                waiting.append(used)
+    return "\n".join(texts[name] for name in sorted(texts))
+
+
+def _file_of(module: ModuleType | None) -> Path | None:
+    name = getattr(module, "__file__", None)
+    return Path(name) if name and name.endswith(".py") and Path(name).is_file() else None

@@ -18,15 +18,16 @@ from torch.func import vmap
 from torch.utils._pytree import tree_map
 
 from unalike.algorithms.contract import Party, Vectors
-from unalike.engine.exchange import MEASURE_ROWS, Exchange, Plan, Reply
+from unalike.engine import exchange as exchanges
+from unalike.engine.exchange import Exchange, Plan, Reply
 from unalike.engine.work import PADDING
 from unalike.models.task import Batch
 
 CHUNK_BYTES = 256 * 2**20
 """Memory that the parties of one stack may take together."""
 
-Slot = dict[str, Any]
-"""What belongs to one party, stacked along the leading axis: number, size, steps, state, measured, ..."""
+Own = dict[str, Any]
+"""What belongs to one party, and here to a stack of them along the leading axis."""
 
 
 class Vectorised:
@@ -52,7 +53,7 @@ def party_bytes(exchange: Exchange, number: int) -> int:
     task = exchange.federation.task
     state = sum(v.numel() for v in exchange.state_of(number).values())
     vectors = 8 * task.size + 2 * state
-    rows = MEASURE_ROWS if exchange.measures else exchange.work.batch_size
+    rows = exchanges.MEASURE_ROWS if exchange.measures else exchange.work.batch_size
     activations = 3 * rows * exchange.federation.activations_per_row
     plan = exchange.counts(number)[1] * exchange.work.batch_size
     return (vectors + activations) * task.dtype.itemsize + plan * 8
@@ -66,79 +67,63 @@ class _Stack:
     numbers: list[int]
 
     def __post_init__(self) -> None:
-        exchange, task = self.exchange, self.exchange.federation.task
-        sizes, self.step_counts = zip(*(exchange.counts(n) for n in self.numbers), strict=True)
-        states = [exchange.state_of(n) for n in self.numbers]
-        self.slot: Slot = {
-            "number": torch.tensor(self.numbers, device=task.device),
-            "size": torch.tensor(sizes, dtype=task.dtype, device=task.device),
-            "steps": torch.tensor(self.step_counts, dtype=task.dtype, device=task.device),
-            "state": {key: torch.stack([state[key] for state in states]) for key in states[0]},
-            "measured": {},
-        }
+        owned = [self.exchange.own(number) for number in self.numbers]
+        self.own: Own = tree_map(lambda *leaves: torch.stack(leaves), *owned)
+        self.step_counts = [self.exchange.counts(number)[1] for number in self.numbers]
 
     def answer(self) -> list[Reply]:
         exchange, algorithm = self.exchange, self.exchange.algorithm
         if exchange.measures:
-            self.slot["measured"] = self._measure()
-        losses = torch.full((len(self.numbers),), float("nan"))
+            self.own["measured"] = self._measure()
+        more: dict[str, Tensor] = {}
         if exchange.trains:
             w, losses = self._train()
-            upload, state = self._map(lambda me, own: algorithm.upload(me, own["w"]), {"w": w})
+            more = {"buffers": exchange.buffers.expand(len(self.numbers), -1), "loss": losses}
+            answers = self._map(lambda me, own: algorithm.upload(me, own["w"]), {"w": w})
         else:
-            upload, state = self._map(lambda me, own: algorithm.report(me))
+            answers = self._map(lambda me, own: algorithm.report(me))
         weights = self._map(lambda me, own: algorithm.weight(me))
-        return [
-            Reply(
-                number,
-                float(weights[i]),
-                {key: value[i] for key, value in upload.items()},
-                {key: value[i] for key, value in state.items()},
-                exchange.buffers.clone(),
-                float(losses[i]),
-            )
-            for i, number in enumerate(self.numbers)
-        ]
+        replies = []
+        for i, number in enumerate(self.numbers):
+            answer, further = tree_map(lambda leaf, i=i: leaf[i], (answers, more))
+            replies.append(Reply.of(exchange, number, weights[i], answer, further))
+        return replies
 
     def _map(
-        self, function: Callable[[Party, Slot], Any], more: Slot | None = None, count: int | None = None
+        self, function: Callable[[Party, Own], Any], more: Own | None = None, count: int | None = None
     ) -> Any:
         """``function`` of each of the first ``count`` parties and its own share of ``more``."""
         count = len(self.numbers) if count is None else count
-        slot = tree_map(lambda leaf: leaf[:count], self.slot) | (more or {})
-
-        def one(own: Slot) -> Any:
-            keys = ("number", "size", "steps", "state", "measured")
-            return function(self.exchange.party(*(own[key] for key in keys)), own)
-
-        return vmap(one)(slot)
+        own = tree_map(lambda leaf: leaf[:count], self.own) | (more or {})
+        return vmap(lambda own: function(self.exchange.party(own), own))(own)
 
     def _train(self) -> tuple[Tensor, Tensor]:
-        exchange, algorithm = self.exchange, self.exchange.algorithm
+        exchange, algorithm, optimiser = self.exchange, self.exchange.algorithm, self.exchange.optimiser
         w = self._map(lambda me, own: algorithm.start(me)).detach().clone()
-        slots = exchange.optimiser.init(w)
+        slots = optimiser.init(w)
         totals = torch.zeros(len(self.numbers), dtype=w.dtype, device=w.device)
         for step, (count, rows) in enumerate(self._steps()):
             leaf = w[:count].detach().requires_grad_()
             losses = self._map(
-                lambda me, own: algorithm.loss(
-                    me, own["w"], Batch(own["x"], own["y"], own.get("mask"), training=True)
-                ),
+                lambda me, own: algorithm.loss(me, own["w"], self._batch(own, training=True)),
                 {"w": leaf, **rows},
                 count,
             )
             (grad,) = torch.autograd.grad(losses.sum(), leaf)
             with torch.no_grad():
+                if optimiser.weight_decay:
+                    grad = grad.add(leaf, alpha=optimiser.weight_decay)
                 if algorithm.overrides("correct"):
-                    grad = self._map(
-                        lambda me, own: algorithm.correct(me, own["w"], own["grad"]),
-                        {"w": leaf, "grad": grad},
-                        count,
-                    )
+                    own = {"w": leaf, "grad": grad}
+                    grad = self._map(lambda me, own: algorithm.correct(me, own["w"], own["grad"]), own, count)
                 part = {key: value[:count] for key, value in slots.items()}
-                exchange.optimiser.step(w[:count], grad, part, exchange.lr, step)
+                optimiser.step(w[:count], grad, part, exchange.lr, step)
                 totals[:count] += losses.detach()
-        return w, totals / self.slot["steps"]
+        return w, totals / self.own["steps"]
+
+    def _batch(self, own: Own, training: bool = False) -> Batch:
+        """A party's share of stacked rows. Nets whose statistics would change are not run here."""
+        return Batch(own["x"], own["y"], own.get("mask"), self.exchange.buffers, training)
 
     def _steps(self) -> Iterator[tuple[int, dict[str, Tensor]]]:
         """For every step: how many parties still train, and the rows of each."""
@@ -161,28 +146,37 @@ class _Stack:
             return {"x": x, "y": y}
         width = int(real.sum(axis=1).max())  # a short batch's real rows come first
         real = real[:, :width]
-        x, y = self.exchange.step_rows(
-            {k: np.where(real, v[:, :width], 0).astype(v.dtype) for k, v in plan.items()}
-        )
-        return {"x": x, "y": y, "mask": torch.from_numpy(real).to(self.slot["size"])}
+        # Padding repeats the batch's own first row: another party's might hold what this one cannot digest.
+        padded = {key: np.where(real, value[:, :width], value[:, :1]) for key, value in plan.items()}
+        x, y = self.exchange.step_rows(padded)
+        return {"x": x, "y": y, "mask": torch.from_numpy(real).to(self.own["size"])}
 
     @torch.no_grad()
     def _measure(self) -> Vectors:
-        exchange, algorithm = self.exchange, self.exchange.algorithm
-        own = [exchange.rows(n) for n in self.numbers]
-        longest = max(map(len, own))
-        index = np.full((len(own), longest), PADDING, dtype=np.int64)
-        for i, rows in enumerate(own):
-            index[i, : len(rows)] = rows
+        """The mean of ``measure`` over all rows of each party; parties with more parts than others go on alone."""
+        own = [self.exchange.rows(number) for number in self.numbers]
+        parts = [
+            np.array_split(rows, range(exchanges.MEASURE_ROWS, len(rows), exchanges.MEASURE_ROWS)) for rows in own
+        ]
+        order = sorted(range(len(own)), key=lambda i: -len(parts[i]))
+        back = np.argsort(order)
+        moved = _Stack(self.exchange, [self.numbers[i] for i in order])
         total: Vectors = {}
-        for start in range(0, longest, MEASURE_ROWS):
-            part = index[:, start : start + MEASURE_ROWS]
-            share = torch.from_numpy((part != PADDING).sum(axis=1)).to(self.slot["size"]) / self.slot["size"]
-            measured = self._map(
-                lambda me, own: algorithm.measure(me, Batch(own["x"], own["y"], own.get("mask"))),
-                self._rows({"index": part}),
+        for turn in range(len(parts[order[0]])):
+            chunk = [parts[i][turn] for i in order if turn < len(parts[i])]
+            index = np.full((len(chunk), max(map(len, chunk))), PADDING, dtype=np.int64)
+            for i, rows in enumerate(chunk):
+                index[i, : len(rows)] = rows
+            share = torch.tensor([len(rows) / len(own[i]) for rows, i in zip(chunk, order, strict=False)])
+            measured = moved._map(
+                lambda me, own: self.exchange.algorithm.measure(me, self._batch(own)),
+                moved._rows({"index": index}),
+                len(chunk),
             )
             for key, value in measured.items():
-                value = value * share.reshape(-1, *(1,) * (value.dim() - 1))
-                total[key] = total[key] + value if key in total else value
-        return total
+                value = value * share.to(moved.own["size"]).reshape(-1, *(1,) * (value.dim() - 1))
+                if key in total:
+                    total[key][: len(chunk)] += value
+                else:
+                    total[key] = value.clone()
+        return {key: value[torch.from_numpy(back).to(value.device)] for key, value in total.items()}

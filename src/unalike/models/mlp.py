@@ -9,6 +9,8 @@ from torch import nn
 from unalike.errors import UserError
 from unalike.models.task import Net, register_model
 
+WIDEST = 100_000
+
 
 @register_model("mlp", paper="Li et al. 2022, NIID-Bench (arXiv:2102.02079), section 5")
 class Mlp:
@@ -17,8 +19,10 @@ class Mlp:
     hidden: tuple[int, ...] = (32, 16, 8)
 
     def __post_init__(self) -> None:
-        if not self.hidden or min(self.hidden) < 1:
-            raise UserError(f"mlp's hidden widths must be 1 or more, got {self.hidden}. Write mlp(32,16,8).")
+        if not self.hidden or min(self.hidden) < 1 or max(self.hidden) > WIDEST:
+            raise UserError(
+                f"mlp's hidden widths must be from 1 to {WIDEST:,}, got {self.hidden}. Write mlp(32,16,8)."
+            )
 
     def build(self, shape: tuple[int, ...], classes: int) -> Net:
         """The net; rows of any shape are flattened first."""

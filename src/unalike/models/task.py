@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol, TypeVar, dataclass_transform
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
+from unalike.randomness import stream
 from unalike.registry import Registry
 
 C = TypeVar("C", bound=type)
@@ -69,7 +71,16 @@ class Batch:
         if self.mask is None:
             return values.mean(dim=0)
         mask = self.mask.reshape(self.mask.shape + (1,) * (values.dim() - 1))
-        return (values * mask).sum(dim=0) / self.mask.sum().clamp(min=1)
+        real = torch.where(mask > 0, values, 0)  # not a product: padding may be infinite
+        return real.sum(dim=0) / self.mask.sum().clamp(min=1)
+
+
+@contextmanager
+def own_torch_stream(rng: np.random.Generator) -> Iterator[None]:
+    """Layers that draw from torch's global stream (initial weights, dropout) draw from ``rng`` in here."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(int(rng.integers(2**63)))  # torch.manual_seed would reseed cuda too
+        yield
 
 
 class Layout:
@@ -108,7 +119,8 @@ class Task:
     """A net and its loss on a kind of data, as functions of a flat weight vector.
 
     ``slices`` maps a layer's or parameter's name ("head", "body.0", "head.weight") to its slice of the
-    vector; the body comes first and the head last. ``public`` holds rows that the server itself owns.
+    vector; the body comes first and the head last. ``public`` holds rows that the server itself owns,
+    ``population`` is the number of parties.
     """
 
     def __init__(
@@ -119,15 +131,20 @@ class Task:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
         public: Batch | None = None,
+        population: int = 0,
     ) -> None:
         self._make_net = make_net
         self.seed = seed
         self.dtype = dtype
         self.device = torch.device(device)
         self.public = public
+        self.population = population
         net = self._fresh_net(0)
         self.parameters = Layout(dict(net.named_parameters()))
-        self.buffers = Layout(dict(net.named_buffers()))
+        buffers = dict(net.named_buffers())
+        self.buffers = Layout({name: value for name, value in buffers.items() if value.is_floating_point()})
+        self._constants = {n: v.to(self.device) for n, v in buffers.items() if not v.is_floating_point()}
+        self._initial_buffers = self.buffers.flatten(buffers, dtype).to(self.device)
         self.slices = self.parameters.slices()
         # Looking for tied weights takes longer than a small layer: only where there are any.
         self._tied = len(self.parameters.names) < len(list(net.named_parameters(remove_duplicate=False)))
@@ -142,7 +159,7 @@ class Task:
         """The number of weights."""
         return self.parameters.size
 
-    @cached_property
+    @property
     def net(self) -> Net:
         """The net's structure, without values: for those who must look at its layers."""
         return self._evaluating_net
@@ -154,30 +171,37 @@ class Task:
 
     def initial_buffers(self) -> Tensor:
         """The running statistics of a fresh net."""
-        net = self._fresh_net(0)
-        return self.buffers.flatten(dict(net.named_buffers()), self.dtype).to(self.device)
+        return self._initial_buffers.clone()
 
     def join(self, body: Tensor, head: Tensor) -> Tensor:
         """A whole weight vector from its body and its head."""
         return torch.cat([body, head])
 
-    def forward(self, w: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Logits and features of the batch under the weights ``w``."""
+    def forward(self, w: Tensor, batch: Batch, track: bool = True) -> tuple[Tensor, Tensor]:
+        """Logits and features of the batch under the weights ``w``.
+
+        In training, ``track=False`` leaves the running statistics alone: for a second model in the same loss, such
+        as MOON's frozen ones.
+        """
         tensors = self.parameters.unflatten(w)
-        if self.buffers.size:
-            buffers = self.initial_buffers() if batch.buffers is None else batch.buffers
-            tensors |= self.buffers.unflatten(buffers)
+        if self.buffers.size or self._constants:
+            # On a copy: a layer updates its statistics in place, which a second forward's gradient would notice.
+            statistics = (self._initial_buffers if batch.buffers is None else batch.buffers).clone()
+            tensors |= self.buffers.unflatten(statistics)
+            tensors |= {name: value.clone() for name, value in self._constants.items()}
         net = self._training_net if batch.training else self._evaluating_net
         logits, features = functional_call(net, tensors, (batch.x,), tie_weights=self._tied)
+        if batch.training and track and batch.buffers is not None and self.buffers.size:
+            batch.buffers.copy_(statistics.detach())
         return logits, features
 
-    def logits(self, w: Tensor, batch: Batch) -> Tensor:
+    def logits(self, w: Tensor, batch: Batch, track: bool = True) -> Tensor:
         """The logits of the batch."""
-        return self.forward(w, batch)[0]
+        return self.forward(w, batch, track)[0]
 
-    def features(self, w: Tensor, batch: Batch) -> Tensor:
+    def features(self, w: Tensor, batch: Batch, track: bool = True) -> Tensor:
         """What the body makes of the batch: the layer before the head."""
-        return self.forward(w, batch)[1]
+        return self.forward(w, batch, track)[1]
 
     def loss(self, w: Tensor, batch: Batch) -> Tensor:
         """The mean cross-entropy over the batch's real rows."""
@@ -191,10 +215,12 @@ class Task:
 
     def named(self, w: Tensor, buffers: Tensor) -> dict[str, Tensor]:
         """Weights and buffers by layer name, as an ordinary PyTorch state dict."""
-        return self.parameters.unflatten(w) | self.buffers.unflatten(buffers)
+        return self.parameters.unflatten(w) | self.buffers.unflatten(buffers) | self._constants
+
+    def generator(self, *place: int) -> torch.Generator:
+        """A random stream of the server's own; ``place`` (a round, say) tells streams apart."""
+        return torch.Generator().manual_seed(int(stream(self.seed, "server", *place).integers(2**63)))
 
     def _fresh_net(self, which: int) -> Net:
-        with torch.random.fork_rng(devices=[]):
-            # Distinct for every (seed, which); a plain sum would make run 1's second net run 2's first.
-            torch.manual_seed((self.seed * 1_000_003 + which * 7_919) % 2**63)
+        with own_torch_stream(stream(self.seed, "model", which)):
             return self._make_net()

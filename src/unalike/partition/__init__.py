@@ -24,7 +24,7 @@ from unalike.partition import (
 )
 from unalike.partition.distorted import as_seen, seen_by, seen_label_counts
 from unalike.partition.holdout import hold_out
-from unalike.partition.partition import PARTITIONS, Partition, Rule, make_partition
+from unalike.partition.partition import PARTITIONS, Partition, Rule, default_parties, make_partition
 from unalike.partition.storage import SavedPartition, load_partition, save_partition
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "as_seen",
     "attribute_label",
     "by",
+    "default_parties",
     "fcube",
     "feature_noise",
     "feature_shift",

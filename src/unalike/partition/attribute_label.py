@@ -24,6 +24,8 @@ class AttributeLabel:
     features: the mean where the data are standardised, black in images. The test rows are seen whole.
     """
 
+    any_number: ClassVar[bool] = True
+
     k: int
     overlap: float = 0.0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from unalike.data.dataset import Dataset
@@ -11,6 +13,8 @@ from unalike.partition.partition import PARTITIONS, Partition, count_parties, nu
 @register_partition("iid", paper="McMahan et al. 2017, arXiv:1602.05629, section 3")
 class Iid:
     """No skew: rows are dealt at random; party sizes differ by at most one row."""
+
+    any_number: ClassVar[bool] = True
 
     def split(self, dataset: Dataset, parties: int | None, rng: np.random.Generator) -> Partition:
         """Shuffle the rows and deal them out in turn."""

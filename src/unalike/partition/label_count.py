@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
@@ -23,6 +25,8 @@ class LabelCount:
     is drawn from the same distribution given that each label has an owner (exactly, and without drawing
     again). Labels without training rows are passed over.
     """
+
+    any_number: ClassVar[bool] = True
 
     k: int
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset
@@ -39,6 +41,8 @@ class LabelDirichlet:
     frequent. Parties are filled in random order; a label that has run out is replaced by the others that the party
     drew, so the parties filled last differ from their draw.
     """
+
+    any_number: ClassVar[bool] = True
 
     beta: float
     minimum: int = 10

@@ -69,7 +69,11 @@ class Partition:
 
 
 class Rule(Protocol):
-    """A registered way to split rows between parties."""
+    """A registered way to split rows between parties.
+
+    A rule that makes any number of parties says so with ``any_number: ClassVar[bool] = True``: a run's spec then
+    writes the default number down.
+    """
 
     def split(self, dataset: Dataset, parties: int | None, rng: np.random.Generator) -> Partition:
         """Split the training rows; ``parties`` None means all natural parties, or ``DEFAULT_PARTIES``."""
@@ -130,6 +134,12 @@ def register_partition(name: str, *, paper: str = "") -> Callable[[C], C]:
 
 
 DEFAULT_PARTIES: Final = 10
+
+
+def default_parties(text: str) -> int | None:
+    """How many parties a partition makes when none are asked for; None where the data decide."""
+    first = PARTITIONS.build(text).parts[0]
+    return DEFAULT_PARTIES if getattr(first, "any_number", not hasattr(first, "split")) else None
 
 
 def make_partition(text: str, dataset: Dataset, parties: int | None, seed: int) -> Partition:

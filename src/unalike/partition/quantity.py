@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,6 +30,8 @@ class QuantityDirichlet:
     fewer than ``minimum`` rows for each party, it is lowered to ``rows // parties``.
     """
 
+    any_number: ClassVar[bool] = True
+
     beta: float
     minimum: int = 10
 
@@ -51,6 +54,8 @@ class QuantityPower:
     of rank r has a size in proportion to r^(-exponent); which party has which rank is random. ``exponent=0``
     makes all sizes equal. A party below ``minimum`` rows is raised to it as by quantity-dirichlet.
     """
+
+    any_number: ClassVar[bool] = True
 
     exponent: float = 1.0
     minimum: int = 10

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from unalike.data.dataset import Dataset
@@ -18,6 +20,8 @@ class Shards:
     McMahan et al., section 3: 200 shards of 300 rows of MNIST, 2 for each of 100 clients, most of which then
     have two labels only. Shards differ by at most one row. Rows of one label are in random order.
     """
+
+    any_number: ClassVar[bool] = True
 
     n: int = 2
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from unalike.data.dataset import Dataset
@@ -22,6 +24,8 @@ class Similarity:
     ``similarity(100)`` is IID; ``similarity(0)`` is fully sorted: party 0 has the first labels, the last party the
     last. Parties are of equal size to within a row. Rows of one label are in random order.
     """
+
+    any_number: ClassVar[bool] = True
 
     s: float
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -31,6 +31,8 @@ class Temporal:
     made to drift: labels are put in random order at equal distances along time, and a row is seen at the
     time of its label plus a normal deviate of a quarter of all time.
     """
+
+    any_number: ClassVar[bool] = True
 
     kind: Literal["party", "drift"] = "party"
     phases: int = 4
