@@ -46,8 +46,8 @@ CASES = [
     ("digits", "label-dirichlet(0.1)+feature-noise(0.1)", 10, "Images as the parties see them"),
     ("digits", "label-dirichlet(0.1)", 100, "Labels (darker: more rows)"),
     ("digits", "iid+label-noise(0.5)", 3, "Images as the parties see them (red: label changed)"),
-    ("heart", "natural", None, "Features that differ most between parties"),
-    ("heart", "label-dirichlet(0.5)+feature-shift(shift, 1)", 40, "Features that differ most between parties"),
+    ("heart", "natural", None, "Features that differ most ("),
+    ("heart", "label-dirichlet(0.5)+feature-shift(shift, 1)", 40, "Features that differ most ("),
     ("fcube", "natural", None, "Where the rows lie"),
     ("heart", "vertical(3, 0.2)", None, "Who has which attributes"),
     ("digits", "vertical(2)", None, "Which part of each image a party has"),
@@ -98,6 +98,7 @@ def test_images_are_as_the_party_sees_them():
     images = figure.axes[2].images
     assert len(images) == 16
     x, y = seen_by(data, shown.partition, 1)
+    assert y[0] != y.min()  # so that the order of labels is seen
     first = x[np.argsort(y, kind="stable")[0]] * data.scale + data.shift
     drawn = images[8].get_array()
     np.testing.assert_allclose(drawn, np.moveaxis(first, 0, -1) / data.x.max(), atol=1e-5)
@@ -118,7 +119,9 @@ def test_phases():
     assert {"phase 0", "phase 1", "phase 2"} <= set(written)
     (mesh,) = figure.axes[2].collections
     assert mesh.get_array().shape == (3, 10)
-    np.testing.assert_allclose(mesh.get_array().sum(axis=1), 1)
+    phase, rows = np.concatenate(shown.partition.phases), np.concatenate(shown.partition.rows)
+    counts = np.stack([np.bincount(data.y[rows[phase == k]], minlength=10) for k in range(3)])
+    np.testing.assert_allclose(mesh.get_array(), counts / counts.sum(axis=1, keepdims=True))
 
 
 def test_sparse_rows_have_labels_and_sizes_only():

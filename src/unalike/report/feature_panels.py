@@ -54,7 +54,7 @@ def feature_panels(figure: Figure, cell: Any, dataset: Dataset, partition: Parti
         axes.spines[:].set_visible(False)
         axes.text(0, 1.015, _short(names[feature]), transform=axes.transAxes, fontsize=9, color=INK, va="bottom")
     key = "line: all parties" if partition.parties <= _MOST_LINES else "darker: more rows"
-    return panels[0], f"Features that differ most between parties ({key})"
+    return panels[0], f"Features that differ most ({key})"
 
 
 def _short(name: str) -> str:
