@@ -10,6 +10,7 @@ import unalike
 ROOT = Path(unalike.__file__).parent
 # An import goes from a line to a later one.
 LEVELS = [
+    {"__main__"},
     {"cli"},
     {"report"},
     {"bench"},

@@ -18,7 +18,7 @@ from unalike.data import DATASETS
 from unalike.models import MODELS
 from unalike.partition import PARTITIONS
 
-UNALIKE = [sys.executable, "-c", "from unalike.cli.main import main; main()"]
+UNALIKE = [sys.executable, "-c", "from unalike.cli.start import main; main()"]
 
 
 class Answer(NamedTuple):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.cli.conftest import UNALIKE
 
 MISTAKES = {
     "algorithm": (["--algorithm", "fedprx"], "Did you mean 'fedprox'?"),
@@ -176,3 +179,23 @@ def test_closed_pipe_ends_quietly(start, monkeypatch, unbuffered):
     process.stdout.close()  # what `| head -0` does
     assert process.stderr.read() == ""
     assert process.wait(60) == 1
+
+
+def test_a_full_disk_behind_stdout_is_one_line(unalike):
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full")
+    with Path("/dev/full").open("w") as full:
+        process = subprocess.run([*UNALIKE, "list", "algorithms"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert process.returncode == 2
+    assert process.stderr.count("\n") == 1
+    assert "No space" in process.stderr
+
+
+def test_ctrl_c_while_starting(unalike):
+    code = "import os, signal; from unalike.cli import start\n"
+    code += "import builtins; real = builtins.__import__\n"
+    code += "def slow(name, *rest):\n    if name == 'unalike.cli.main': os.kill(os.getpid(), signal.SIGINT)\n"
+    code += "    return real(name, *rest)\nbuiltins.__import__ = slow\nstart.main()"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 130
+    assert process.stderr == "Stopped.\n"

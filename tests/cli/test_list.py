@@ -12,7 +12,7 @@ HEAVY = ("torch", "sklearn", "scipy", "matplotlib")
 
 @pytest.mark.parametrize("kind", ["algorithms", "datasets", "partitions", "models", "optimisers", "engines"])
 def test_every_kind(unalike, kind):
-    parts = unalike("list", kind, "--json").json
+    parts = unalike("list", kind, "--json").json[kind]
     assert parts
     text = unalike("list", kind).out
     for part in parts:
@@ -25,7 +25,7 @@ def test_every_kind(unalike, kind):
 def test_parameters_with_and_without_defaults(unalike):
     assert "fedprox(mu=0.01)\n" in unalike("list", "algorithms").out
     assert "label-dirichlet(beta, minimum=10, balanced=false)\n" in unalike("list", "partitions").out
-    by_name = {part["name"]: part for part in unalike("list", "partitions", "--json").json}
+    by_name = {part["name"]: part for part in unalike("list", "partitions", "--json").json["partitions"]}
     assert by_name["label-dirichlet"]["parameters"] == [
         {"name": "beta"},
         {"name": "minimum", "default": 10},

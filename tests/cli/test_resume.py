@@ -147,7 +147,7 @@ def test_resumed_run_says_where_it_goes_on(start, unalike):
     assert refused.err.startswith("Error: ")
     assert f"in use by another process (pid {process.pid})" in refused.err
     assert refused.err.count("\n") == 1
-    assert unalike("runs", "list", "--json").json[0]["state"] == "running"
+    assert unalike("runs", "list", "--json").json["runs"][0]["state"] == "running"
     process.send_signal(signal.SIGINT)
     done = re.search(r"Stopped after round (\d+) ", process.communicate(timeout=60)[1])
     assert done

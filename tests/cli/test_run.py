@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from tests.cli.conftest import UNALIKE
 from unalike.cli import progress
 from unalike.cli.show import duration, number, percent, size, sparkline
 from unalike.engine.spec import RunSpec
@@ -92,7 +94,7 @@ def test_flags_override_the_file(unalike):
 def test_runs_folder_from_the_environment(unalike, monkeypatch):
     monkeypatch.setenv("UNALIKE_RUNS", "elsewhere")
     assert unalike(*QUICK, "--json").json["run_dir"].startswith("elsewhere/")
-    assert unalike("runs", "list", "--json").json[0]["state"] == "finished"
+    assert unalike("runs", "list", "--json").json["runs"][0]["state"] == "finished"
 
 
 def test_plugin_brings_an_algorithm(unalike):
@@ -168,3 +170,43 @@ def test_numbers():
     assert sparkline([]) == ""
     assert len(sparkline(list(range(1000)))) == 40
     assert sparkline(list(range(1000)))[-1] == "█"
+
+
+def test_what_a_plugin_prints_is_not_in_the_json(unalike, tmp_path):
+    (tmp_path / "noisy.py").write_text(
+        "from unalike import Algorithm, algorithm\nprint('hello')\n\n"
+        "@algorithm('noisy')\nclass Noisy(Algorithm):\n    '''Prints.'''\n"
+        "    def fold(self, task, server, replies):\n        print('folding')\n"
+        "        return {'w': server['w'] + replies.mean['delta']}\n"
+    )
+    flags = ("--algorithm", "noisy", "--rounds", "1", "--steps", "1", "--json")
+    answer = unalike("run", "--plugin", str(tmp_path / "noisy.py"), *flags)
+    assert answer.json["rounds"] == 1
+
+
+def test_a_plugins_helper_is_in_the_key(unalike, tmp_path, monkeypatch):
+    (tmp_path / "own_helper.py").write_text("SCALE = 1.0\n")
+    (tmp_path / "own.py").write_text(
+        "import sys; sys.path.insert(0, __file__.rsplit('/', 1)[0])\n"
+        "from unalike import Algorithm, algorithm\nimport own_helper\n\n"
+        "@algorithm('own')\nclass Own(Algorithm):\n    '''Helped.'''\n"
+        "    def fold(self, task, server, replies):\n"
+        "        return {'w': server['w'] + own_helper.SCALE * replies.mean['delta']}\n"
+    )
+    flags = [
+        *UNALIKE,
+        "run",
+        "--plugin",
+        str(tmp_path / "own.py"),
+        "--algorithm",
+        "own",
+        "--rounds",
+        "1",
+        "--json",
+    ]
+    keys = []
+    for scale in ("1.0", "5.0"):
+        (tmp_path / "own_helper.py").write_text(f"SCALE = {scale}\n")
+        done = subprocess.run([*flags, "--steps", "1"], capture_output=True, text=True, cwd=tmp_path, check=True)
+        keys.append(json.loads(done.stdout)["key"])
+    assert keys[0] != keys[1]

@@ -34,16 +34,16 @@ def two(prepared):
 
 
 def states(unalike):
-    return {Path(run["run_dir"]).name: run["state"] for run in unalike("runs", "list", "--json").json}
+    return {Path(run["run_dir"]).name: run["state"] for run in unalike("runs", "list", "--json").json["runs"]}
 
 
 def test_no_runs_yet(unalike):
     assert unalike("runs", "list") == (0, "", "No runs in runs yet. Start one: unalike run\n")
-    assert unalike("runs", "list", "--json").json == []
+    assert unalike("runs", "list", "--json").json["runs"] == []
 
 
 def test_list_is_newest_first(unalike, two):
-    runs = unalike("runs", "list", "--json").json
+    runs = unalike("runs", "list", "--json").json["runs"]
     assert [Path(run["run_dir"]) for run in runs] == [two["fedprox"], two["fedavg"]]
     assert all(run["state"] == "finished" and run["rounds_done"] == run["rounds"] == 4 for run in runs)
     lines = unalike("runs", "list").out.splitlines()

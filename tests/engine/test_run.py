@@ -6,6 +6,7 @@ import torch
 
 import unalike
 from unalike.engine.run import Watcher, run
+from unalike.engine.rundir import RunDirectory
 from unalike.engine.simulation import Simulation
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
@@ -151,3 +152,61 @@ def test_a_spec_that_cannot_be_built_leaves_no_folder(tmp_path):
     with pytest.raises(UserError, match="simple-cnn"):
         run(dataset="heart", model="simple-cnn", runs=tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_checkpoint_of_another_run_is_not_believed(tmp_path):
+    other = RunSpec.from_mapping({**SPEC.to_dict(), "seed": 9})
+    for spec in (SPEC, other):
+        run(spec, runs=tmp_path)
+    mine, foreign = tmp_path / SPEC.folder, tmp_path / other.folder
+    expected = run(SPEC).figures["weights_sha256"]
+    (mine / "result.json").unlink()
+    for path in mine.glob("checkpoint-*"):
+        path.unlink()
+    for path in foreign.glob("checkpoint-*"):
+        (mine / path.name).write_bytes(path.read_bytes())
+    watcher = StopsAfter(99)
+    assert run(SPEC, runs=tmp_path, watcher=watcher).figures["weights_sha256"] == expected
+    assert any("another run" in said for said in watcher.said)
+
+
+@pytest.mark.parametrize("origin", ["version", "data"])
+def test_a_checkpoint_of_another_version_or_of_other_data_is_not_believed(tmp_path, monkeypatch, origin):
+    with pytest.raises(Stop):
+        run(SPEC, runs=tmp_path, watcher=StopsAfter(3), checkpoint_seconds=0.0)
+    if origin == "version":
+        monkeypatch.setattr(unalike, "__version__", "9.9")
+    else:
+        monkeypatch.setattr(unalike.Dataset, "digest", "other")
+    watcher = StopsAfter(99)
+    run(SPEC, runs=tmp_path, watcher=watcher)
+    assert [row["round"] for row in watcher.rows] == [1, 2, 3, 4, 5, 6]
+    assert any("damaged" in said for said in watcher.said)
+
+
+@pytest.mark.parametrize("edit", ["gap", "end", "gone", "empty row", "double", "beyond"])
+def test_edited_rounds_are_played_again(tmp_path, edit):
+    whole = run(SPEC, runs=tmp_path)
+    folder = tmp_path / SPEC.folder
+    file = folder / "rounds.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    changed = {
+        "gap": lines[:2] + lines[3:],
+        "end": lines[:4],
+        "gone": [],
+        "empty row": [*lines[:2], '{"round": 3}\n', *lines[3:]],
+        "double": [*lines[:3], lines[2], *lines[3:]],
+        "beyond": [*lines, lines[-1].replace('"round": 6', '"round": 99')],
+    }[edit]
+    file.write_text("".join(changed))
+    (folder / "result.json").unlink()
+    again = run(SPEC, runs=tmp_path)
+    for key in ("rounds", "bytes_up", "accuracy", "loss", "weights_sha256", "selected"):
+        assert again.figures[key] == whole.figures[key]
+    assert comparable(again.rows) == comparable(whole.rows)
+
+
+def test_a_finished_run_needs_no_lock(tmp_path):
+    first = run(SPEC, runs=tmp_path)
+    with RunDirectory.open(tmp_path / SPEC.folder):  # somebody else is in there
+        assert run(SPEC, runs=tmp_path).figures == first.figures

@@ -147,4 +147,5 @@ def test_a_faulty_rule_is_refused(made: Make, broken: Any, fault: str, message: 
 
 def test_listing() -> None:
     assert {"iid", "label-dirichlet", "natural"} <= {entry.name for entry in PARTITIONS}
-    assert all(len(entry.summary) > 20 for entry in PARTITIONS)
+    ours = [entry for entry in PARTITIONS if entry.cls.__module__.startswith("unalike.")]
+    assert all(len(entry.summary) > 20 for entry in ours)

@@ -46,7 +46,7 @@ def list_parts(
         load_plugin(file)
     found = {each: parts(each) for each in (_KINDS if kind is None else (kind,))}
     if as_json:
-        print_json(found if kind is None else found[kind])
+        print_json(found if kind is None else {kind: found[kind]})
         return
     for each, those in found.items():
         if kind is None:

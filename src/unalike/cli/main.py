@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -93,7 +94,13 @@ def call(args: Sequence[str], signals: StopSignals | None = None) -> int:
     except _UsageError as error:
         return _refuse(_usage(error))
     except BrokenPipeError:
-        return _leave_pipe()
+        _send_nowhere(sys.stdout, sys.stderr)
+        return BROKEN_PIPE
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _send_nowhere(sys.stdout)
+        return _refuse("No space left where the output goes. Free some, or send it elsewhere.")
     except Exception:
         if signals is not None and signals.seen:  # some libraries wrap what interrupts their import
             return _stopped(args, "")
@@ -121,19 +128,16 @@ def _stopped(args: Sequence[str], where: str) -> int:
     return STOPPED
 
 
-def _leave_pipe() -> int:
-    """Nobody reads on: send the rest nowhere, so that Python's own last flush is quiet too."""
+def _send_nowhere(*streams: TextIO) -> None:
+    """Nobody can read on: drop the rest, so that Python's own last flush is quiet too."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
+    for stream in streams:
         with suppress(OSError, ValueError):
             os.dup2(nowhere, stream.fileno())
-    return BROKEN_PIPE
 
 
-def main() -> None:
-    """The ``unalike`` command."""
-    signals = StopSignals()
-    signals.install()
+def main(signals: StopSignals) -> None:
+    """The ``unalike`` command, once ``signals`` are answered."""
     for stream in (sys.stdout, sys.stderr):
         # A terminal without these characters shows question marks instead of a traceback.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import shlex
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -49,11 +51,12 @@ def run(
 
     See "unalike list" for data sets, partitions, models, algorithms and optimisers.
     """
-    for file in plugin or ():
-        load_plugin(file)
     given = {name: value for name, value in fields.items() if value is not None}
-    chosen = RunSpec.from_mapping(given) if spec is None else RunSpec.from_toml(spec, **given)
-    result = _train(chosen, runs, checkpoint_seconds, quiet=quiet)
+    with redirect_stdout(sys.stderr):  # what a plugin prints must not mix with the result
+        for file in plugin or ():
+            load_plugin(file)
+        chosen = RunSpec.from_mapping(given) if spec is None else RunSpec.from_toml(spec, **given)
+        result = _train(chosen, runs, checkpoint_seconds, quiet=quiet)
     if as_json:
         print_json(result.to_dict())
     else:

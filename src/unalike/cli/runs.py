@@ -25,7 +25,7 @@ def list_runs(runs: RunsFolder = DEFAULT_RUNS, as_json: AsJson = False) -> None:
     """List the runs in the folder, newest first."""
     found = read_runs(runs)
     if as_json:
-        print_json([_as_dict(run) for run in found])
+        print_json({"runs": [_as_dict(run) for run in found]})
         return
     if not found:
         say(f"No runs in {runs} yet. Start one: unalike run")

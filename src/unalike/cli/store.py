@@ -12,6 +12,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from unalike.cli.program import program
 from unalike.engine.files import list_folder
 from unalike.engine.rundir import read_result, read_rounds, read_spec
 from unalike.errors import UserError
@@ -88,7 +89,7 @@ def find_run(runs: list[StoredRun], text: str, folder: Path) -> StoredRun:
         remedy = (
             f"Did you mean {near[0]!r}?"
             if near
-            else f"See: {shlex.join(['unalike', 'runs', 'list', '--runs', str(folder)])}"
+            else f"See: {program()} {shlex.join(['runs', 'list', '--runs', str(folder)])}"
         )
         raise UserError(f"No run in {folder} has a name that begins with {text!r}. {remedy}")
     return matches[0]
@@ -116,6 +117,8 @@ def _read(path: Path) -> StoredRun:
     problem = None
     if result is None and _exists(path / "result.json"):
         problem = f"{path / 'result.json'} cannot be read. Run the same command again."
+    if result is not None and len(rows) != spec["rounds"]:
+        problem = f"{path / 'rounds.jsonl'} is damaged after round {len(rows)}. Run the same command again."
     state = "running" if running else "damaged" if problem else "stopped" if result is None else "finished"
     return StoredRun(path, state, changed, spec, rows, result, problem)
 
