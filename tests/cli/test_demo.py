@@ -89,12 +89,20 @@ def test_tables_and_next_commands(tmp_path, capsys, monkeypatch):
     assert "\x1b" not in shown
 
 
+def shown():
+    """The specs of the demo's own runs with seed 0."""
+    return [spec for method in ("FedAvg", "FedProx") for spec in uneven_digits.specs(method, (0,), 30)]
+
+
 def test_next_commands_are_commands():
     for command in NEXT[:2]:
         name, *flags = shlex.split(command)
         assert name == "run"
-        fields = {flag.removeprefix("--"): value for flag, value in zip(flags[::2], flags[1::2], strict=True)}
-        unalike.RunSpec.from_mapping(fields)
+        pairs = zip(flags[::2], flags[1::2], strict=True)
+        fields = {flag.removeprefix("--").replace("-", "_"): value for flag, value in pairs}
+        texts = ("dataset", "partition", "model", "algorithm")
+        values = {name: value if name in texts else float(value) for name, value in fields.items()}
+        assert unalike.RunSpec.from_mapping(values).key in {spec.key for spec in shown()}
 
 
 def refusal(out, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import tempfile
 import time
@@ -26,11 +27,15 @@ from unalike.report.figures import save
 from unalike.report.hospitals import ALONE, NEIGHBOUR, POOLED, Hospitals
 from unalike.report.reading import NOISE, read_digits, read_hospitals
 from unalike.report.training import Tick
-from unalike.report.uneven_digits import UNEVEN, Digits
+from unalike.report.uneven_digits import SETTINGS, UNEVEN, Digits
 
+_SAME = shlex.join(
+    ["run", "--partition", UNEVEN, "--rounds", "30"]
+    + [word for name, value in SETTINGS.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+)
 NEXT = (
-    f'run --dataset digits --partition "{UNEVEN}" --algorithm fedavg',
-    f'run --dataset digits --partition "{UNEVEN}" --algorithm "fedprox(mu=0.1)"',
+    f"{_SAME} --algorithm fedavg",
+    f'{_SAME} --algorithm "fedprox(mu=0.1)"',
     "runs compare",
 )
 _SHORT_NAMES = {

@@ -26,6 +26,7 @@ BROKEN_PIPE = 1
 
 _COMMANDS = {
     "demo": ("unalike.cli.demo", "demo", "See what unalike data do to training, in about a minute."),
+    "data": ("unalike.cli.data", "data", "Look at a data set, or at the columns of your own table."),
     "run": ("unalike.cli.run", "run", "Train once; the same command goes on with a stopped run."),
     "runs": ("unalike.cli.runs", "app", "List, show and compare runs."),
     "partition": ("unalike.cli.partition", "partition", "Split a data set between parties: look, measure, save."),

@@ -54,6 +54,10 @@ class CSV:
         """The SHA-256 of the file's content."""
         return _fingerprint(self.path)
 
+    def columns(self) -> list[Inferred]:
+        """What was inferred of every column."""
+        return infer(self.path, self.delimiter)
+
     def load(self) -> Dataset:
         """Read and code the table."""
         columns = read_csv(_path(self.path), self.delimiter)
@@ -82,6 +86,10 @@ class Parquet:
         """The SHA-256 of the file's content."""
         return _fingerprint(self.path)
 
+    def columns(self) -> list[Inferred]:
+        """What was inferred of every column."""
+        return _inferred(read_parquet(_path(self.path)))
+
     def load(self) -> Dataset:
         """Read and code the table."""
         columns = read_parquet(_path(self.path))
@@ -97,6 +105,10 @@ def infer(path: str, delimiter: str = ",") -> list[Inferred]:
     """
     place = _path(path)
     columns = read_parquet(place) if place.suffix == ".parquet" else read_csv(place, delimiter)
+    return _inferred(columns)
+
+
+def _inferred(columns: Sequence[Column]) -> list[Inferred]:
     return [Inferred(column.name, column.kind, column.missing, column.variety) for column in columns]
 
 

@@ -1,0 +1,97 @@
+"""``unalike data``: look at a data set; of your own table, see the types that were inferred."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from unalike.cli.options import AsJson, DataDir
+from unalike.cli.plugin import load_plugin
+from unalike.cli.show import draw, print_json, table
+from unalike.data import DATASETS, Dataset
+
+_MOST = 20
+"""Labels and natural parties up to which each is shown."""
+
+
+def data(
+    dataset: Annotated[
+        str, typer.Argument(metavar="DATASET", help="e.g. heart, or csv:patients.csv(label=outcome)")
+    ],
+    plugin: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.py", help="load parts of your own from a Python file; repeatable"),
+    ] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look at a data set: rows, labels, natural parties, and the columns of your own table.
+
+    \b
+    Examples:
+      unalike data heart
+      unalike data "csv:patients.csv(label=outcome, party=hospital)"
+    """
+    for file in plugin or ():
+        load_plugin(file)
+    loader = DATASETS.build(dataset)
+    columns = [column._asdict() for column in loader.columns()] if hasattr(loader, "columns") else []
+    if columns and not as_json:  # before loading, which may refuse a column that is to be seen here
+        rows = [[str(value) for value in column.values()] for column in columns]
+        draw(table(list(columns[0]), rows, right=["missing", "distinct"]), "")
+    found = describe(loader.load()) | ({"columns": columns} if columns else {})
+    if as_json:
+        print_json(found)
+    else:
+        _print(found)
+
+
+def describe(data: Dataset) -> dict[str, Any]:
+    """What there is to know of a data set, ready for JSON."""
+    counts = np.bincount(data.y, minlength=len(data.classes))
+    tests = np.bincount(data.y_test, minlength=len(data.classes))
+    groups = [] if data.group is None else np.bincount(data.group, minlength=len(data.group_names)).tolist()
+    return {
+        "name": data.name,
+        "rows": data.size,
+        "test_rows": len(data.y_test),
+        "shape": list(data.shape),
+        "type": str(data.x.dtype),
+        "kind": data.kind,
+        "sparse": data.is_sparse,
+        "labels": [
+            {"name": name, "rows": int(n), "test_rows": int(t)}
+            for name, n, t in zip(data.classes, counts, tests, strict=True)
+        ],
+        "natural_parties": [
+            {"name": name, "rows": rows} for name, rows in zip(data.group_names, groups, strict=False)
+        ],
+        "sha256": data.digest,
+    }
+
+
+def _print(found: dict[str, Any]) -> None:
+    shape = " x ".join(map(str, found["shape"])) or "1"
+    sparse = ", sparse" if found["sparse"] else ""
+    draw(
+        f"{found['name']}: {found['rows']:,} rows to train on and {found['test_rows']:,} to test; "
+        f"each row {shape} {found['kind']} ({found['type']}{sparse})",
+        "",
+    )
+    labels = [[part["name"], f"{part['rows']:,}", f"{part['test_rows']:,}"] for part in found["labels"]]
+    draw(table(["label", "rows", "to test"], labels[:_MOST], right=["rows", "to test"]))
+    _more(labels, "labels")
+    parties = [[part["name"], f"{part['rows']:,}"] for part in found["natural_parties"]]
+    if parties:
+        draw("", table(["natural party", "rows"], parties[:_MOST], right=["rows"]))
+        _more(parties, "parties")
+    else:
+        draw("", "No natural parties: see unalike list partitions for ways to split it.")
+
+
+def _more(rows: list[Any], what: str) -> None:
+    if len(rows) > _MOST:
+        draw(f"and {len(rows) - _MOST:,} {what} more")

@@ -1,0 +1,54 @@
+import numpy as np
+
+import unalike as package
+
+CSV = "age,sex,city,outcome\n34,m,Bonn,yes\n51,f,Ulm,no\n29,f,Bonn,no\n62,m,Ulm,yes\n45,f,Bonn,yes\n38,m,Ulm,no\n"
+
+
+def test_counts_are_the_data_sets(unalike):
+    found = unalike("data", "heart", "--json").json
+    data = package.load_dataset("heart")
+    assert found["rows"] == data.size == sum(label["rows"] for label in found["labels"])
+    assert [party["rows"] for party in found["natural_parties"]] == np.bincount(data.group).tolist()
+    assert [party["name"] for party in found["natural_parties"]] == list(data.group_names)
+    assert found["shape"] == [32]
+    text = unalike("data", "heart").out
+    assert "switzerland" in text
+    assert "735" in text
+
+
+def test_inferred_types_are_shown(unalike, tmp_path):
+    (tmp_path / "patients.csv").write_text(CSV)
+    found = unalike("data", "csv:patients.csv(label=outcome, party=city, test=0.34)", "--json").json
+    types = {column["column"]: column["type"] for column in found["columns"]}
+    assert types["age"] == "number"
+    assert types["city"] == "category"
+    assert {party["name"] for party in found["natural_parties"]} == {"Bonn", "Ulm"}
+    assert "age" in unalike("data", "csv:patients.csv(label=outcome, test=0.34)").out
+
+
+def test_types_are_shown_even_where_the_table_is_refused(unalike, tmp_path):
+    (tmp_path / "gaps.csv").write_text(CSV.replace("51", ""))
+    answer = unalike("data", "csv:gaps.csv(label=outcome)")
+    assert answer.code == 2
+    assert "age" in answer.out
+    assert answer.err.count("\n") == 1
+    assert "missing" in answer.err
+    silent = unalike("data", "csv:gaps.csv(label=outcome)", "--json")
+    assert (silent.code, silent.out) == (2, "")
+
+
+def test_many_labels_are_cut(unalike):
+    assert "No natural parties" in unalike("data", "digits").out
+
+
+def test_mistakes(unalike):
+    for text, remedy in (
+        ("hart", "Did you mean 'heart'"),
+        ("csv:absent.csv", "absent.csv"),
+        ("mnist(3)", "takes no"),
+    ):
+        answer = unalike("data", text)
+        assert answer.code == 2
+        assert remedy in answer.err
+        assert answer.err.count("\n") == 1
