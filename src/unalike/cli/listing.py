@@ -100,4 +100,6 @@ def _shown(parameter: Part) -> str:
         return str(parameter["name"])
     default = parameter["default"]
     shown = str(default).lower() if isinstance(default, bool) else default
+    if isinstance(default, str) and not default.isidentifier():  # as it must be written: label='', delimiter=','
+        shown = repr(default)
     return f"{parameter['name']}={shown}"
