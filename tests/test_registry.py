@@ -175,7 +175,7 @@ def test_any_text_is_built_or_refused_in_one_line(name: str, inside: str) -> Non
         ("mixed-up+(1, nesterov=1)", "mixed-up+'s nesterov must be true or false, got 1."),
         ("mixed-up+(1, norm=layer)", "mixed-up+'s norm must be one of batch, none, got 'layer'."),
         ("mixed-up+(1, limit=few)", "mixed-up+'s limit must be a whole number, got 'few'."),
-        ("mixed-up+(1, label=3)", "mixed-up+'s label must be text, got 3."),
+        ("mixed-up+(1, label=3.5)", "mixed-up+'s label must be text, got 3.5."),
         ("mlp(8, wide)", "mlp's hidden must be a whole number, got 'wide'."),
     ],
 )

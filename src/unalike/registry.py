@@ -155,6 +155,8 @@ def coerce(value: Any, wanted: Any, label: str) -> Any:
         return float(value)
     if wanted is int and number and float(value).is_integer():
         return int(value)
+    if wanted is str and type(value) is int:  # the number of a column, a year as a name
+        return str(value)
     if wanted in (bool, str) and isinstance(value, wanted):
         return value
     kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}

@@ -92,7 +92,7 @@ def test_columns(unalike):
 
 
 @pytest.mark.parametrize(
-    ("name", "files"), [("a.svg", ["a.svg"]), ("b.PNG", ["b.png"]), ("new/c", ["new/c.svg", "new/c.png"])]
+    ("name", "files"), [("a.svg", ["a.svg"]), ("b.PNG", ["b.png"]), ("c", ["c.svg", "c.png"])]
 )
 def test_figure(unalike, tmp_path, name, files):
     answer = unalike("partition", "--dataset", "fcube", "--partition", "natural", "--figure", name, "--json")
@@ -146,7 +146,7 @@ def test_data_dir_must_be_there(unalike, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--partition", "feature-noise(-1)"], "sigma must be >= 0"),
+        (["--partition", "feature-noise(-1)"], "sigma must be from 0"),
         (["--partition", "label-nois(1)"], "Did you mean 'label-noise'"),
         (["--partition", "iid+natural"], "both split the rows"),
         (["--partition", "feature-noise(1)+iid"], "write it first"),
@@ -177,3 +177,34 @@ def test_json_is_all_of_stdout(own_process):
     answer = own_process("partition", "--dataset", "fcube", "--partition", "natural", "--json")
     assert (answer.code, answer.err) == (0, "")
     assert json.loads(answer.out)["partition"].startswith("natural")
+
+
+@pytest.mark.parametrize(
+    "text", ["label-dirichlet(0.5)+feature-noise(0.1)+label-noise(0.3)", "attribute-label(1)"]
+)
+def test_a_saved_partition_comes_back_with_its_distortions(unalike, tmp_path, text):
+    from unalike.data import load_dataset
+    from unalike.partition import as_seen, make_partition
+
+    flags = ("--dataset", "heart", "--parties", "3", "--seed", "5")
+    assert unalike("partition", *flags, "--partition", text, "--save", "split.part").code == 0
+    data = load_dataset("heart")
+    before = as_seen(data, make_partition(text, data, 3, 5))[0]
+    after = as_seen(data, make_partition(f"file:{tmp_path / 'split.part'}", data, None, 77))[0]
+    assert before.digest == after.digest
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--figure", "absent/x.png"], "there is no folder absent"),
+        (["--save", "absent/x"], "there is no folder absent"),
+        (["--figure", "x.pdf"], "must end in .svg or .png"),
+        (["--partition", "feature-noise(1e300)"], "sigma must be"),
+    ],
+)
+def test_mistakes_in_where_and_how_much(unalike, flags, message):
+    answer = unalike("partition", *flags)
+    assert answer.code == 2
+    assert message in answer.err
+    assert answer.err.count("\n") == 1

@@ -60,5 +60,5 @@ def test_no_noise_changes_nothing() -> None:
 
 @pytest.mark.parametrize("wrong", ["-0.1", "-1"])
 def test_wrong_sigma(flat: Dataset, wrong: str) -> None:
-    with pytest.raises(UserError, match=r"feature-noise's sigma must be >= 0, got -\S+\. Use 0\.1\.$"):
+    with pytest.raises(UserError, match=r"feature-noise's sigma must be from 0 to 1e12, got -\S+\. Use 0\.1\.$"):
         make_partition(f"feature-noise({wrong})", flat, 2, 0)

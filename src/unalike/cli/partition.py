@@ -112,6 +112,9 @@ def _draw(portrait: Portrait, path: Path | None) -> list[Path]:
         return []
     from unalike.report.figures import save
 
+    _check_folder("--figure", path)
+    if path.suffix.lower() in (".pdf", ".jpg", ".jpeg", ".gif", ".eps", ".webp", ".html"):
+        raise UserError(f"--figure must end in .svg or .png, or have no suffix for both, got {path}.")
     if path.suffix.lower() in _KINDS:
         return save(partition_picture(portrait), path.with_suffix(""), [path.suffix.lower()[1:]])
     if path.is_dir():
@@ -119,9 +122,16 @@ def _draw(portrait: Portrait, path: Path | None) -> list[Path]:
     return save(partition_picture(portrait), path)
 
 
+def _check_folder(flag: str, path: Path) -> None:
+    """A folder that is not there is a slip of the pen."""
+    if not path.parent.is_dir():
+        raise UserError(f"{flag} {path}: there is no folder {path.parent}. Make it first, or check the path.")
+
+
 def _save(portrait: Portrait, path: Path | None) -> list[Path]:
     if path is None:
         return []
+    _check_folder("--save", path)
     save_partition(path, portrait.partition, portrait.dataset, portrait.seed)
     return [path]
 

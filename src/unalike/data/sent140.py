@@ -53,6 +53,11 @@ class Sent140:
         with _file().open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
+    @property
+    def model(self) -> str:
+        """The model that a run uses where none is named."""
+        return f"token-mlp(words={self.words + 2})" if self.form == "tokens" else "mlp(32,16,8)"
+
     def load(self) -> Dataset:
         """Read the tweets from the data folder."""
         y, user, tweets = _read(_file())

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,6 +40,8 @@ class Shakespeare:
     beginning with the first that shares no character but the last label with the training rows. ``features``
     holds the vocabulary, ``features[id]`` is the character.
     """
+
+    model: ClassVar[str] = "token-mlp(words=82, width=8, hidden=128)"
 
     length: int = 80
     stride: int = 10

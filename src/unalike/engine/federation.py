@@ -138,7 +138,8 @@ class Federation:
         net = self.task.net
         hooks = [m.register_forward_hook(count) for m in net.modules() if not list(m.children())]
         try:
-            net(torch.empty(1, *self.dataset.shape, device=next(net.parameters()).device))
+            kind = torch.int64 if self.dataset.kind == "tokens" else torch.float32
+            net(torch.zeros(1, *self.dataset.shape, dtype=kind, device=next(net.parameters()).device))
         finally:
             for hook in hooks:
                 hook.remove()

@@ -222,6 +222,12 @@ def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
     device = choose_device(spec.device, dtype)
     model = MODELS.build(str(spec.model))
     shape, classes = data.shape, len(data.classes)
+    reads = getattr(model, "reads", "numbers")
+    if reads != data.kind:
+        raise UserError(
+            f"{spec.model} reads {reads}, but the rows of {data.name} are {data.kind}. Choose another --model, or "
+            f"another form of the data set, such as sent140(form=bag)."
+        )
     task = Task(lambda: model.build(shape, classes), seed=spec.seed, dtype=dtype, device=device)
     if spec.public:
         data, x, y = take_public(data, spec.public, spec.seed)

@@ -16,7 +16,8 @@ class SimpleCnn:
         """The net for images [channels, height, width] of at least 16x16 pixels."""
         if len(shape) != 3 or min(shape[1:]) < 16:
             raise UserError(
-                f"simple-cnn needs images of at least 16x16 pixels, got rows of shape {shape}. Use --model mlp."
+                f"simple-cnn needs images of at least 16x16 pixels, got rows of shape {shape}. "
+                "Choose another --model."
             )
         channels, height, width = shape
         after = [((side - 4) // 2 - 4) // 2 for side in (height, width)]

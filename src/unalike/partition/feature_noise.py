@@ -31,8 +31,8 @@ class FeatureNoise:
     sigma: float
 
     def __post_init__(self) -> None:
-        if not (self.sigma >= 0 and math.isfinite(self.sigma)):
-            raise UserError(f"feature-noise's sigma must be >= 0, got {self.sigma}. Use 0.1.")
+        if not 0 <= self.sigma <= 1e12:
+            raise UserError(f"feature-noise's sigma must be from 0 to 1e12, got {self.sigma}. Use 0.1.")
 
     def distort(self, dataset: Dataset, partition: Partition, rng: np.random.Generator) -> Distortion:
         """Noise for these parties."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
-from unalike.partition.partition import PARTITIONS, Partition, register_partition
+from unalike.partition.partition import PARTITIONS, Distortion, Partition, make_partition, register_partition
 from unalike.partition.storage import is_saved, load_partition, read_content
 
 
@@ -25,9 +25,9 @@ class File:
 
     A list of lists in JSON is the same with parties without names. Rows are numbered from 0, as in the data
     set. A row that is in no party is an error, unless ``partial=true`` or the saved partition left it out itself.
-    Of a saved partition the rows (and phases) are used, not its distortions: add them again with ``+``. It must
-    have been saved of this data set, which its name, its number of rows and the labels of the rows tell. Nothing
-    is random here: each seed gives the same rows.
+    A saved partition comes back with its phases, and with its distortions, which are made again from its recipe
+    and seed. It must have been saved of this data set, which its name, its number of rows and the labels of the
+    rows tell. Nothing is random here: each seed gives the same rows.
     """
 
     path: str
@@ -42,7 +42,7 @@ class File:
         path = Path(self.path)
         recipe = PARTITIONS.describe(self)
         if is_saved(path):
-            made = replace(_of_saved(path, dataset), recipe=recipe)
+            made = replace(_of_saved(path, dataset), recipe=recipe, distortions=_distortions(path, dataset))
             made = replace(made, leaves_rows=made.leaves_rows or self.partial)
         else:
             read = read_map(path)
@@ -52,6 +52,17 @@ class File:
             raise UserError(f"{path} has {made.parties} parties, got {parties}. Leave the number out.")
         _check_whole(path, made, dataset)
         return made
+
+
+def _distortions(path: Path, dataset: Dataset) -> tuple[Distortion, ...]:
+    """The distortions of a saved partition: its recipe and seed give the same ones again."""
+    saved = load_partition(path)
+    split, plus, added = saved.recipe.partition("+")
+    if split.startswith("file("):  # its rows come from another file, which may be gone
+        split = "iid"
+    if not plus and not split.startswith("attribute-label("):
+        return ()
+    return make_partition(f"{split}{plus}{added}", dataset, len(saved.names), saved.seed).distortions
 
 
 def read_map(path: Path) -> dict[str, Any]:

@@ -28,7 +28,7 @@ Table = tuple[tuple[str, ...], tuple[str, ...], Array]
     "like", paper="after Li et al. 2022 (NIID-Bench), whose code copies FEMNIST's and Criteo's tables"
 )
 class Like:
-    """Label and quantity skew of a real federation: its table of parties and labels, copied onto these data.
+    """Label skew of a real federation: who holds how much of each label, copied onto these data.
 
     The file is a CSV with a header (``party,label,...``, or labels alone), JSON {party: {label: count}}, or a
     saved partition. All rows are used: those of each label are shared in proportion to the label's column of
@@ -124,7 +124,7 @@ def _count(path: Path, party: str, value: Any) -> float:
         number = float("nan") if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = float("nan")
-    if not 0 <= number < float("inf"):
+    if not 0 <= number <= 1e12:
         raise UserError(f"{path}: party {party!r} has {str(value)[:40]!r} rows of a label. Use a number >= 0.")
     return number
 
