@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from unalike.cli.options import AsJson, DataDir
+from unalike.cli.options import AsJson, DataDir, Plugins
 from unalike.cli.plugin import load_plugin
 from unalike.cli.show import draw, print_json, table
 from unalike.data import DATASETS, Dataset
@@ -21,10 +20,7 @@ def data(
     dataset: Annotated[
         str, typer.Argument(metavar="DATASET", help="e.g. heart, or csv:patients.csv(label=outcome)")
     ],
-    plugin: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE.py", help="load parts of your own from a Python file; repeatable"),
-    ] = None,
+    plugin: Plugins = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:

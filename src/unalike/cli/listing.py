@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from unalike.cli.options import AsJson
+from unalike.cli.options import AsJson, Plugins
 from unalike.cli.plugin import load_plugin
 from unalike.cli.show import draw, indented, print_json
 from unalike.errors import unknown
@@ -30,10 +29,7 @@ Part = dict[str, Any]
 
 def list_parts(
     kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help=f"one of {', '.join(_KINDS)} [all]")] = None,
-    plugin: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE.py", help="load parts of your own from a Python file; repeatable"),
-    ] = None,
+    plugin: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
     """List the parts that a run can be made of, with their parameters.

@@ -24,6 +24,10 @@ RunsFolder = Annotated[
         show_envvar=False,
     ),
 ]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option("--plugin", metavar="FILE.py", help="load parts of your own from a Python file; repeatable"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON, and nothing else, on stdout")]
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from unalike.cli.options import AsJson, DataDir
+from unalike.cli.options import AsJson, DataDir, Plugins
 from unalike.cli.plugin import load_plugin
 from unalike.cli.show import draw, print_json, table
 from unalike.data import Dataset, load_dataset
@@ -42,10 +42,7 @@ def partition(
         Path | None,
         typer.Option(metavar="FILE", help="save who has which rows, to be used again: --partition file:FILE"),
     ] = None,
-    plugin: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE.py", help="load parts of your own from a Python file; repeatable"),
-    ] = None,
+    plugin: Plugins = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:

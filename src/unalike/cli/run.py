@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, RunsFolder
+from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder
 from unalike.cli.plugin import load_plugin
 from unalike.cli.program import program
 from unalike.cli.progress import follower
@@ -27,10 +27,7 @@ def run(
     spec: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="read these values from a file; flags override it")
     ] = None,
-    plugin: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE.py", help="load parts of your own from a Python file; repeatable"),
-    ] = None,
+    plugin: Plugins = None,
     data_dir: DataDir = None,
     runs: RunsFolder = DEFAULT_RUNS,
     checkpoint_seconds: Annotated[

@@ -22,8 +22,8 @@ LARGEST_STACKED = 100_000
 """Nets with more weights than this run one after the other on a CPU.
 
 Measured (docs/performance.md, ``python -m benchmarks.engines --sizes``): with up to 13 thousand weights a stack of
-ten parties is at least twice as fast as one party after the other, with 80 thousand a little faster, with 160 to
-200 thousand the two are equal, and with 400 thousand the stack loses because it no longer fits the cache.
+ten parties is at least twice as fast as one party after the other, with 80 to 200 thousand the two are about even,
+and with 400 thousand the stack loses because it no longer fits the cache.
 Convolutions gain nothing from stacking on a CPU, whatever their size.
 """
 
