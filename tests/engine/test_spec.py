@@ -75,7 +75,8 @@ def test_tables_and_overrides(tmp_path):
         ({"drop_last": "yes"}, "true or false"),
         ({"partition": "label-dirichlet"}, "needs beta"),
         ({"partition": "label-dirichlet(0.1"}, "Cannot read"),
-        ({"dataset": 3}, "text"),
+        ({"dataset": 3}, "Cannot read the data set"),
+        ({"dataset": 3.5}, "text"),
     ],
 )
 def test_mistakes_get_one_line(values, message):
