@@ -43,7 +43,7 @@ def sparse_table():
 
 
 CASES = [
-    ("digits", "label-dirichlet(0.1)+feature-noise(0.1)", 10, "Images as the parties see them"),
+    ("digits", "label-dirichlet(0.1)+feature-noise(0.1)", 10, "Images as 8 of the parties see them"),
     ("digits", "label-dirichlet(0.1)", 100, "Labels (darker: more rows)"),
     ("digits", "iid+label-noise(0.5)", 3, "Images as the parties see them (red: label changed)"),
     ("heart", "natural", None, "Features that differ most ("),

@@ -38,6 +38,7 @@ class Follower(Watcher):
         """Rounds that an earlier process played say nothing about this one's speed."""
         self.simulation = simulation
         self._first, self._began = simulation.state.round, time.monotonic()
+        self._warm = False
 
     @property
     def where(self) -> str:
@@ -48,7 +49,10 @@ class Follower(Watcher):
 
     def remaining(self, done: int, rounds: int) -> str:
         """The time that the other rounds will take."""
-        pace = (time.monotonic() - self._began) / max(1, done - self._first)
+        now = time.monotonic()
+        pace = (now - self._began) / max(1, done - self._first)
+        if not self._warm:  # the first round also loads and compiles: it says little about the others
+            self._first, self._began, self._warm = done, now, True
         return duration(pace * (rounds - done))
 
 

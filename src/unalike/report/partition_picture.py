@@ -116,7 +116,8 @@ def _beside(figure: Figure, cell: Any, portrait: Portrait, width: float, above: 
     elif are_images(dataset):
         axes = figure.add_subplot(cell)
         changed = example_images(axes, dataset, partition)
-        _title(axes, f"Images as the parties see them{' (red: label changed)' if changed else ''}", above)
+        whose = "the parties" if partition.parties <= MOST_PARTIES else f"{MOST_PARTIES} of the parties"
+        _title(axes, f"Images as {whose} see them{' (red: label changed)' if changed else ''}", above)
     else:
         axes, title = feature_panels(figure, cell, dataset, partition)
         _title(axes, title, above)
