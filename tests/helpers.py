@@ -4,13 +4,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from unalike.algorithms import Ask
 from unalike.data import Dataset
 from unalike.engine.exchange import Exchange, combine
 from unalike.engine.federation import Federation
 from unalike.engine.optimisers import Sgd
 from unalike.engine.sequential import Sequential
-from unalike.engine.work import LocalWork
 from unalike.models import Net, Task
 from unalike.partition import Partition
 
@@ -77,6 +75,3 @@ def one_round(
             ask = generator.send(combined.replies)
         except StopIteration as end:
             return end.value
-
-
-__all__ = ["Ask", "LocalWork", "Quadratics", "one_round", "quadratic_federation"]

@@ -69,6 +69,8 @@ def test_the_second_exchange_starts_from_the_firsts_state(engine):
         assert row["bytes_up"] == 3 * weights + 3 * 3 * 4  # both exchanges count
         assert row["bytes_down"] == 2 * 3 * weights
         assert np.isfinite(row["train_loss"])  # a measuring exchange does not overwrite it
+        for k, turns in counts.items():  # one from training, ten from measuring
+            assert float(simulation.party_state(k)["turns"]) == turns + 11
 
 
 @ENGINES
@@ -118,6 +120,16 @@ def test_personal_figures_come_from_each_partys_own_trained_head():
     assert figures["validation_accuracy"] == pytest.approx(right / rows)  # what is deployed selects the round
 
 
+def test_a_rounds_figures_are_those_of_the_state_it_leaves():
+    simulation = small_simulation("test-fedper", held_out=0.3, validation=0.2, epochs=20, lr=0.2)
+    for _ in range(3):
+        after, row = simulation.play_round()
+        simulation.state = after
+        figures = evaluate(simulation.federation, simulation.models(after))
+        assert row["personal"]["mean"] == figures["personal"]["mean"]
+        assert row["validation_loss"] == figures["validation_loss"]
+
+
 @ENGINES
 def test_train_loss_is_the_mean_over_steps(engine):
     fields = {"sample": 1.0, "optimiser": "sgd", "lr": 1e-12, "epochs": 3, "batch_size": 1, "public": 0}
@@ -131,7 +143,7 @@ def test_train_loss_is_the_mean_over_steps(engine):
 
 
 def test_seeds_make_runs_different():
-    one, other = small_simulation("fedavg", seed=0), small_simulation("fedavg", seed=1)
+    one, other = (small_simulation("fedavg", seed=seed, public=0) for seed in (0, 1))
     assert not torch.equal(one.initial, other.initial)
     assert any(
         not np.array_equal(a.held_out, b.held_out)
@@ -178,6 +190,16 @@ def test_running_statistics_live_on_and_are_used_in_evaluation():
     assert evaluate(simulation.federation, fresh)["loss"] != pytest.approx(figures["loss"], rel=1e-3)
     mean = second.buffers[: simulation.task.buffers.sizes[0]]  # running means, after ten updates of momentum 0.1
     assert (mean.abs() > 0.1).any()
+
+
+def test_running_statistics_go_on_from_round_to_round():
+    """With weights that stand still, m updates of momentum 0.1 bring them to 1 - 0.9^m of the mean."""
+    fields = {"partition": "natural", "model": "test-norm-body", "epochs": 5, "batch_size": 64, "validation": 0}
+    simulation = Simulation(RunSpec(**fields, held_out=0, lr=1e-12), data=small_dataset())
+    count = simulation.task.buffers.sizes[0]
+    first = play(simulation, 1).state.buffers[:count]
+    second = play(simulation, 1).state.buffers[:count]
+    assert torch.allclose(second / first, torch.full((count,), (1 - 0.9**10) / (1 - 0.9**5)), rtol=1e-3)
 
 
 @register_model("test-dropout")
@@ -261,8 +283,12 @@ def test_fallback_is_tried_for_each_kind_of_exchange_and_hides_nothing_later():
     assert simulation.engine.name == "sequential"
     simulation = small_simulation("fedavg")
     play(simulation, 1)
-    simulation.algorithm = type("Late", (Algorithm,), {"loss": lambda self, party, w, batch: w.no_such_thing})()
-    with pytest.raises(AttributeError):
+
+    def branches(self, party, w, grad):
+        return grad if grad.norm() > 0 else grad * 2
+
+    simulation.algorithm = type("Late", (Algorithm,), {"correct": branches})()
+    with pytest.raises(RuntimeError, match="data-dependent"):
         simulation.play_round()
 
 
