@@ -93,16 +93,32 @@ class Registry(Generic[T]):
         """The single parts that make up a part."""
         return [part]
 
-    def describe(self, part: T) -> str:
-        """The canonical text of a part: every parameter written out."""
+    def entry_of(self, part: Any) -> Entry[T]:
+        """The entry that a part was made by."""
         for entry in self:
             if entry.cls is type(part):
-                values = [(f.name, getattr(part, f.name)) for f in entry.parameters]
-                shown = [f"{k}={_show(v)}" for k, v in values]
-                if len(values) == 1 and isinstance(values[0][1], tuple) and values[0][1]:  # mlp(32,16,8)
-                    shown = [",".join(map(_show, values[0][1]))]
-                return entry.name + (f"({', '.join(shown)})" if shown else "")
+                return entry
         raise UserError(f"{type(part).__qualname__} is not a registered {self.kind}. Register it by decorator.")
+
+    def describe(self, part: T) -> str:
+        """The canonical text of a part: every parameter written out."""
+        entry = self.entry_of(part)
+        values = [(f.name, getattr(part, f.name)) for f in entry.parameters]
+        shown = [f"{k}={_show(v)}" for k, v in values]
+        if len(values) == 1 and isinstance(values[0][1], tuple) and values[0][1]:  # mlp(32,16,8)
+            shown = [",".join(map(_show, values[0][1]))]
+        return entry.name + (f"({', '.join(shown)})" if shown else "")
+
+    def brief(self, part: T) -> str:
+        """A text for people: without the parameters at the end that are as by default."""
+        return "+".join(map(self._brief, self.members(part)))
+
+    def _brief(self, part: Any) -> str:
+        entry = self.entry_of(part)
+        values = [(field, getattr(part, field.name)) for field in entry.parameters]
+        while values and values[-1][0].default == values[-1][1]:
+            values.pop()
+        return entry.name + (f"({', '.join(str(value) for _, value in values)})" if values else "")
 
 
 def parse(text: str, kind: str) -> tuple[str, list[Any], dict[str, Any]]:

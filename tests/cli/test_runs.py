@@ -197,3 +197,21 @@ def test_compare_many_runs_has_a_row_for_each(unalike, two):
     lines = unalike("runs", "compare").out.splitlines()
     assert len(lines) == 2 + 5
     assert lines[0].split()[0] == "run"
+
+
+@pytest.mark.parametrize(
+    ("partition", "shown"),
+    [
+        ("label-dirichlet(0.1)", "label-dirichlet(0.1)"),
+        ("label-dirichlet(1, minimum=3)+label-noise(0.2)", "label-dirichlet(1.0, 3)+label-noise(0.2)"),
+        ("natural", "natural"),
+    ],
+)
+def test_partitions_are_listed_in_short(unalike, monkeypatch, partition, shown):
+    monkeypatch.setenv("COLUMNS", "200")
+    flags = ("--dataset", "heart", "--partition", partition, "--parties", "4", "--rounds", "1", "--steps", "1")
+    assert unalike("run", *flags, "--quiet").code == 0
+    for command in ("list", "compare"):
+        assert unalike("runs", command).code == 0
+    assert f"heart, {shown} " in unalike("runs", "list").out
+    assert unalike("runs", "show", "heart").code == 0

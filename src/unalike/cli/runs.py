@@ -15,7 +15,7 @@ from unalike.cli.store import StoredRun, find_run, read_runs
 from unalike.data import DATASETS
 from unalike.errors import UserError
 from unalike.partition import PARTITIONS
-from unalike.registry import Registry, parse
+from unalike.registry import Registry
 
 app = typer.Typer(rich_markup_mode=None, help="List, show and compare runs.")
 
@@ -57,14 +57,9 @@ def _row(run: StoredRun) -> list[str]:
 def _brief(registry: Registry[Any], text: Any) -> str:
     """A part without the parameters that are as by default: label-dirichlet(0.1)."""
     try:
-        part = registry.build(text)
-        entry = registry.entry(parse(text, registry.kind)[0])
+        return registry.brief(registry.build(text))
     except (UserError, TypeError):  # a plugin's part, or a damaged spec
         return "?" if text is None else str(text)
-    values = [(field, getattr(part, field.name)) for field in entry.parameters]
-    while values and values[-1][0].default == values[-1][1]:
-        values.pop()
-    return entry.name + (f"({', '.join(str(value) for _, value in values)})" if values else "")
 
 
 def _as_dict(run: StoredRun) -> dict[str, Any]:
