@@ -1,17 +1,18 @@
 import dataclasses
+import re
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from unalike.algorithms import ALGORITHMS, Algorithm, Ask, FedAvg, FedProx, Replies, algorithm
-from unalike.engine.exchange import Exchange, Reply, combine, nbytes
+from unalike.engine.exchange import Exchange, Reply, combine, traffic
 from unalike.errors import UserError
 
 
 def answer(algorithm, replies, kind="train"):
     """Combine uploads given as (party, weight, upload) in an exchange of seven parties."""
-    federation = SimpleNamespace(size=7)
+    federation = SimpleNamespace(size=7, share=lambda numbers: len(numbers) / 7)
     exchange = Exchange(
         algorithm, Ask(kind, {}), 1, 0.1, 0, (), lambda k: {}, torch.zeros(0), federation, None, None
     )
@@ -123,11 +124,12 @@ def test_every_algorithm_cites_its_paper():
     for entry in ALGORITHMS:
         if entry.cls.__module__.startswith("unalike."):
             assert entry.summary
-            assert "arXiv" in entry.paper
+            assert re.search(r"et al\. \d{4} \((arXiv:\d{4}\.\d{5}|ICDE)", entry.paper)
 
 
 def test_bytes():
-    assert nbytes({"a": torch.zeros(3), "b": torch.zeros(2, dtype=torch.float64)}) == 28
+    vectors = {"a": torch.zeros(3), "b": torch.zeros(2, dtype=torch.float64)}
+    assert traffic(vectors, torch.zeros(5), 2) == {"a": 24, "b": 32, "running statistics": 40}
 
 
 def test_replies_of_nobody():

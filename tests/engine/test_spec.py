@@ -20,7 +20,7 @@ def test_texts_become_canonical_so_that_equal_runs_have_equal_keys():
         {"dataset": "heart"}, {"partition": "natural"}, {"parties": 3}, {"model": "mlp(8)"},
         {"algorithm": "fedprox"}, {"rounds": 3}, {"epochs": 2}, {"steps": 10}, {"batch_size": 7},
         {"drop_last": True}, {"optimiser": "adam"}, {"lr": 0.5}, {"lr_decay": 0.9}, {"sample": 0.5},
-        {"public": 0.1}, {"augment": "crop-flip"},
+        {"public": 0.1}, {"augment": "crop-flip"}, {"batch_norm": "local"},
         {"validation": 0.2}, {"held_out": 0.2},
         {"evaluate_every": 2}, {"seed": 1}, {"engine": "sequential"}, {"dtype": "float64"}, {"threads": 2},
         {"device": "cuda"},

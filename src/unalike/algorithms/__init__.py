@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 from unalike.algorithms.contract import ALGORITHMS, Algorithm, Ask, Party, Replies, Vectors, algorithm
+from unalike.algorithms.fedadagrad import FedAdagrad
+from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
+from unalike.algorithms.fedavgm import FedAvgM
+from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
+from unalike.algorithms.fedyogi import FedYogi
+from unalike.algorithms.moon import Moon
+from unalike.algorithms.qfedavg import QFedAvg
+from unalike.algorithms.rfedavg import RFedAvg
+from unalike.algorithms.rfedavg_plus import RFedAvgPlus
+from unalike.algorithms.scaffold import Scaffold
 
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
     "Ask",
+    "FedAdagrad",
+    "FedAdam",
     "FedAvg",
+    "FedAvgM",
+    "FedNova",
     "FedProx",
+    "FedYogi",
+    "Moon",
     "Party",
+    "QFedAvg",
+    "RFedAvg",
+    "RFedAvgPlus",
     "Replies",
+    "Scaffold",
     "Vectors",
     "algorithm",
 ]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Vectors = dict[str, "Tensor"]
 """Named tensors: a payload, an upload, a party's state or the server's."""
 
-Kind = Literal["train", "measure", "measure+train"]
+Kind = Literal["train", "measure", "measure+train", "train+measure"]
 C = TypeVar("C", bound=type)
 
 ALGORITHMS: Registry[Algorithm] = Registry("algorithm")
@@ -42,8 +42,8 @@ class Ask:
 
     ``train``: local training from ``start``, then ``upload``. ``measure``: one pass over all of the party's
     training rows with ``measure``, then ``report``. ``measure+train``: the pass first (its result is
-    ``party.measured``), then training. ``phase`` reaches the party as it is, for algorithms with several kinds
-    of training.
+    ``party.measured``), then training. ``train+measure``: training first (it ends in ``party.trained``), then the
+    pass, then ``upload``. ``phase`` reaches the party as it is, for algorithms with several kinds of training.
     """
 
     kind: Kind
@@ -78,6 +78,8 @@ class Party:
     round: int = 0
     phase: str = ""
     measured: Vectors = field(default_factory=dict)
+    trained: Tensor | None = None
+    """the weights after local training, for ``measure`` in an exchange that trains first"""
 
     @property
     def step_sum(self) -> Tensor:
@@ -111,8 +113,8 @@ class Replies:
 
     Each uploaded key is combined in one way, known before it is sent, because the party scales and the
     channel only adds: keys in the algorithm's ``plain`` set as they are (``sum``, ``plain_mean``), all others
-    times the party's weight (``mean``). ``size`` parties answered out of ``population``. ``buffers`` are the
-    running statistics after this exchange.
+    times the party's weight (``mean``). ``size`` parties answered out of ``population``; they hold the fraction
+    ``share`` of all training rows. ``buffers`` are the running statistics after this exchange.
     """
 
     weighted_sums: Vectors
@@ -121,6 +123,7 @@ class Replies:
     size: int
     population: int
     buffers: Tensor
+    share: float = 1.0
     uploads: Mapping[int, Vectors] | None = None
 
     @property

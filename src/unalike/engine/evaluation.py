@@ -8,7 +8,7 @@ final round and the round selected on validation rows are reported; the best tes
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +26,25 @@ Figures = dict[str, Any]
 
 @dataclass(frozen=True)
 class Models:
-    """What there is to evaluate: the one global model, and each party's personal one where it differs."""
+    """What there is to evaluate: the one global model, and each party's personal one where it differs.
+
+    ``buffers`` are the shared running statistics; where every party keeps its own, they are in ``own_buffers``.
+    """
 
     global_model: Tensor | None
     personal: Callable[[int], Tensor] | None
     buffers: Tensor
+    own_buffers: Mapping[int, Tensor] | None = None
+
+    @property
+    def shared(self) -> Callable[[int], Tensor] | None:
+        """The global model as each party's, where there is one."""
+        w = self.global_model
+        return None if w is None else lambda number: w
+
+    def statistics(self, number: int) -> Tensor:
+        """The running statistics that a party evaluates with."""
+        return self.buffers if self.own_buffers is None else self.own_buffers.get(number, self.buffers)
 
 
 @torch.no_grad()
@@ -50,9 +64,7 @@ def evaluate(federation: Federation, models: Models) -> Figures:
     figures: Figures = dict.fromkeys(("loss", "accuracy"))
     w = models.global_model
     if w is not None:
-        everything = torch.arange(len(federation.test), device=w.device)
-        scores = row_scores(federation, w, models.buffers, federation.test, everything)
-        figures["loss"], figures["accuracy"] = _means(scores)
+        figures["loss"], figures["accuracy"] = _means(test_scores(federation, models, w))
     validation = [party.validation for party in federation.parties]
     held_out = [party.held_out for party in federation.parties]
     # A personal model, where the algorithm has one, is what the parties would deploy: it selects the round.
@@ -64,6 +76,24 @@ def evaluate(federation: Federation, models: Models) -> Figures:
         if scored is not None:
             figures[key] = summary([_means(part)[1] for part in scored])
     return figures
+
+
+def test_scores(federation: Federation, models: Models, w: Tensor) -> Tensor:
+    """Row scores on the global test set.
+
+    Where every party keeps its own running statistics, there are as many global models as parties: their mean.
+    """
+    everything = torch.arange(len(federation.test), device=w.device)
+    if models.own_buffers is None:
+        return row_scores(federation, w, models.buffers, federation.test, everything)
+    each = (models.statistics(k) for k in range(federation.size))
+    return (
+        sum(
+            (row_scores(federation, w, buffers, federation.test, everything) for buffers in each),
+            start=torch.zeros(len(everything), 2, dtype=w.dtype, device=w.device),
+        )
+        / federation.size
+    )
 
 
 def summary(accuracies: Sequence[float | None]) -> Figures:
@@ -99,19 +129,18 @@ def _by_party(
 ) -> list[Tensor] | None:
     """Row scores of each party's own rows, under its personal model or the global one."""
     device = federation.task.device
-    if personal:
-        if models.personal is None:
-            return None
+    model = models.personal if personal else models.shared
+    if model is None:
+        return None
+    if personal or models.own_buffers is not None:
         return [
             row_scores(
-                federation, models.personal(k), models.buffers, federation.train, torch.from_numpy(own).to(device)
+                federation, model(k), models.statistics(k), federation.train, torch.from_numpy(own).to(device)
             )
             for k, own in enumerate(rows)
         ]
-    if models.global_model is None:
-        return None
     together = torch.from_numpy(np.concatenate(rows)).to(device)  # one model: all parties' rows in one go
-    scores = row_scores(federation, models.global_model, models.buffers, federation.train, together)
+    scores = row_scores(federation, model(0), models.buffers, federation.train, together)
     return list(torch.split(scores, [len(own) for own in rows]))
 
 

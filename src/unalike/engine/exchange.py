@@ -27,13 +27,20 @@ OWN = ("number", "size", "steps", "key", "state", "measured")
 PLAIN, ENGINE = "plain/", "engine/"
 """How a message tells keys that are summed as they are, and the engine's own, from weighted ones."""
 
+STATISTICS = "running statistics"
+"""What the count of bytes calls batch norm's buffers."""
+
 MEASURE_ROWS = 1024
 """Rows in one forward pass where nothing is learnt."""
 
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """An ask to a cohort in one round. ``state_of`` gives the state that the party keeps."""
+    """An ask to a cohort in one round.
+
+    ``state_of`` gives the state that a party keeps. ``buffers`` are the shared running statistics; where every
+    party keeps its own instead, they are in ``own_buffers``.
+    """
 
     algorithm: Algorithm
     ask: Ask
@@ -49,6 +56,7 @@ class Exchange:
     augment: bool = False
     turn: int = 0
     """the exchange's number in its round"""
+    own_buffers: Mapping[int, Tensor] | None = None
 
     @property
     def trains(self) -> bool:
@@ -57,8 +65,17 @@ class Exchange:
 
     @property
     def measures(self) -> bool:
-        """Whether parties pass over all their rows first."""
+        """Whether parties pass over all their rows."""
         return self.ask.kind != "train"
+
+    @property
+    def measures_first(self) -> bool:
+        """Whether they do so before any training."""
+        return self.ask.kind in ("measure", "measure+train")
+
+    def buffers_of(self, number: int) -> Tensor:
+        """The running statistics that a party starts from."""
+        return self.buffers if self.own_buffers is None else self.own_buffers.get(number, self.buffers)
 
     def party(self, own: Mapping[str, Any]) -> Party:
         """The party as its algorithm sees it; ``own`` is what :meth:`own` gives, and may be a share of a stack."""
@@ -69,6 +86,7 @@ class Exchange:
             optimiser=self.optimiser,
             round=self.round,
             phase=self.ask.phase,
+            trained=own.get("trained"),
             **{key: own[key] for key in OWN},
         )
 
@@ -118,13 +136,15 @@ class Reply:
     """One party's answer: a message that is only ever added to others', and the state that the party keeps.
 
     The party scales: in ``message`` a weighted key is already multiplied by the party's weight. ``upload`` is the
-    answer as the algorithm gave it, for algorithms that need single ones.
+    answer as the algorithm gave it, for algorithms that need single ones. ``buffers`` are the party's running
+    statistics after training: in the message, unless every party keeps its own.
     """
 
     party: int
     message: Vectors
     upload: Vectors
     state: Vectors
+    buffers: Tensor | None = None
 
     @classmethod
     def of(
@@ -132,10 +152,13 @@ class Reply:
     ) -> Reply:
         """The reply of a party; ``more`` are its running statistics and training loss, where it trained."""
         upload, state = answer
+        buffers = more.get("buffers")
+        if exchange.own_buffers is not None:
+            more = {key: value for key, value in more.items() if key != "buffers"}
         plain = exchange.algorithm.plain
         message = {f"{PLAIN}{k}" if k in plain else k: v if k in plain else v * weight for k, v in upload.items()}
         message |= {f"{ENGINE}{key}": value * weight for key, value in more.items()}
-        return cls(party, message | {f"{ENGINE}weight": weight}, upload, state)
+        return cls(party, message | {f"{ENGINE}weight": weight}, upload, state, buffers)
 
 
 class Engine(Protocol):
@@ -157,8 +180,15 @@ class Combined:
 
     replies: Replies
     loss: float
-    bytes_up: int
+    traffic: dict[str, int]
+    """bytes sent up, by key"""
     states: dict[int, Vectors]
+    own_buffers: dict[int, Tensor]
+
+    @property
+    def bytes_up(self) -> int:
+        """All bytes sent up."""
+        return sum(self.traffic.values())
 
 
 def combine(exchange: Exchange, answers: Sequence[Reply]) -> Combined:
@@ -184,13 +214,14 @@ def combine(exchange: Exchange, answers: Sequence[Reply]) -> Combined:
             weight=weight,
             size=len(answers),
             population=exchange.federation.size,
+            share=exchange.federation.share(list(uploads)),
             buffers=statistics,
             uploads=uploads if exchange.algorithm.needs_each else None,
         ),
         loss=float(engine["loss"]) / weight if "loss" in engine else float("nan"),
-        bytes_up=sum(nbytes(upload) for upload in uploads.values())
-        + (len(answers) * nbytes({"": statistics}) if exchange.trains else 0),
+        traffic=traffic(answers[0].upload, statistics if "buffers" in engine else None, len(answers)),
         states={reply.party: reply.state for reply in answers},
+        own_buffers={reply.party: reply.buffers for reply in answers if reply.buffers is not None},
     )
 
 
@@ -216,6 +247,7 @@ def _layout(vectors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     return {key: tuple(value.shape) for key, value in sorted(vectors.items())}
 
 
-def nbytes(vectors: Mapping[str, Tensor]) -> int:
-    """The size of the vectors on the wire."""
-    return sum(v.numel() * v.element_size() for v in vectors.values())
+def traffic(vectors: Mapping[str, Tensor], buffers: Tensor | None, parties: int) -> dict[str, int]:
+    """The bytes on the wire between the server and so many parties, by key."""
+    statistics = {} if buffers is None or not buffers.numel() else {STATISTICS: buffers}
+    return {key: parties * v.numel() * v.element_size() for key, v in [*vectors.items(), *statistics.items()]}

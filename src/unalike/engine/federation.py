@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -109,6 +110,15 @@ class Federation:
             if not len(made[-1].train):
                 raise UserError(f"Party {number} has no training rows. Use fewer parties or hold out less.")
         return made
+
+    def share(self, numbers: Sequence[int]) -> float:
+        """The fraction of all training rows that these parties hold."""
+        sizes = self._sizes
+        return float(sizes[list(numbers)].sum() / sizes.sum())
+
+    @cached_property
+    def _sizes(self) -> Array:
+        return np.array([len(party.train) for party in self.parties])
 
     def train_rows(self, number: int, round: int) -> Array:
         """The rows that a party trains on in a round: all of its own, or those of the phase where the data drift.

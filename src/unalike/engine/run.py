@@ -18,7 +18,7 @@ from unalike.engine.checkpoint import Checkpoint
 from unalike.engine.choose import ENGINES
 from unalike.engine.evaluation import Figures, evaluate
 from unalike.engine.rundir import RunDirectory, finite, read_result, read_rounds, read_spec
-from unalike.engine.simulation import Simulation, State
+from unalike.engine.simulation import Simulation, State, Traffic
 from unalike.engine.spec import RunSpec
 
 CHECKPOINT_SECONDS = 2.0
@@ -185,6 +185,7 @@ def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
         **{key: final[key] for key in ("parties", "personal") if key in final},
         "selected": None if chosen is None else {key: chosen[key] for key in kept if key in chosen},
         **{key: sum(row[key] for row in rows) for key in COUNTED},
+        "traffic": _traffic(rows),
         "weights_sha256": simulation.state.digest(),
         "weights": simulation.task.size,
         "engine": simulation.engine.name,
@@ -192,6 +193,16 @@ def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
         "data_sha256": simulation.federation.dataset.digest,
         "torch": torch.__version__,
     }
+
+
+def _traffic(rows: list[Figures]) -> Traffic:
+    """Bytes up and down over all rounds, by what they carry."""
+    total: Traffic = {"up": {}, "down": {}}
+    for row in rows:
+        for way, sizes in row.get("traffic", {}).items():
+            for key, size in sizes.items():
+                total[way][key] = total[way].get(key, 0) + size
+    return total
 
 
 def final_weights(simulation: Simulation) -> dict[str, torch.Tensor]:

@@ -24,16 +24,20 @@ class Sequential:
         return [self._answer(exchange, number) for number in sorted(exchange.cohort)]
 
     def _answer(self, exchange: Exchange, number: int) -> Reply:
-        algorithm, own = exchange.algorithm, exchange.own(number)
-        if exchange.measures:
-            own["measured"] = self._measure(exchange, exchange.party(own), number)
+        algorithm, own, buffers = exchange.algorithm, exchange.own(number), exchange.buffers_of(number)
+        if exchange.measures_first:
+            own["measured"] = self._measure(exchange, exchange.party(own), number, buffers)
         me = exchange.party(own)
         if not exchange.trains:
             return Reply.of(exchange, number, algorithm.weight(me), algorithm.report(me), {})
-        buffers = exchange.buffers.clone()
+        buffers = buffers.clone()
         # Layers that draw, such as dropout, have a stream of their own in each exchange.
         with own_torch_stream(stream(exchange.seed, "layers", exchange.round, number, exchange.turn)):
             w, loss = self._train(exchange, me, number, buffers)
+        if exchange.measures and not exchange.measures_first:
+            own["trained"] = w
+            own["measured"] = self._measure(exchange, exchange.party(own), number, buffers)
+            me = exchange.party(own)
         more = {"buffers": buffers, "loss": loss}
         return Reply.of(exchange, number, algorithm.weight(me), algorithm.upload(me, w), more)
 
@@ -57,11 +61,11 @@ class Sequential:
         return w.detach(), total / len(plan["index"])
 
     @torch.no_grad()
-    def _measure(self, exchange: Exchange, me: Party, number: int) -> Vectors:
+    def _measure(self, exchange: Exchange, me: Party, number: int, buffers: Tensor) -> Vectors:
         own = torch.from_numpy(exchange.rows(number))
         total: Vectors = {}
         for index in torch.split(own.to(me.task.device), exchanges.MEASURE_ROWS):
-            batch = batch_of(exchange.federation.train, index, exchange.buffers)
+            batch = batch_of(exchange.federation.train, index, buffers)
             for key, value in exchange.algorithm.measure(me, batch).items():
                 share = value * (len(index) / len(own))
                 total[key] = total[key] + share if key in total else share

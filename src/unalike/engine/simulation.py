@@ -16,14 +16,17 @@ from unalike.algorithms.contract import Ask, Replies, Vectors
 from unalike.data import Dataset, load_dataset
 from unalike.engine.choose import choose_device, choose_engine
 from unalike.engine.evaluation import Figures, Models, evaluate, without_each
-from unalike.engine.exchange import Exchange, combine, nbytes
+from unalike.engine.exchange import Exchange, combine, traffic
 from unalike.engine.federation import Federation, Rows, batch_of, take_public
 from unalike.engine.optimisers import OPTIMISERS
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
-from unalike.models import MODELS, Task
+from unalike.models import MODELS, Net, ReadsWords, Task, without_running_statistics
 from unalike.partition import as_seen, make_partition
 from unalike.randomness import stream
+
+Traffic = dict[str, dict[str, int]]
+"""Bytes "up" and "down", by what they carry."""
 
 
 class Diverged(UserError):
@@ -39,12 +42,15 @@ class State:
     buffers: Tensor
     parties: Mapping[int, Vectors]
     """States of the parties that have taken part; the others' are still as ``init_party`` makes them."""
+    own_buffers: Mapping[int, Tensor] = field(default_factory=dict)
+    """Running statistics that parties keep to themselves, where the spec says so."""
 
     def tensors(self) -> Vectors:
         """All tensors under one flat set of names."""
         named = {f"server/{key}": value for key, value in self.server.items()}
         for number, state in sorted(self.parties.items()):
             named |= {f"party/{number}/{key}": value for key, value in state.items()}
+        named |= {f"statistics/{number}": value for number, value in sorted(self.own_buffers.items())}
         return named | {"buffers": self.buffers}
 
     @classmethod
@@ -52,6 +58,7 @@ class State:
         """The state that ``tensors`` gave."""
         server: Vectors = {}
         parties: dict[int, Vectors] = {}
+        own_buffers: dict[int, Tensor] = {}
         for name, value in tensors.items():
             kind, _, rest = name.partition("/")
             if kind == "server":
@@ -59,7 +66,9 @@ class State:
             elif kind == "party":
                 number, _, key = rest.partition("/")
                 parties.setdefault(int(number), {})[key] = value
-        return cls(round, server, tensors["buffers"], parties)
+            elif kind == "statistics":
+                own_buffers[int(rest)] = value
+        return cls(round, server, tensors["buffers"], parties, own_buffers)
 
     def digest(self) -> str:
         """SHA-256 over the names, shapes and values of the server's vectors, the parties' and the buffers."""
@@ -76,10 +85,15 @@ class _Ledger:
 
     buffers: Tensor
     states: dict[int, Vectors] = field(default_factory=dict)
+    own_buffers: dict[int, Tensor] = field(default_factory=dict)
     loss: float = math.nan
-    bytes_up: int = 0
-    bytes_down: int = 0
+    traffic: Traffic = field(default_factory=lambda: {"up": {}, "down": {}})
     turn: int = 0
+
+    def count(self, way: str, sizes: Mapping[str, int]) -> None:
+        """Add bytes sent ``up`` or ``down``, by key."""
+        for key, size in sizes.items():
+            self.traffic[way][key] = self.traffic[way].get(key, 0) + size
 
 
 class Simulation:
@@ -103,6 +117,11 @@ class Simulation:
         """How many parties take part in a round."""
         return max(1, round(self.spec.sample * self.federation.size))
 
+    @property
+    def _keeps_statistics(self) -> bool:
+        """Whether every party keeps its own running statistics."""
+        return self.spec.batch_norm == "local" and self.task.buffers.size > 0
+
     def cohort(self, round: int) -> list[int]:
         """The parties of a round, ascending: the same for every algorithm with the same seed."""
         if self.cohort_size == self.federation.size:
@@ -120,7 +139,7 @@ class Simulation:
         began = time.perf_counter()
         number = self.state.round + 1
         cohort = self.cohort(number)
-        ledger = _Ledger(self.state.buffers)
+        ledger = _Ledger(self.state.buffers, own_buffers=dict(self.state.own_buffers))
         rounds = self.algorithm.round(self.task, self.state.server)
         try:
             ask = next(rounds)
@@ -132,11 +151,13 @@ class Simulation:
         for k, state in ledger.states.items():
             self._check_finite(state, number, f"party {k}'s ")
         states = {k: _owned(state) for k, state in ledger.states.items() if state}
-        after = State(number, _owned(server), ledger.buffers, {**self.state.parties, **states})
+        parties = {**self.state.parties, **states}
+        after = State(number, _owned(server), ledger.buffers, parties, ledger.own_buffers)
         row: Figures = {"round": number, "train_loss": ledger.loss}
         if number % self.spec.evaluate_every == 0 or number == self.spec.rounds:
             row |= without_each(evaluate(self.federation, self.models(after)))
-        row |= {"cohort": len(cohort), "bytes_up": ledger.bytes_up, "bytes_down": ledger.bytes_down}
+        totals = {f"bytes_{way}": sum(sizes.values()) for way, sizes in ledger.traffic.items()}
+        row |= {"cohort": len(cohort), **totals, "traffic": ledger.traffic}
         return after, row | {"seconds": time.perf_counter() - began}
 
     def _exchange(self, ask: Ask, number: int, cohort: Sequence[int], ledger: _Ledger) -> Replies:
@@ -144,10 +165,12 @@ class Simulation:
         combined = combine(exchange, self.engine.exchange(exchange))
         ledger.states |= combined.states
         ledger.turn += 1
-        ledger.bytes_up += combined.bytes_up
-        ledger.bytes_down += len(cohort) * (nbytes(ask.payload) + nbytes({"": ledger.buffers}))
+        ledger.count("up", combined.traffic)
+        ledger.count("down", traffic(ask.payload, None if self._keeps_statistics else ledger.buffers, len(cohort)))
         if exchange.trains:
             ledger.buffers, ledger.loss = combined.replies.buffers, combined.loss
+        if self._keeps_statistics:
+            ledger.own_buffers |= combined.own_buffers
         return combined.replies
 
     def _asked(self, ask: Ask, number: int, cohort: Sequence[int], ledger: _Ledger) -> Exchange:
@@ -165,6 +188,7 @@ class Simulation:
             work=self.spec.work,
             augment=self.spec.augment != "none",
             turn=ledger.turn,
+            own_buffers=ledger.own_buffers if self._keeps_statistics else None,
         )
 
     def _lr(self, number: int) -> float:
@@ -186,6 +210,7 @@ class Simulation:
             self.algorithm.global_model(self.task, state.server),
             personal if self.algorithm.overrides("personal") else None,
             state.buffers,
+            state.own_buffers if self._keeps_statistics else None,
         )
 
     def _check_server(self, server: object, number: int) -> None:
@@ -228,7 +253,13 @@ def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
             f"{spec.model} reads {reads}, but the rows of {data.name} are {data.kind}. Choose another --model, or "
             f"another form of the data set, such as sent140(form=bag)."
         )
-    task = Task(lambda: model.build(shape, classes), seed=spec.seed, dtype=dtype, device=device)
+    known = model.with_vocabulary(data.features) if isinstance(model, ReadsWords) else model
+
+    def make_net() -> Net:
+        net = known.build(shape, classes)
+        return without_running_statistics(net) if spec.batch_norm == "drop" else net
+
+    task = Task(make_net, seed=spec.seed, dtype=dtype, device=device)
     if spec.public:
         data, x, y = take_public(data, spec.public, spec.seed)
         rows = Rows(x, y, data, dtype, device)

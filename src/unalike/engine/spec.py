@@ -60,6 +60,9 @@ class RunSpec:
     validation: float = _option(0.1, "fraction of each party's rows that selects a round")
     held_out: float = _option(0.1, "fraction of each party's rows that the party is evaluated on")
     evaluate_every: int = _option(1, "rounds between evaluations (the last is always evaluated)")
+    batch_norm: Literal["average", "local", "drop"] = _option(
+        "average", "running statistics of batch norm: average them, keep them local, or drop them"
+    )
     augment: Literal["none", "crop-flip"] = _option("none", "none, or crop-flip for training images")
     seed: int = _option(0, "seed of everything random")
     engine: Literal["auto", "sequential", "vectorised"] = _option("auto", "auto, sequential or vectorised")
@@ -112,8 +115,9 @@ class RunSpec:
             for part in registry.members(registry.build(getattr(self, name))):
                 if not type(part).__module__.startswith("unalike."):
                     outside.setdefault(name, []).append(_source(type(part)))
-                if hasattr(part, "fingerprint"):  # a file of the user's own: its content decides, not its name
-                    outside.setdefault(name, []).append(part.fingerprint())
+                # A file of the user's own: its content decides, not its name.
+                if hasattr(part, "fingerprint") and (content := part.fingerprint()):
+                    outside.setdefault(name, []).append(content)
         if not outside:
             return None
         return hashlib.sha256(json.dumps(outside, sort_keys=True).encode()).hexdigest()[:16]

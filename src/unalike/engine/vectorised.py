@@ -73,12 +73,15 @@ class _Stack:
 
     def answer(self) -> list[Reply]:
         exchange, algorithm = self.exchange, self.exchange.algorithm
-        if exchange.measures:
+        if exchange.measures_first:
             self.own["measured"] = self._measure()
         more: dict[str, Tensor] = {}
         if exchange.trains:
             w, losses = self._train()
             more = {"buffers": exchange.buffers.expand(len(self.numbers), -1), "loss": losses}
+            if exchange.measures and not exchange.measures_first:
+                self.own["trained"] = w
+                self.own["measured"] = self._measure()
             answers = self._map(lambda me, own: algorithm.upload(me, own["w"]), {"w": w})
         else:
             answers = self._map(lambda me, own: algorithm.report(me))
@@ -161,6 +164,8 @@ class _Stack:
         order = sorted(range(len(own)), key=lambda i: -len(parts[i]))
         back = np.argsort(order)
         moved = _Stack(self.exchange, [self.numbers[i] for i in order])
+        if "trained" in self.own:
+            moved.own["trained"] = self.own["trained"][torch.as_tensor(order, device=self.own["trained"].device)]
         total: Vectors = {}
         for turn in range(len(parts[order[0]])):
             chunk = [parts[i][turn] for i in order if turn < len(parts[i])]

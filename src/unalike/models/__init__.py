@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from unalike.models.fedavg_cnn import FedAvgCnn
+from unalike.models.logistic import Logistic
+from unalike.models.lstm import Lstm
 from unalike.models.mlp import Mlp
+from unalike.models.resnet import ResNet18, ResNet50
 from unalike.models.simple_cnn import SimpleCnn
-from unalike.models.task import MODELS, Batch, Layout, Model, Net, Task
+from unalike.models.task import MODELS, Batch, Layout, Model, Net, ReadsWords, Task, without_running_statistics
 from unalike.models.token_mlp import TokenMlp
+from unalike.models.vgg9 import Vgg9
 
-__all__ = ["MODELS", "Batch", "Layout", "Mlp", "Model", "Net", "SimpleCnn", "Task", "TokenMlp"]
+__all__ = [
+    "MODELS",
+    "Batch",
+    "FedAvgCnn",
+    "Layout",
+    "Logistic",
+    "Lstm",
+    "Mlp",
+    "Model",
+    "Net",
+    "ReadsWords",
+    "ResNet18",
+    "ResNet50",
+    "SimpleCnn",
+    "Task",
+    "TokenMlp",
+    "Vgg9",
+    "without_running_statistics",
+]

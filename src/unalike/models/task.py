@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, dataclass_transform
+from typing import Protocol, TypeVar, dataclass_transform, runtime_checkable
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional
 
+from unalike.errors import UserError
 from unalike.randomness import stream
 from unalike.registry import Registry
 
@@ -39,6 +40,15 @@ class Model(Protocol):
 
     def build(self, shape: tuple[int, ...], classes: int) -> Net:
         """A freshly initialised net for rows of that shape; randomness is torch's global stream."""
+        ...
+
+
+@runtime_checkable
+class ReadsWords(Model, Protocol):
+    """A model that must know what the tokens mean before it builds, such as to look up word vectors."""
+
+    def with_vocabulary(self, words: tuple[str, ...]) -> Model:
+        """The model for data where ``words[id]`` is the word of a token (``Dataset.features``)."""
         ...
 
 
@@ -81,6 +91,15 @@ def own_torch_stream(rng: np.random.Generator) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(rng.integers(2**63)))  # torch.manual_seed would reseed cuda too
         yield
+
+
+def without_running_statistics(net: Net) -> Net:
+    """The net with its batch norm layers always using the batch at hand, in evaluation too."""
+    for module in net.modules():
+        if isinstance(module, nn.modules.batchnorm._NormBase):
+            module.track_running_stats = False
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+    return net
 
 
 class Layout:
@@ -142,10 +161,18 @@ class Task:
         net = self._fresh_net(0)
         self.parameters = Layout(dict(net.named_parameters()))
         buffers = dict(net.named_buffers())
-        self.buffers = Layout({name: value for name, value in buffers.items() if value.is_floating_point()})
-        self._constants = {n: v.to(self.device) for n, v in buffers.items() if not v.is_floating_point()}
+        kept = net.state_dict().keys()
+        self.buffers = Layout({n: v for n, v in buffers.items() if v.is_floating_point() and n in kept})
+        # Counters; and what is no part of the state, such as frozen word vectors: neither trained nor sent.
+        others = {n: v for n, v in buffers.items() if n not in self.buffers.names}
+        self._counters = {n: v.to(self.device) for n, v in others.items() if n in kept}
+        self._constants = {
+            n: v.to(self.device, dtype if v.is_floating_point() else v.dtype)
+            for n, v in others.items()
+            if n not in kept
+        }
         self._initial_buffers = self.buffers.flatten(buffers, dtype).to(self.device)
-        self.slices = self.parameters.slices()
+        self.slices = {"body": slice(0, 0)} | self.parameters.slices()  # a body may have no weights
         # Looking for tied weights takes longer than a small layer: only where there are any.
         self._tied = len(self.parameters.names) < len(list(net.named_parameters(remove_duplicate=False)))
         # Every parameter is replaced at every call, so the templates hold none: they live on the meta device
@@ -163,6 +190,14 @@ class Task:
     def net(self) -> Net:
         """The net's structure, without values: for those who must look at its layers."""
         return self._evaluating_net
+
+    @property
+    def feature_size(self) -> int:
+        """How many numbers the body makes of a row."""
+        layer = next((m for m in self.net.head.modules() if isinstance(m, nn.Linear)), None)
+        if layer is None:
+            raise UserError("This algorithm needs a net whose head is a linear layer. Choose another --model.")
+        return layer.in_features
 
     def initial(self, which: int = 0) -> Tensor:
         """The ``which``-th independent random initial weight vector of this run (0 is the run's own)."""
@@ -184,11 +219,12 @@ class Task:
         as MOON's frozen ones.
         """
         tensors = self.parameters.unflatten(w)
-        if self.buffers.size or self._constants:
+        tensors |= self._constants
+        if self.buffers.size or self._counters:
             # On a copy: a layer updates its statistics in place, which a second forward's gradient would notice.
             statistics = (self._initial_buffers if batch.buffers is None else batch.buffers).clone()
             tensors |= self.buffers.unflatten(statistics)
-            tensors |= {name: value.clone() for name, value in self._constants.items()}
+            tensors |= {name: value.clone() for name, value in self._counters.items()}
         net = self._training_net if batch.training else self._evaluating_net
         logits, features = functional_call(net, tensors, (batch.x,), tie_weights=self._tied)
         if batch.training and track and batch.buffers is not None and self.buffers.size:
@@ -215,7 +251,7 @@ class Task:
 
     def named(self, w: Tensor, buffers: Tensor) -> dict[str, Tensor]:
         """Weights and buffers by layer name, as an ordinary PyTorch state dict."""
-        return self.parameters.unflatten(w) | self.buffers.unflatten(buffers) | self._constants
+        return self.parameters.unflatten(w) | self.buffers.unflatten(buffers) | self._counters
 
     def generator(self, *place: int) -> torch.Generator:
         """A random stream of the server's own; ``place`` (a round, say) tells streams apart."""

@@ -1,0 +1,24 @@
+"""FedYogi."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from unalike.algorithms.adaptive import AdaptiveServer
+from unalike.algorithms.contract import algorithm
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@algorithm("fedyogi", paper="Reddi et al. 2021 (arXiv:2003.00295), Algorithm 2")
+class FedYogi(AdaptiveServer):
+    """Yogi on the server: v <- v - (1 - beta2) Delta^2 sign(v - Delta^2), which lets v fall slowly."""
+
+    beta2: float = 0.99
+
+    def second_moment(self, v: Tensor, square: Tensor) -> Tensor:
+        """Line 12."""
+        return v - (1 - self.beta2) * square * torch.sign(v - square)
