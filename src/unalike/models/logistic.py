@@ -1,0 +1,22 @@
+"""Multinomial logistic regression: the convex case."""
+
+from __future__ import annotations
+
+import math
+
+from torch import nn
+
+from unalike.models.task import Net, register_model
+
+
+@register_model("logistic", paper="Li et al. 2020, FedProx (arXiv:1812.06127), section 5")
+class Logistic:
+    """Multinomial logistic regression: a head alone, whose features are the flattened row itself.
+
+    The body has no weights (``task.slices["body"]`` is empty). Without weight decay adding the same to every class
+    changes nothing, so the optimum is unique in its predictions, not in its weights.
+    """
+
+    def build(self, shape: tuple[int, ...], classes: int) -> Net:
+        """The net; rows of any shape are flattened first."""
+        return Net(nn.Flatten(), nn.Linear(math.prod(shape), classes))

@@ -1,0 +1,127 @@
+"""A recurrent net for text: words or characters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from unalike.data.text import SPECIAL
+from unalike.errors import UserError
+from unalike.models.task import Net, register_model
+from unalike.models.word_vectors import fingerprint_vectors, read_vectors
+
+_LIMITS = {"hidden": 8192, "width": 4096, "features": 100_000, "layers": 16}
+
+
+class FrozenVectors(nn.Module):
+    """A vector for each token that training leaves alone: no weight, so it is not sent either."""
+
+    vectors: Tensor
+
+    def __init__(self, vectors: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("vectors", vectors, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[rows, length] tokens to [rows, length, width] numbers."""
+        return functional.embedding(x, self.vectors)
+
+
+class LastState(nn.Module):
+    """The upper layer's state after the last token of each row that is not padding; zeros after no token.
+
+    The net reads from left to right and padding comes last, so what follows the last token changes nothing.
+    """
+
+    def __init__(self, embed: nn.Module, lstm: nn.LSTM, padding: int | None) -> None:
+        super().__init__()
+        self.embed = embed
+        self.lstm = lstm
+        self.padding = padding
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[rows, length] tokens to [rows, hidden] numbers."""
+        states: Tensor = self.lstm(self.embed(x))[0]
+        if self.padding is None:
+            return states[:, -1]
+        places = torch.arange(1, x.shape[1] + 1, device=x.device)
+        length = torch.where(x == self.padding, 0, places).amax(dim=1)
+        last = (length - 1).clamp(min=0)[:, None, None].expand(-1, 1, states.shape[2])
+        return states.gather(1, last)[:, 0] * (length > 0)[:, None]
+
+
+@register_model("lstm", paper="Wang et al. 2023, rFedAvg, section VI; Li et al. 2020, FedProx, appendix C.1")
+class Lstm:
+    """For text: a vector for each token, a two-layer LSTM, then a fully connected layer (ReLU), the features.
+
+    rFedAvg's net for Sentiment140; the paper gives 256 as the width of the output vector, the LSTM's own width of
+    256 is FedProx's. A row's padding changes nothing. McMahan et al. 2017 take ``width=8`` for ``shakespeare``.
+
+    ``vectors`` is a file of pre-trained word vectors in GloVe's text format, ``width`` numbers for each word; its
+    content enters the run's key. They stay as they are unless ``train_vectors``. Without a file, vectors are
+    learnt. The vocabulary is the data set's.
+    """
+
+    reads: ClassVar[Literal["numbers", "tokens"]] = "tokens"
+
+    hidden: int = 256
+    width: int = 50
+    features: int = 256
+    layers: int = 2
+    vectors: str = ""
+    train_vectors: bool = False
+
+    def __post_init__(self) -> None:
+        for name, most in _LIMITS.items():
+            if not 1 <= getattr(self, name) <= most:
+                raise UserError(f"lstm's {name} must be from 1 to {most:,}, got {getattr(self, name)}.")
+        if self.train_vectors and not self.vectors:
+            raise UserError("lstm's train_vectors is for a file of vectors. Without one they are always trained.")
+
+    def fingerprint(self) -> str:
+        """The SHA-256 of the file of vectors, or nothing."""
+        return fingerprint_vectors(self.vectors) if self.vectors else ""
+
+    def with_vocabulary(self, words: tuple[str, ...]) -> LstmOver:
+        """The model for tokens that mean these words."""
+        if not words:
+            raise UserError("lstm needs the word of every token. Give the data set its vocabulary as features.")
+        table = torch.from_numpy(read_vectors(self.vectors, words, self.width)) if self.vectors else None
+        return LstmOver(self, words, table)
+
+    def build(self, shape: tuple[int, ...], classes: int) -> Net:
+        """Refused: the vocabulary must be known first."""
+        return self.with_vocabulary(()).build(shape, classes)
+
+
+@dataclass(frozen=True, eq=False)
+class LstmOver:
+    """The LSTM over a vocabulary, its word vectors read."""
+
+    options: Lstm
+    words: tuple[str, ...]
+    table: Tensor | None
+
+    def build(self, shape: tuple[int, ...], classes: int) -> Net:
+        """The net for rows of tokens."""
+        if len(shape) != 1 or not shape[0]:
+            raise UserError(f"lstm needs rows of tokens, got rows of shape {shape}. Choose another --model.")
+        options = self.options
+        padding = self.words.index(SPECIAL[0]) if SPECIAL[0] in self.words else None
+        lstm = nn.LSTM(options.width, options.hidden, options.layers, batch_first=True)
+        body = nn.Sequential(
+            LastState(self._embed(), lstm, padding), nn.Linear(options.hidden, options.features), nn.ReLU()
+        )
+        return Net(body, nn.Linear(options.features, classes))
+
+    def _embed(self) -> nn.Module:
+        if self.table is not None and not self.options.train_vectors:
+            return FrozenVectors(self.table)
+        embed = nn.Embedding(len(self.words), self.options.width)
+        if self.table is not None:
+            embed.weight = nn.Parameter(self.table.clone())
+        return embed
