@@ -21,6 +21,7 @@ LEVELS = [
     {"partition"},
     {"data"},
     {"registry", "randomness"},
+    {"crypto"},
     {"errors"},
 ]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}

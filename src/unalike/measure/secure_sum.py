@@ -1,19 +1,25 @@
-"""The sum of the parties' integer vectors, in one process: real messages between parties and a server."""
+"""The sum of the parties' integer vectors in one process, by real messages between parties and a server."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unalike.errors import UserError
+from unalike.crypto import bfv, discrete_gaussian, primitives
+from unalike.errors import UserError, unknown
+from unalike.measure.protocol import party, server
+from unalike.measure.protocol.errors import ProtocolError
+from unalike.measure.protocol.messages import Step, steps
+from unalike.measure.protocol.policy import Policy, Protect, default_threshold, new_session
 
-Protect = Literal["none", "fhe", "fhe+masks"]
-Step = Literal["hello", "shares", "vector", "consent", "unmask"]
+__all__ = ["Protect", "ProtocolError", "Step", "SumResult", "secure_sum"]
+START = "start"
+"""For ``drop_after``: a party that never appears."""
+_NOISE_REACH = 12  # in sigmas; a draw beyond has a probability below 1e-32
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +28,8 @@ class SumResult:
 
     total: the sum of the survivors' vectors, as the parties decrypted it.
     survivors: the parties whose vectors are in it, in order.
-    bytes_up, bytes_down: bytes each party sent and received.
-    seconds: time of each step, all parties and the server together.
+    bytes_up, bytes_down: bytes that each party sent and received, without the dealer's keys.
+    seconds: time of each step, all parties and the server together; "keys" is the dealer's.
     server_view: every byte string that the server received, in order; empty unless asked for.
     """
 
@@ -41,26 +47,139 @@ def secure_sum(
     vectors: Sequence[NDArray[np.int64]],
     *,
     protect: Protect = "fhe+masks",
-    drop_after: Mapping[int, Step] | None = None,
+    drop_after: Mapping[int, Step | str] | None = None,
     bound: int | None = None,
     threshold: int | None = None,
     allow_two: bool = False,
+    noise_sigma: float = 0.0,
+    keys: bfv.Keys | None = None,
     keep_view: bool = False,
 ) -> SumResult:
-    """Add the parties' vectors so that nobody sees a single one.
+    """Add the parties' vectors so that nobody sees a single one (docs/secure-measurement.md).
 
-    drop_after: the last step that a party takes part in, for those that vanish.
-    bound: an agreed public bound on every |entry| of the sum; without it, the sum of the parties' largest.
-    threshold: parties that must stay; floor(2n/3) + 1 by default.
+    drop_after: for parties that vanish, the last step they take part in: start (none), hello, shares, vector,
+    consent or unmask. A party that drops after "vector" or later is in the sum.
+    bound: an agreed public bound on every |entry| of the sum; without it, the sum of the parties' largest entries.
+    threshold: so many parties must stay; floor(2n/3) + 1 by default.
+    noise_sigma: every party adds discrete Gaussian noise of this sigma; ``crypto.discrete_gaussian.epsilon`` tells
+    what that protects.
+    keys: of the dealer; made anew by default.
     """
-    if protect != "none":
-        raise UserError(f"protect={protect!r} is not there yet. Use 'none'.")
-    if len(vectors) < (2 if allow_two else 3):
-        raise UserError(f"A secure sum needs at least 3 parties, got {len(vectors)}. Pass allow_two for two.")
-    start = time.perf_counter()
-    gone = {party for party, step in (drop_after or {}).items() if step in ("hello", "shares")}
-    survivors = tuple(party for party in range(len(vectors)) if party not in gone)
-    total = np.sum([vectors[party] for party in survivors], axis=0, dtype=np.int64)
-    sizes = tuple(vector.nbytes for vector in vectors)
-    needed = threshold or 2 * len(vectors) // 3 + 1
-    return SumResult(total, survivors, protect, needed, sizes, sizes, {"vector": time.perf_counter() - start})
+    count = len(vectors)
+    last = _last_steps(drop_after or {}, count)
+    numbers = [_noisy(_checked(vector, i, vectors), noise_sigma) for i, vector in enumerate(vectors)]
+    reach = int(np.ceil(_NOISE_REACH * noise_sigma))
+    if bound is None:
+        bound = sum(_largest(vector) for vector in vectors) + count * reach
+    clock = _Clock()
+    secret, public = _contexts(protect, keys)
+    signers = [primitives.new_secret() for _ in range(count + 1)] if protect != "none" else [b""] * (count + 1)
+    policy = Policy(
+        session=new_session(),
+        protect=protect,
+        parties=count,
+        length=len(numbers[0]) if numbers else 0,
+        bound=bound,
+        threshold=default_threshold(count) if threshold is None else threshold,
+        identities=tuple(map(primitives.signing_public, signers)) if protect != "none" else (),
+        fingerprint=public.fingerprint if public else b"",
+        allow_two=allow_two,
+    )
+    clock.lap("keys")
+    return _run(policy, numbers, secret, public, signers, last, clock, keep_view)
+
+
+def _run(
+    policy: Policy,
+    vectors: Sequence[NDArray[np.int64]],
+    secret: bfv.Context | None,
+    public: bfv.Context | None,
+    signers: Sequence[bytes],
+    last: Sequence[int],
+    clock: _Clock,
+    keep_view: bool,
+) -> SumResult:
+    """Carry messages until the parties have the sum. ``last`` is how many steps each party takes."""
+    up, down = [0] * policy.parties, [0] * policy.parties
+    view: list[bytes] = []
+    central = server.start(policy, context=public, signer=signers[-1])
+    states, outbox = {}, {}
+    for i, (vector, signer) in enumerate(zip(vectors, signers[:-1], strict=True)):
+        states[i], outbox[i] = party.start(policy, i, vector, context=secret, signer=signer)
+    for step in steps(policy):
+        sent = [(i, raw) for i, raw in outbox.items() if last[i] > list(Step).index(step)]
+        for i, raw in sent:
+            up[i] += len(raw)
+        if keep_view:
+            view.extend(raw for _, raw in sent)
+        central, answers = server.step(central, sent)
+        outbox = {}
+        for i, raw in answers.items():
+            down[i] += len(raw)
+            states[i], answer = party.step(states[i], raw)
+            if answer is not None:
+                outbox[i] = answer
+        clock.lap(step)
+    totals = [state.total for state in states.values() if state.total is not None]
+    if any(not np.array_equal(total, totals[0]) for total in totals):
+        raise RuntimeError("parties decrypted different sums")
+    return SumResult(
+        total=totals[0],
+        survivors=central.survivors,
+        protect=policy.protect,
+        threshold=policy.threshold,
+        bytes_up=tuple(up),
+        bytes_down=tuple(down),
+        seconds=clock.laps,
+        server_view=tuple(view),
+    )
+
+
+class _Clock:
+    """Seconds of each step."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._since = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[str(name)] = now - self._since
+        self._since = now
+
+
+def _contexts(protect: Protect, keys: bfv.Keys | None) -> tuple[bfv.Context | None, bfv.Context | None]:
+    """The dealer's keys, secret for the parties and public for the server."""
+    if protect == "none":
+        return None, None
+    keys = keys or bfv.deal()
+    return bfv.load(keys.secret, secret=True), bfv.load(keys.public, secret=False)
+
+
+def _checked(vector: NDArray[np.int64], number: int, vectors: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    if not isinstance(vector, np.ndarray) or vector.ndim != 1 or vector.dtype != np.int64 or not len(vector):
+        raise UserError(f"Party {number}'s vector must be one-dimensional int64 and not empty.")
+    if len(vector) != len(vectors[0]):
+        raise UserError(f"Party {number}'s vector has {len(vector)} entries, party 0's {len(vectors[0])}.")
+    return vector
+
+
+def _noisy(vector: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
+    return vector + discrete_gaussian.sample(sigma, len(vector)) if sigma else vector
+
+
+def _largest(vector: NDArray[np.int64]) -> int:
+    return max(int(vector.max()), -int(vector.min()))
+
+
+def _last_steps(drop_after: Mapping[int, Step | str], count: int) -> list[int]:
+    """How many of the steps each party takes."""
+    names = [START, *Step]
+    last = [len(names)] * count
+    for number, name in drop_after.items():
+        if not 0 <= number < count:
+            raise UserError(f"drop_after names party {number}; parties are 0..{count - 1}.")
+        if name not in names:
+            raise unknown("step", str(name), map(str, names))
+        last[number] = names.index(name)
+    return last
