@@ -1,0 +1,103 @@
+"""How vectors travel: as plain integers, or as BFV ciphertexts. Both add, take away a plain vector, and check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unalike.crypto import bfv
+from unalike.crypto.errors import CryptoError
+from unalike.errors import UserError
+from unalike.measure.protocol.errors import blame
+from unalike.measure.protocol.policy import Policy
+
+Vector = NDArray[np.int64]
+
+
+class Carrier(Protocol):
+    """Turns vectors into payloads of messages and back."""
+
+    def pack(self, vector: Vector) -> bytes:
+        """A party's vector as a payload."""
+
+    def total(self, payloads: Mapping[int, bytes]) -> bytes:
+        """The sum of the parties' payloads; a bad one names its party."""
+
+    def subtract(self, payload: bytes, vector: Vector) -> bytes:
+        """The payload less a plain vector."""
+
+    def unpack(self, payload: bytes) -> Vector:
+        """The vector of a payload."""
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Little-endian int64, for all to read."""
+
+    length: int
+
+    def pack(self, vector: Vector) -> bytes:
+        """A party's vector as a payload."""
+        return vector.astype("<i8").tobytes()
+
+    def total(self, payloads: Mapping[int, bytes]) -> bytes:
+        """The sum of the parties' payloads; a bad one names its party."""
+        total = np.zeros(self.length, np.int64)
+        for party, payload in payloads.items():
+            with blame(party):
+                total = total + self.unpack(payload)
+        return self.pack(total)
+
+    def subtract(self, payload: bytes, vector: Vector) -> bytes:
+        """The payload less a plain vector."""
+        return self.pack(self.unpack(payload) - vector)
+
+    def unpack(self, payload: bytes) -> Vector:
+        """The vector of a payload."""
+        if len(payload) != 8 * self.length:
+            raise CryptoError(f"The vector must have {8 * self.length} bytes, got {len(payload)}.")
+        return np.frombuffer(payload, "<i8").astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """BFV ciphertexts. With public keys it only adds; with secret keys it also unpacks."""
+
+    length: int
+    context: bfv.Context
+
+    def pack(self, vector: Vector) -> bytes:
+        """A party's vector as a payload; entries count modulo the plain modulus."""
+        return self.context.encrypt(bfv.centred(vector)).to_bytes()
+
+    def total(self, payloads: Mapping[int, bytes]) -> bytes:
+        """The sum of the parties' payloads; a bad one names its party."""
+        total: bfv.Encrypted | None = None
+        for party, payload in payloads.items():
+            with blame(party):
+                one = self.context.read(payload, self.length)
+                total = one if total is None else total + one
+        if total is None:
+            raise CryptoError("There is nothing to add.")
+        return total.to_bytes()
+
+    def subtract(self, payload: bytes, vector: Vector) -> bytes:
+        """The payload less a plain vector."""
+        return self.context.read(payload, self.length).subtract_plain(vector).to_bytes()
+
+    def unpack(self, payload: bytes) -> Vector:
+        """The vector of a payload."""
+        return self.context.decrypt(self.context.read(payload, self.length))
+
+
+def make_carrier(policy: Policy, context: bfv.Context | None) -> Carrier:
+    """The carrier that a policy asks for; ``context`` are the dealer's keys, None for "none"."""
+    if not policy.encrypted:
+        return Plain(policy.length)
+    if context is None or context.fingerprint != policy.fingerprint:
+        raise UserError("The keys are not those of the policy. Ask the dealer for the keys of this sum.")
+    return Sealed(policy.length, context)

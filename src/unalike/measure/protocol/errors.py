@@ -1,0 +1,37 @@
+"""What ends a protocol, and who is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from unalike.crypto.errors import CryptoError
+from unalike.errors import UserError
+
+SERVER = -1
+"""The server's number, as a sender or receiver."""
+
+
+class ProtocolError(UserError):
+    """Somebody did not keep to the protocol: ``party`` is its number, -1 the server, None if nobody can tell."""
+
+    def __init__(self, party: int | None, what: str) -> None:
+        """The error reads '<the party> <what>'."""
+        super().__init__(f"{name_of(party)} {what}")
+        self.party = party
+
+
+def name_of(party: int | None) -> str:
+    """A party in words, at the start of a sentence."""
+    if party is None:
+        return "Some party"
+    return "The server" if party == SERVER else f"Party {party}"
+
+
+@contextmanager
+def blame(party: int | None) -> Iterator[None]:
+    """Whatever cryptography refuses inside is this party's fault."""
+    try:
+        yield
+    except CryptoError as error:
+        raise ProtocolError(party, f"sent something that is refused: {error}") from error

@@ -1,0 +1,210 @@
+"""A party's side of a sum: ``start``, then ``step`` for every message of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from unalike.crypto import bfv, shamir
+from unalike.crypto.primitives import seal, unseal
+from unalike.crypto.shamir import VALUE_BYTES
+from unalike.errors import UserError
+from unalike.measure.protocol import keys
+from unalike.measure.protocol.carrier import Carrier, Vector, make_carrier
+from unalike.measure.protocol.errors import SERVER, ProtocolError, blame
+from unalike.measure.protocol.keys import BOX_BYTES, COMMITMENT_BYTES, KEY, SEED, Hello, Pair, Secrets
+from unalike.measure.protocol.messages import (
+    Message,
+    Step,
+    parts,
+    pieces,
+    read,
+    read_relayed,
+    steps,
+    unpack_numbers,
+    write,
+)
+from unalike.measure.protocol.policy import Policy
+
+
+@dataclass(frozen=True, eq=False)
+class PartyState:
+    """What a party knows. A state is used for ONE step: keep the new one, and never answer twice from an old one.
+
+    awaits: the step that the server's next message must answer; None when the sum is there.
+    members: parties that shared their secrets; ``held`` are their shares, of seed and key.
+    survivors: parties whose vectors are in the sum.
+    total: the sum, in the end.
+    """
+
+    policy: Policy
+    number: int
+    carrier: Carrier = field(repr=False)
+    signer: bytes = field(repr=False)
+    awaits: Step | None = Step.HELLO
+    vector: Vector | None = field(default=None, repr=False)
+    secrets: Secrets | None = field(default=None, repr=False)
+    hello: bytes = field(default=b"", repr=False)
+    hellos: tuple[bytes, ...] = field(default=(), repr=False)
+    publics: Mapping[int, Hello] = field(default_factory=dict, repr=False)
+    boxes: Mapping[int, Pair] = field(default_factory=dict, repr=False)
+    members: tuple[int, ...] = ()
+    held: Mapping[int, Pair] = field(default_factory=dict, repr=False)
+    survivors: tuple[int, ...] = ()
+    total: Vector | None = field(default=None, repr=False)
+
+
+def start(
+    policy: Policy, number: int, vector: Vector, *, context: bfv.Context | None = None, signer: bytes = b""
+) -> tuple[PartyState, bytes]:
+    """The state of a party with this vector, and its first message.
+
+    context: the dealer's secret context, None for "none". signer: the party's Ed25519 secret key.
+    """
+    if not 0 <= number < policy.parties:
+        raise UserError(f"The party's number must be in 0..{policy.parties - 1}, got {number}.")
+    if vector.dtype != np.int64 or vector.shape != (policy.length,):
+        raise UserError(
+            f"Party {number}'s vector must be {policy.length} int64, got {vector.dtype} {vector.shape}."
+        )
+    if max(int(vector.max()), -int(vector.min())) > policy.bound:
+        raise UserError(f"Party {number}'s vector exceeds the agreed bound {policy.bound}. Agree on a larger one.")
+    state = PartyState(policy, number, make_carrier(policy, context), signer, vector=vector.copy())
+    if not policy.masked:
+        return state, _say(state, Step.HELLO)
+    own = Secrets()
+    hello = _say(state, Step.HELLO, *own.hello(policy, number).parts())
+    return replace(state, secrets=own, hello=hello), hello
+
+
+def step(state: PartyState, raw: bytes) -> tuple[PartyState, bytes | None]:
+    """Take the server's answer to the last step: the new state, and the next message if there is one."""
+    if state.awaits is None:
+        raise ProtocolError(SERVER, "sent a message after the end.")
+    message = read(state.policy, raw, state.awaits, SERVER, state.number)
+    order = steps(state.policy)
+    if state.awaits is order[-1]:
+        return _finish(state, message), None
+    take, following = _TAKE[state.awaits], order[order.index(state.awaits) + 1]
+    if not state.policy.masked:
+        take = _greeted_plainly
+    new, answer = take(state, message)
+    return replace(new, awaits=following), _say(state, following, *answer)
+
+
+def _greeted_plainly(state: PartyState, message: Message) -> tuple[PartyState, tuple[bytes, ...]]:
+    """Everybody is there: send the vector, without masks."""
+    parts(message, 0)
+    assert state.vector is not None
+    return replace(state, vector=None), (state.carrier.pack(state.vector),)
+
+
+def _greeted(state: PartyState, message: Message) -> tuple[PartyState, tuple[bytes, ...]]:
+    """All keys are known: share the own seed and mask key, a sealed box for each other party."""
+    policy, own = state.policy, state.number
+    assert state.secrets is not None
+    hellos = read_relayed(policy, message.parts, Step.HELLO)
+    publics = {party: Hello.read(hello) for party, hello in hellos.items()}
+    if own not in hellos or state.hello not in message.parts or len(hellos) < policy.threshold:
+        raise ProtocolError(
+            SERVER, f"passed on {len(hellos)} keys, or not ours; at least {policy.threshold} belong."
+        )
+    keys.check_distinct(publics)
+    boxes = keys.box_keys(policy, own, state.secrets.box_key, publics)
+    points = [party + 1 for party in publics]
+    secrets = state.secrets.seed, state.secrets.mask_key
+    shares = [[s.values for s in shamir.split(secret, policy.threshold, points)] for secret in secrets]
+    pairs: dict[int, Pair] = dict(zip(publics, zip(*shares, strict=True), strict=True))
+    sealed = b"".join(
+        seal(key, b"".join(pairs[party]), keys.box_context(policy, own, party))
+        for party, (key, _) in boxes.items()
+    )
+    commitments = b"".join(
+        keys.commit_share(policy, own, party, kind, pairs[party][kind]) for party in pairs for kind in (SEED, KEY)
+    )
+    new = replace(state, hellos=message.parts, publics=publics, boxes=boxes, held={own: pairs[own]})
+    return new, (sealed, commitments)
+
+
+def _shared(state: PartyState, message: Message) -> tuple[PartyState, tuple[bytes, ...]]:
+    """All shares are here: open the boxes, mask the vector, encrypt it."""
+    policy, own = state.policy, state.number
+    assert state.secrets is not None
+    assert state.vector is not None
+    numbers, sealed, commitments = parts(message, 3)
+    members = unpack_numbers(numbers, policy, SERVER)
+    others = [party for party in members if party != own]
+    if own not in members or not set(members) <= set(state.publics):
+        raise ProtocolError(SERVER, "counts parties that sent no keys, or leaves us out.")
+    held = dict(state.held)
+    committed = pieces(commitments, len(others), 2 * COMMITMENT_BYTES, SERVER)
+    for party, box, promised in zip(
+        others, pieces(sealed, len(others), BOX_BYTES, SERVER), committed, strict=True
+    ):
+        with blame(party):
+            content = unseal(state.boxes[party][1], box, keys.box_context(policy, party, own))
+            pair = content[:VALUE_BYTES], content[VALUE_BYTES:]
+            for values in pair:
+                keys.share_of(own, values)
+        if b"".join(keys.commit_share(policy, party, own, kind, pair[kind]) for kind in (SEED, KEY)) != promised:
+            raise ProtocolError(party, "sent shares that are not those it committed to.")
+        held[party] = pair
+    publics = {party: state.publics[party].mask_public for party in others}
+    mask = keys.pairwise_mask(policy, own, state.secrets.mask_key, publics, bfv.MODULUS)
+    mask = mask + keys.self_mask(policy, own, state.secrets.seed, bfv.MODULUS)
+    payload = state.carrier.pack((state.vector + mask) % bfv.MODULUS)
+    # Vector and secrets are not needed any more: forget them.
+    return replace(state, members=members, held=held, vector=None, secrets=None, boxes={}), (payload,)
+
+
+def _counted(state: PartyState, message: Message) -> tuple[PartyState, tuple[bytes, ...]]:
+    """The server says whose vectors arrived: sign what we were told, once."""
+    (numbers,) = parts(message, 1)
+    survivors = unpack_numbers(numbers, state.policy, SERVER)
+    if state.number not in survivors or not set(survivors) <= set(state.members):
+        raise ProtocolError(SERVER, "counts vectors of parties that shared no secrets, or leaves ours out.")
+    return replace(state, survivors=survivors), (_transcript(state, survivors),)
+
+
+def _agreed(state: PartyState, message: Message) -> tuple[PartyState, tuple[bytes, ...]]:
+    """Enough parties signed the same: reveal ONE kind of share of each party, the seed's if its vector came."""
+    consents = read_relayed(state.policy, message.parts, Step.CONSENT)
+    expected = _transcript(state, state.survivors)
+    for party, consent in consents.items():
+        if party not in state.survivors or parts(consent, 1) != (expected,):
+            raise ProtocolError(SERVER, f"told party {party} and party {state.number} different things.")
+    if len(consents) < state.policy.threshold:
+        raise ProtocolError(SERVER, f"shows {len(consents)} consents; {state.policy.threshold} are needed.")
+    kinds = {party: SEED if party in state.survivors else KEY for party in state.members}
+    return replace(state, held={}), (b"".join(state.held[party][kind] for party, kind in kinds.items()),)
+
+
+def _finish(state: PartyState, message: Message) -> PartyState:
+    """Decrypt the sum, and check it against the agreed bound."""
+    numbers, payload = parts(message, 2)
+    survivors = unpack_numbers(numbers, state.policy, SERVER)
+    if state.policy.masked and survivors != state.survivors:
+        raise ProtocolError(SERVER, "returns a sum of other parties than agreed.")
+    with blame(None):
+        total = state.carrier.unpack(payload)
+    if int(np.abs(total).max()) > state.policy.bound:
+        raise ProtocolError(None, f"spoilt the sum: an entry exceeds the agreed bound {state.policy.bound}.")
+    return replace(state, awaits=None, survivors=survivors, total=total)
+
+
+def _transcript(state: PartyState, survivors: tuple[int, ...]) -> bytes:
+    return keys.transcript(state.policy, state.hellos, state.members, survivors)
+
+
+def _say(state: PartyState, step: Step, *content: bytes) -> bytes:
+    return write(state.policy, step, state.number, SERVER, content, state.signer)
+
+
+_TAKE: dict[Step, Callable[[PartyState, Message], tuple[PartyState, tuple[bytes, ...]]]] = {
+    Step.HELLO: _greeted,
+    Step.SHARES: _shared,
+    Step.VECTOR: _counted,
+    Step.CONSENT: _agreed,
+}

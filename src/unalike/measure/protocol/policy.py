@@ -1,0 +1,110 @@
+"""What all parties and the server agree on before a sum; every message is bound to it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Literal, get_args
+
+from unalike.crypto import bfv
+from unalike.errors import UserError, unknown
+
+Protect = Literal["none", "fhe", "fhe+masks"]
+SESSION_BYTES = 16
+MOST_PARTIES = 10_000
+_MOST_PLAIN = 2**62  # int64 with room to add
+
+
+def default_threshold(parties: int) -> int:
+    """floor(2n/3) + 1: with it, fewer than n/3 parties in league with a lying server learn only the sum."""
+    return 2 * parties // 3 + 1
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The agreed terms of one sum.
+
+    session: 16 random bytes, new for every sum.
+    protect: what is done against curious eyes (docs/secure-measurement.md).
+    parties: how many there are, numbered from 0.
+    length: entries of every vector.
+    bound: no entry of the sum is larger in absolute value; agreed in public, such as the number of all rows.
+    threshold: so many parties must stay to the end; fewer shares than that tell nothing.
+    identities: Ed25519 public keys of the parties in order and then of the server; may be empty for "none" only.
+    fingerprint: of the BFV keys; empty for "none".
+    allow_two: take two parties, although each then learns the other's vector from the sum.
+    """
+
+    session: bytes
+    protect: Protect
+    parties: int
+    length: int
+    bound: int
+    threshold: int
+    identities: tuple[bytes, ...] = ()
+    fingerprint: bytes = b""
+    allow_two: bool = False
+
+    def __post_init__(self) -> None:
+        if self.protect not in get_args(Protect):
+            raise unknown("protection", str(self.protect), get_args(Protect))
+        least = 2 if self.allow_two else 3
+        if not least <= self.parties <= MOST_PARTIES:
+            why = " With two, the sum tells each the other's vector; allow_two=True accepts that."
+            raise UserError(f"A sum needs {least} to {MOST_PARTIES} parties, got {self.parties}.{why}")
+        if not max(least, self.parties // 2 + 1) <= self.threshold <= self.parties:
+            raise UserError(
+                f"The threshold must be in {max(least, self.parties // 2 + 1)}..{self.parties} for {self.parties} "
+                f"parties (more than half of them), got {self.threshold}."
+            )
+        if not 1 <= self.length <= bfv.MOST_ENTRIES:
+            raise UserError(f"Vectors must have 1 to {bfv.MOST_ENTRIES} entries, got {self.length}.")
+        largest = bfv.HALF if self.encrypted else _MOST_PLAIN
+        if not 0 <= self.bound <= largest:
+            raise UserError(
+                f"The sum must stay within {largest} to be exact, its bound is {self.bound}. Scale values down."
+            )
+        if len(self.session) != SESSION_BYTES or len(self.fingerprint) != 32 * self.encrypted:
+            raise UserError("The session must have 16 bytes; the fingerprint 32, or none without encryption.")
+        if self.identities or self.encrypted:
+            keys = set(self.identities)
+            if len(keys) != self.parties + 1 or any(len(key) != 32 for key in keys):
+                raise UserError("Identities must be distinct Ed25519 keys: one for each party, then the server's.")
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether vectors travel as ciphertexts."""
+        return self.protect != "none"
+
+    @property
+    def masked(self) -> bool:
+        """Whether vectors are masked before they are encrypted."""
+        return self.protect == "fhe+masks"
+
+    def to_bytes(self) -> bytes:
+        """Canonical JSON: equal policies give equal bytes."""
+        fields = {
+            "session": self.session.hex(),
+            "protect": self.protect,
+            "parties": self.parties,
+            "length": self.length,
+            "bound": self.bound,
+            "threshold": self.threshold,
+            "identities": [key.hex() for key in self.identities],
+            "fingerprint": self.fingerprint.hex(),
+            "allow_two": self.allow_two,
+        }
+        return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of it: in every message and in every derived key."""
+        return sha256(b"unalike policy" + self.to_bytes()).digest()
+
+
+def new_session() -> bytes:
+    """A session that was never used before."""
+    return secrets.token_bytes(SESSION_BYTES)
