@@ -1,7 +1,22 @@
-"""How unalike the parties are, in plain figures."""
+"""How unalike the parties are: plain figures of all that is seen, and the federated CDF of what nobody may see."""
 
 from __future__ import annotations
 
+from unalike.measure.degree import Degree, Federation, Published
+from unalike.measure.extract import dimension_names, party_features, party_labels
+from unalike.measure.federated_cdf import Kept, Measurement, measure
 from unalike.measure.skew import LabelSkew, label_skew
 
-__all__ = ["LabelSkew", "label_skew"]
+__all__ = [
+    "Degree",
+    "Federation",
+    "Kept",
+    "LabelSkew",
+    "Measurement",
+    "Published",
+    "dimension_names",
+    "label_skew",
+    "measure",
+    "party_features",
+    "party_labels",
+]
