@@ -19,6 +19,7 @@ class Vgg9:
     Simonyan and Zisserman's VGG (arXiv:1409.1556) has no variant of nine layers: this one is FedMA's, which
     NIID-Bench took over. It has 3,491,530 parameters on CIFAR-10. The public code of both adds light dropout
     (0.05 and 0.1); it is left out here, so that the net has no randomness of its own and can be vectorised.
+    For MNIST their code has 1,024 units in place of the first 512; here the widths are the same for all images.
     """
 
     def build(self, shape: tuple[int, ...], classes: int) -> Net:
