@@ -43,7 +43,7 @@ def epsilon(sigma: float, sensitivity: float, delta: float) -> float:
     rho = sensitivity**2 / (2 * sigma**2)
     if rho == 0:
         return 0.0
-    above = np.exp(np.linspace(math.log(1e-6), math.log(1e9), 200_001))  # alpha - 1: any alpha is a valid bound
+    above = np.exp(np.linspace(math.log(1e-6), math.log(1e9), 20_001))  # alpha - 1: any alpha is a valid bound
     alpha = 1 + above
     bounds = rho * alpha - np.log(alpha * delta) / above + np.log(above / alpha)
     return max(0.0, min(float(bounds.min()), rho + 2 * math.sqrt(rho * math.log(1 / delta))))

@@ -21,6 +21,15 @@ class ProtocolError(UserError):
         self.party = party
 
 
+class TooFewParties(ProtocolError):
+    """Fewer parties are left than the threshold; nobody is to blame."""
+
+    def __init__(self, what: str) -> None:
+        """The error reads as it is given."""
+        UserError.__init__(self, what)
+        self.party = None
+
+
 def name_of(party: int | None) -> str:
     """A party in words, at the start of a sentence."""
     if party is None:

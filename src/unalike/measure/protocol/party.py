@@ -69,7 +69,7 @@ def start(
         raise UserError(
             f"Party {number}'s vector must be {policy.length} int64, got {vector.dtype} {vector.shape}."
         )
-    if max(int(vector.max()), -int(vector.min())) > policy.bound:
+    if _largest(vector) > policy.bound:
         raise UserError(f"Party {number}'s vector exceeds the agreed bound {policy.bound}. Agree on a larger one.")
     state = PartyState(policy, number, make_carrier(policy, context), signer, vector=vector.copy())
     if not policy.masked:
@@ -185,13 +185,17 @@ def _finish(state: PartyState, message: Message) -> PartyState:
     """Decrypt the sum, and check it against the agreed bound."""
     numbers, payload = parts(message, 2)
     survivors = unpack_numbers(numbers, state.policy, SERVER)
-    if state.policy.masked and survivors != state.survivors:
+    if state.number not in survivors or (state.policy.masked and survivors != state.survivors):
         raise ProtocolError(SERVER, "returns a sum of other parties than agreed.")
     with blame(None):
         total = state.carrier.unpack(payload)
-    if int(np.abs(total).max()) > state.policy.bound:
+    if _largest(total) > state.policy.bound:
         raise ProtocolError(None, f"spoilt the sum: an entry exceeds the agreed bound {state.policy.bound}.")
     return replace(state, awaits=None, survivors=survivors, total=total)
+
+
+def _largest(vector: Vector) -> int:
+    return max(int(vector.max()), -int(vector.min()))  # not abs: that of the least int64 is negative
 
 
 def _transcript(state: PartyState, survivors: tuple[int, ...]) -> bytes:

@@ -16,7 +16,7 @@ from unalike.crypto.primitives import KEY_BYTES
 from unalike.crypto.shamir import VALUE_BYTES, Share
 from unalike.measure.protocol import keys
 from unalike.measure.protocol.carrier import Carrier, Vector, make_carrier
-from unalike.measure.protocol.errors import SERVER, ProtocolError, blame
+from unalike.measure.protocol.errors import SERVER, ProtocolError, TooFewParties, blame
 from unalike.measure.protocol.keys import BOX_BYTES, COMMITMENT_BYTES, KEY, SEED, Hello
 from unalike.measure.protocol.messages import (
     EVERYONE,
@@ -93,10 +93,9 @@ def step(state: ServerState, received: Sequence[tuple[int, bytes]]) -> tuple[Ser
 
 def _check_enough(state: ServerState, now: Step, count: int) -> None:
     if count < state.policy.threshold:
-        raise ProtocolError(
-            SERVER,
-            f"cannot go on: {count} of {state.policy.parties} parties took the step {now!s}, "
-            f"the threshold is {state.policy.threshold}. Start again with those that are there.",
+        raise TooFewParties(
+            f"Only {count} of {state.policy.parties} parties took the step {now!s}, the threshold is "
+            f"{state.policy.threshold}. Start again with those that are there."
         )
 
 

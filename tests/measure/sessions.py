@@ -1,0 +1,93 @@
+"""Parties and a server of a small sum, one step at a time, with a hand in between."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from unalike.crypto import bfv
+from unalike.crypto.primitives import new_secret, signing_public
+from unalike.measure.protocol import party, server
+from unalike.measure.protocol.errors import SERVER
+from unalike.measure.protocol.messages import Message, Step, steps, write
+from unalike.measure.protocol.policy import Policy, default_threshold, new_session
+
+
+@cache
+def contexts():
+    """Keys, and the contexts loaded from them; dealing takes time."""
+    keys = bfv.deal()
+    return keys, bfv.load(keys.secret, secret=True), bfv.load(keys.public, secret=False)
+
+
+SIGNERS = [new_secret() for _ in range(11)]  # ten parties, then the server
+
+
+class Session:
+    """Runs step by step; ``tamper(step, party, raw)`` may change what a party sends, or return None to lose it."""
+
+    def __init__(self, vectors, protect="fhe+masks", **fields):
+        keys, self.secret, public = contexts()
+        count = len(vectors)
+        self.signers = [*SIGNERS[:count], SIGNERS[-1]]
+        plain = protect == "none"
+        terms = {
+            "session": new_session(),
+            "protect": protect,
+            "parties": count,
+            "length": len(vectors[0]),
+            "bound": 10_000,
+            "threshold": default_threshold(count),
+            "identities": () if plain else tuple(map(signing_public, self.signers)),
+            "fingerprint": b"" if plain else keys.fingerprint,
+        }
+        self.policy = Policy(**terms | fields)
+        self.server = server.start(self.policy, context=None if plain else public, signer=self.signers[-1])
+        self.parties, self.outbox = {}, {}
+        self.answers = {}
+        for i, vector in enumerate(vectors):
+            self.parties[i], self.outbox[i] = party.start(
+                self.policy, i, vector, context=None if plain else self.secret, signer=self.signers[i]
+            )
+
+    def ask_server(self, tamper=lambda step, party, raw: raw):
+        """Hand the parties' messages to the server."""
+        now = self.server.awaits
+        sent = [(i, tamper(now, i, raw)) for i, raw in self.outbox.items()]
+        self.server, self.answers = server.step(self.server, [(i, raw) for i, raw in sent if raw is not None])
+
+    def ask_parties(self):
+        """Hand the server's answers to the parties."""
+        self.outbox = {}
+        for i, raw in self.answers.items():
+            self.parties[i], answer = party.step(self.parties[i], raw)
+            if answer is not None:
+                self.outbox[i] = answer
+
+    def until(self, step, tamper=lambda step, party, raw: raw):
+        """Go on until the parties' messages of ``step`` are ready to be sent; None for the end."""
+        while self.server.awaits is not step:
+            self.ask_server(tamper)
+            self.ask_parties()
+        return self
+
+    def run(self, tamper=lambda step, party, raw: raw):
+        """To the end: the sum as every party has it."""
+        return [state.total for state in self.until(None, tamper).parties.values() if state.total is not None]
+
+    def rewrite(self, number, raw, **changes):
+        """A message with other content, signed by its sender all the same."""
+        message = Message.from_bytes(raw)
+        fields = {"step": message.step, "receiver": message.receiver, "parts": message.parts} | changes
+        policy = fields.pop("policy", self.policy)
+        signer = self.signers[number]
+        return write(policy, fields["step"], number, fields["receiver"], fields["parts"], signer)
+
+
+def vectors(parties, length=5, seed=0):
+    """Small numbers, negative ones too."""
+    return list(np.random.default_rng(seed).integers(-900, 900, (parties, length)))
+
+
+__all__ = ["SERVER", "SIGNERS", "Session", "Step", "contexts", "steps", "vectors"]
