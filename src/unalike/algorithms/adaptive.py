@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
-
 from unalike.algorithms.contract import Algorithm, Replies, Vectors
 from unalike.errors import UserError
 
@@ -48,7 +46,7 @@ class AdaptiveServer(Algorithm):
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The model and its moments."""
-        return {"w": w, "m": torch.zeros_like(w), "v": torch.full_like(w, self.tau**2)}
+        return {"w": w, "m": w.new_zeros(w.shape), "v": w.new_full(w.shape, self.tau**2)}
 
     def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
         """Lines 9 to 14."""

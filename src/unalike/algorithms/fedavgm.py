@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-
 from unalike.algorithms.contract import Algorithm, Replies, Vectors, algorithm
 from unalike.errors import UserError
 
@@ -33,7 +31,7 @@ class FedAvgM(Algorithm):
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The model at rest."""
-        return {"w": w, "velocity": torch.zeros_like(w)}
+        return {"w": w, "velocity": w.new_zeros(w.shape)}
 
     def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
         """One step of momentum."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-
 from unalike.algorithms.adaptive import AdaptiveServer
 from unalike.algorithms.contract import algorithm
 
@@ -21,4 +19,4 @@ class FedYogi(AdaptiveServer):
 
     def second_moment(self, v: Tensor, square: Tensor) -> Tensor:
         """Line 12."""
-        return v - (1 - self.beta2) * square * torch.sign(v - square)
+        return v - (1 - self.beta2) * square * (v - square).sign()

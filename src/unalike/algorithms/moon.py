@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-from torch.nn import functional
-
 from unalike.algorithms.contract import Algorithm, Party, Vectors, algorithm
 from unalike.errors import UserError
 
@@ -47,6 +44,9 @@ class Moon(Algorithm):
 
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
         """Equation 4."""
+        import torch
+        from torch.nn import functional
+
         logits, features = party.task.forward(w, batch)
         near, far = (
             functional.cosine_similarity(features, self._frozen(party, other, batch), dim=-1)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, ClassVar
 
-import torch
-
 from unalike.algorithms.contract import Algorithm, Ask, Party, Replies, Vectors, algorithm
 from unalike.errors import UserError
 
@@ -45,7 +43,7 @@ class RFedAvg(Algorithm):
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The model, and a table of deltas that nobody has filled."""
-        table = torch.zeros(task.population, task.feature_size).to(w)
+        table = w.new_zeros((task.population, task.feature_size))
         return {"w": w, "deltas": table, "known": table[:, 0].clone()}
 
     def send(self, task: Task, server: Vectors) -> Vectors:
@@ -61,7 +59,7 @@ class RFedAvg(Algorithm):
         """Line 9."""
         logits, features = party.task.forward(w, batch)
         deltas, known = party.received["deltas"], party.received["known"]
-        others = known * (torch.arange(len(known), device=known.device) != party.number)
+        others = known * (known.new_ones(known.shape).cumsum(0) - 1 != party.number)
         gaps = ((batch.mean(features) - deltas) ** 2).sum(dim=1)
         return party.task.loss_of(logits, batch) + self.lam * others.dot(gaps) / others.sum().clamp(min=1)
 

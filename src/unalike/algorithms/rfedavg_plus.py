@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, ClassVar
 
-import torch
-
 from unalike.algorithms.contract import Algorithm, Ask, Party, Replies, Vectors, algorithm
 from unalike.algorithms.rfedavg import check_regulariser, noisy
 
@@ -66,7 +64,7 @@ class RFedAvgPlus(Algorithm):
         others = party.received["count"] - party.state["count"]
         mean = (party.received["delta_k"] - party.state["delta_k"]) / others.clamp(min=1)
         gap = batch.mean(features) - mean
-        return party.task.loss_of(logits, batch) + self.lam * (others > 0.5) * gap.dot(gap)
+        return party.task.loss_of(logits, batch) + self.lam * gap.dot(gap).where(others > 0.5, 0.0)
 
     def measure(self, party: Party, batch: Batch) -> Vectors:
         """Line 15."""
@@ -74,10 +72,9 @@ class RFedAvgPlus(Algorithm):
 
     def report(self, party: Party) -> tuple[Vectors, Vectors]:
         """Line 16."""
-        now = {"delta_k": noisy(party, self.noise), "count": torch.ones_like(party.size)}
+        now = {"delta_k": noisy(party, self.noise), "count": party.size / party.size}
         return {key: value - party.state[key] for key, value in now.items()}, now
 
 
 def _nothing(task: Task, w: Tensor) -> Vectors:
-    nothing = torch.zeros(task.feature_size + 1).to(w)
-    return {"delta_k": nothing[:-1].clone(), "count": nothing[-1].clone()}
+    return {"delta_k": w.new_zeros(task.feature_size), "count": w.new_zeros(())}

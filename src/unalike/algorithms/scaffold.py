@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Literal
 
-import torch
-from torch.func import grad
-
 from unalike.algorithms.contract import Algorithm, Ask, Party, Replies, Vectors, algorithm
 from unalike.errors import UserError
 
@@ -48,11 +45,11 @@ class Scaffold(Algorithm):
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The model and the server's control variate, 0."""
-        return {"w": w, "c": torch.zeros_like(w)}
+        return {"w": w, "c": w.new_zeros(w.shape)}
 
     def init_party(self, task: Task, w: Tensor) -> Vectors:
         """The party's control variate, 0."""
-        return {"c": torch.zeros_like(w)}
+        return {"c": w.new_zeros(w.shape)}
 
     def send(self, task: Task, server: Vectors) -> Vectors:
         """The model and the server's control variate."""
@@ -65,10 +62,12 @@ class Scaffold(Algorithm):
 
     def weight(self, party: Party) -> Tensor:
         """By size or all alike."""
-        return party.size if self.weights == "size" else torch.ones_like(party.size)
+        return party.size if self.weights == "size" else party.size / party.size
 
     def measure(self, party: Party, batch: Batch) -> Vectors:
         """Option i: the gradient at the received model."""
+        from torch.func import grad
+
         return {"gradient": grad(lambda w: party.task.loss(w, batch))(party.received["w"])}
 
     def correct(self, party: Party, w: Tensor, grad: Tensor) -> Tensor:

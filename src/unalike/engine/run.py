@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from unalike.engine.evaluation import Figures, evaluate
 from unalike.engine.rundir import RunDirectory, finite, read_result, read_rounds, read_spec
 from unalike.engine.simulation import Simulation, State, Traffic
 from unalike.engine.spec import RunSpec
+from unalike.measure.situation import simulated_situation
 
 CHECKPOINT_SECONDS = 2.0
 """Time between checkpoints. A stopped run repeats at most this much work; its outcome is the same."""
@@ -186,6 +187,7 @@ def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
         "selected": None if chosen is None else {key: chosen[key] for key in kept if key in chosen},
         **{key: sum(row[key] for row in rows) for key in COUNTED},
         "traffic": _traffic(rows),
+        "degrees": asdict(simulated_situation(simulation.federation.dataset, simulation.federation.partition)),
         "weights_sha256": simulation.state.digest(),
         "weights": simulation.task.size,
         "engine": simulation.engine.name,
