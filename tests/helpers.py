@@ -1,6 +1,7 @@
-"""A task with a closed form: party k minimises the mean over its rows of a/2 ||w - c||^2."""
+"""Tasks with a closed form, a batch norm net, and rounds played by hand."""
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -9,8 +10,12 @@ from unalike.engine.exchange import Exchange, combine
 from unalike.engine.federation import Federation
 from unalike.engine.optimisers import Sgd
 from unalike.engine.sequential import Sequential
+from unalike.engine.vectorised import Vectorised
 from unalike.models import Net, Task
+from unalike.models.task import register_model
 from unalike.partition import Partition
+
+ENGINES = pytest.mark.parametrize("engine", [Sequential(), Vectorised()], ids=["sequential", "vectorised"])
 
 
 class _Centre(nn.Module):
@@ -19,7 +24,7 @@ class _Centre(nn.Module):
 
 
 class Quadratics(Task):
-    """Rows are (c, a); the weights are a point."""
+    """Rows are (c, a); the weights are a point: party k minimises the mean over its rows of a/2 ||w - c||^2."""
 
     def __init__(self, dimension):
         super().__init__(lambda: Net(_Centre(), nn.Linear(dimension, 1, bias=False)), dtype=torch.float64)
@@ -29,19 +34,46 @@ class Quadratics(Task):
         return batch.mean(a / 2 * ((w - c) ** 2).sum(dim=-1))
 
 
+class Slopes(Task):
+    """Rows are (g, 0): the loss g . w has the constant gradient g."""
+
+    def __init__(self, dimension):
+        super().__init__(lambda: Net(_Centre(), nn.Linear(dimension, 1, bias=False)), dtype=torch.float64)
+
+    def loss(self, w, batch):
+        return batch.mean((batch.x[..., :-1] * w).sum(dim=-1))
+
+
+def federation_of(task, parties):
+    """Party k holds the rows ``parties[k]``."""
+    x = np.concatenate([np.asarray(rows, dtype=float) for rows in parties])
+    y = np.zeros(len(x), dtype=np.int64)
+    owner = np.repeat(np.arange(len(parties)), [len(rows) for rows in parties])
+    partition = Partition(
+        "by hand",
+        tuple(np.flatnonzero(owner == k) for k in range(len(parties))),
+        tuple(map(str, range(len(parties)))),
+    )
+    task.population = len(parties)
+    return Federation(Dataset("by hand", x, y, x[:1], y[:1], ("only",)), partition, task)
+
+
 def quadratic_federation(centres, curvatures, sizes):
     """Party k holds ``sizes[k]`` copies of its (centre, curvature)."""
     rows = np.concatenate([np.asarray(centres, float), np.asarray(curvatures, float)[:, None]], axis=1)
-    x = np.repeat(rows, sizes, axis=0)
-    y = np.zeros(len(x), dtype=np.int64)
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    partition = Partition(
-        "quadratics",
-        tuple(np.flatnonzero(owner == k) for k in range(len(sizes))),
-        tuple(map(str, range(len(sizes)))),
-    )
-    dataset = Dataset("quadratics", x, y, x[:1], y[:1], ("only",))
-    return Federation(dataset, partition, Quadratics(len(centres[0])))
+    return federation_of(Quadratics(len(centres[0])), [[row] * n for row, n in zip(rows, sizes, strict=True)])
+
+
+def slope_federation(slopes, sizes):
+    """Party k holds ``sizes[k]`` copies of its slope."""
+    rows = np.concatenate([np.asarray(slopes, float), np.zeros((len(slopes), 1))], axis=1)
+    return federation_of(Slopes(len(slopes[0])), [[row] * n for row, n in zip(rows, sizes, strict=True)])
+
+
+def optimum(centres, curvatures, weights):
+    """The minimiser of the weighted sum of a/2 ||w - c||^2."""
+    share = np.asarray(curvatures, float) * np.asarray(weights, float)
+    return torch.tensor(share @ np.asarray(centres, float) / share.sum())
 
 
 def one_round(
@@ -75,3 +107,46 @@ def one_round(
             ask = generator.send(combined.replies)
         except StopIteration as end:
             return end.value
+
+
+def rounds_by_hand(algorithm, federation, *, rounds, cohort_of=None, start=None, **how):
+    """Rounds one after the other: the server and the parties' states after each."""
+    start = torch.zeros(federation.task.size, dtype=torch.float64) if start is None else start
+    server, states = algorithm.init_server(federation.task, start), {}
+    for number in range(1, rounds + 1):
+        cohort = None if cohort_of is None else cohort_of(number)
+        server = one_round(algorithm, federation, server, states, cohort=cohort, number=number, **how)
+        yield server, states
+
+
+def fixed_point(algorithm, federation, **how):
+    """Where rounds lead: on quadratics a round is an affine map, so d + 1 rounds tell its fixed point."""
+    size = federation.task.size
+
+    def after(w):
+        return one_round(algorithm, federation, algorithm.init_server(federation.task, w), {}, **how)["w"]
+
+    unit = torch.eye(size, dtype=torch.float64)
+    b = after(unit[0] * 0)
+    a = torch.stack([after(row) - b for row in unit], dim=1)
+    return torch.linalg.solve(unit - a, b)
+
+
+def recorded(simulation):
+    """Make the simulation remember the replies of its exchanges, and give the list of them."""
+    replies, exchange = [], simulation._exchange
+
+    def remember(*arguments):
+        replies.append(exchange(*arguments))
+        return replies[-1]
+
+    simulation._exchange = remember
+    return replies
+
+
+@register_model("test-norm-body")
+class NormBody:
+    """Batch norm in the body."""
+
+    def build(self, shape, classes):
+        return Net(nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.ReLU()), nn.Linear(4, classes))

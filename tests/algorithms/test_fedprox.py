@@ -1,11 +1,10 @@
 import pytest
 import torch
 
-from tests.helpers import one_round, quadratic_federation
-from unalike.algorithms import FedAvg, FedProx
+from tests.algorithms import test_fedavg
+from tests.helpers import ENGINES, fixed_point, one_round, optimum, quadratic_federation, rounds_by_hand
+from unalike.algorithms import FedProx
 from unalike.engine.check import play, small_simulation
-from unalike.engine.sequential import Sequential
-from unalike.engine.vectorised import Vectorised
 from unalike.engine.work import LocalWork
 
 CENTRES, CURVATURES, SIZES = [[1.0, -2.0], [-3.0, 0.5]], [0.5, 2.0], [4, 12]
@@ -20,7 +19,7 @@ def closed_form(start, mu, lr, steps):
     return total
 
 
-@pytest.mark.parametrize("engine", [Sequential(), Vectorised()], ids=["sequential", "vectorised"])
+@ENGINES
 @pytest.mark.parametrize("mu", [0.0, 0.1, 3.0])
 @pytest.mark.parametrize(
     ("work", "steps"),
@@ -30,7 +29,7 @@ def test_a_round_has_the_closed_form(engine, mu, work, steps):
     federation = quadratic_federation(CENTRES, CURVATURES, SIZES)
     start = torch.tensor([0.7, -0.2], dtype=torch.float64)
     after = one_round(FedProx(mu=mu), federation, {"w": start}, {}, work=work, lr=0.1, engine=engine)
-    assert torch.allclose(after["w"], closed_form(start, mu, 0.1, steps), atol=1e-12)
+    assert torch.allclose(after["w"], closed_form(start, mu, 0.1, steps), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("engine", ["sequential", "vectorised"])
@@ -52,8 +51,16 @@ def test_a_large_mu_keeps_parties_near():
     assert drift[0.0] > 1.1 * drift[1.0] > 1.1 * drift[10.0]
 
 
-def test_one_party_with_mu_zero_is_gradient_descent():
-    federation = quadratic_federation([[2.0, 2.0]], [1.0], [3])
-    server = {"w": torch.zeros(2, dtype=torch.float64)}
-    after = one_round(FedAvg(), federation, server, {}, work=LocalWork(3, steps=1), lr=0.25)
-    assert after["w"].tolist() == [0.5, 0.5]
+@ENGINES
+@pytest.mark.parametrize("mu", [0.1, 2.0])
+def test_ends_in_its_own_biased_fixed_point_and_not_in_the_optimum(engine, mu):
+    federation = quadratic_federation(test_fedavg.CENTRES, test_fedavg.CURVATURES, test_fedavg.SIZES)
+    best = optimum(test_fedavg.CENTRES, test_fedavg.CURVATURES, test_fedavg.SIZES)
+    how = {"work": LocalWork(8, steps=10), "lr": 0.1, "engine": engine}
+    expected = test_fedavg.biased(0.1, [10] * 4, mu)
+    assert torch.allclose(fixed_point(FedProx(mu=mu), federation, **how), expected, rtol=0, atol=1e-10)
+    *_, (server, _) = rounds_by_hand(FedProx(mu=mu), federation, rounds=60, **how)
+    assert torch.allclose(server["w"], expected, rtol=0, atol=1e-6)
+    assert (expected - best).norm() > 0.02
+    without = test_fedavg.biased(0.1, [10] * 4)
+    assert (expected - best).norm() < (without - best).norm()  # less drift, less bias

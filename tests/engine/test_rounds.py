@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from tests.contract import paper_algorithms  # noqa: F401  (registers the algorithms that are played here)
+from tests.helpers import NormBody
 from unalike.algorithms import Algorithm, Ask, algorithm
 from unalike.engine.check import play, small_dataset, small_simulation
 from unalike.engine.choose import WithFallback, cannot_vectorise
@@ -162,14 +163,6 @@ def test_ties_are_broken_by_the_earlier_round_whatever_the_test_says():
         for number, test in ((1, 0.2), (2, 0.9), (3, 0.5))
     ]
     assert outcome(simulation, rows)["selected"]["round"] == 1
-
-
-@register_model("test-norm-body")
-class NormBody:
-    """Batch norm in the body."""
-
-    def build(self, shape, classes):
-        return Net(nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.ReLU()), nn.Linear(4, classes))
 
 
 def test_running_statistics_live_on_and_are_used_in_evaluation():

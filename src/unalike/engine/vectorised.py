@@ -172,7 +172,7 @@ class _Stack:
             index = np.full((len(chunk), max(map(len, chunk))), PADDING, dtype=np.int64)
             for i, rows in enumerate(chunk):
                 index[i, : len(rows)] = rows
-            share = torch.tensor([len(rows) / len(own[i]) for rows, i in zip(chunk, order, strict=False)])
+            share = torch.from_numpy(np.array([len(r) / len(own[i]) for r, i in zip(chunk, order, strict=False)]))
             measured = moved._map(
                 lambda me, own: self.exchange.algorithm.measure(me, self._batch(own)),
                 moved._rows({"index": index}),

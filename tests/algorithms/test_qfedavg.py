@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+import torch
+
+from tests.helpers import ENGINES, Quadratics, federation_of, one_round, quadratic_federation, rounds_by_hand
+from unalike.algorithms import QFedAvg
+from unalike.engine.check import play, small_simulation
+from unalike.engine.work import LocalWork
+
+CENTRES, CURVATURES, SIZES = [[1.0, -2.0], [-3.0, 0.5], [0.0, 4.0]], [0.5, 1.0, 1.5], [4, 8, 2]
+
+
+@pytest.mark.parametrize("engine", ["sequential", "vectorised"])
+def test_q_zero_is_fedavg(engine):
+    fields = {"engine": engine, "dtype": "float64"}
+    fair, plain = (
+        play(small_simulation(text, **fields), 4).state.server["w"] for text in ("qfedavg(q=0)", "fedavg")
+    )
+    assert torch.allclose(fair, plain, rtol=0, atol=1e-10)
+
+
+def by_hand(parties, w, q, lr, steps):
+    """Algorithm 2 in numpy: every party's rows are (c, a), each step sees all of them."""
+    changes, hs, lipschitz = 0.0, 0.0, 1 / lr
+    for rows in parties:
+        rows, v = np.array(rows), w.copy()
+        c, a = rows[:, :-1], rows[:, -1:]
+        loss = np.mean(a[:, 0] / 2 * ((w - c) ** 2).sum(axis=1))
+        for _ in range(steps):
+            v = v - lr * (a * (v - c)).mean(axis=0)
+        change = lipschitz * (w - v)
+        changes = changes + len(rows) * loss**q * change
+        hs += len(rows) * (q * loss ** (q - 1) * (change**2).sum() + lipschitz * loss**q)
+    return w - changes / hs
+
+
+@ENGINES
+@pytest.mark.parametrize("q", [0.0, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("most", [2, 1024])
+def test_a_round_is_the_papers(engine, q, most):
+    """With rows that differ inside a party: F_k is the loss over all of them, looked at in parts of ``most``."""
+    rng = np.random.default_rng(0)
+    parties = [np.column_stack([rng.normal(size=(n, 2)) * 2, rng.uniform(0.5, 2, n)]).tolist() for n in (5, 3, 7)]
+    federation, w = federation_of(Quadratics(2), parties), np.array([0.7, -0.4])
+    how = {"work": LocalWork(7, steps=3), "lr": 0.1, "engine": engine}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unalike.engine.exchange.MEASURE_ROWS", most)
+        after = one_round(QFedAvg(q=q), federation, {"w": torch.from_numpy(w)}, {}, **how)["w"]
+        assert torch.allclose(after, torch.from_numpy(by_hand(parties, w, q, 0.1, 3)), rtol=0, atol=1e-8)
+        two = one_round(QFedAvg(q=q), federation, {"w": torch.from_numpy(w)}, {}, cohort=[0, 2], **how)["w"]
+    assert torch.allclose(two, torch.from_numpy(by_hand(parties[::2], w, q, 0.1, 3)), rtol=0, atol=1e-8)
+
+
+def losses_at_the_end(q, steps=1):
+    federation = quadratic_federation(CENTRES, CURVATURES, SIZES)
+    how = {"work": LocalWork(8, steps=steps), "lr": 0.5}
+    *_, (server, _) = rounds_by_hand(QFedAvg(q=q), federation, rounds=60, **how)
+    w = server["w"].numpy()
+    gaps = w - np.array(CENTRES)
+    return np.array(CURVATURES) / 2 * (gaps**2).sum(axis=1), np.array(CURVATURES)[:, None] * gaps
+
+
+def test_ends_where_the_fair_objective_is_stationary():
+    """Without drift (one step) sum_k p_k F_k^q grad F_k, the gradient of the objective, vanishes."""
+    for q in (0.0, 1.0, 3.0):
+        losses, gradients = losses_at_the_end(q)
+        terms = (np.array(SIZES) * losses**q)[:, None] * gradients
+        assert np.abs(terms.sum(axis=0)).max() < 1e-4 * np.abs(terms).max()
+
+
+def test_a_larger_q_makes_losses_more_even():
+    for steps in (1, 3):
+        spread = [losses_at_the_end(q, steps)[0].var() for q in (0.0, 1.0, 4.0)]
+        assert spread[0] > 1.2 * spread[1] > 1.2 * spread[2]
+
+
+def test_a_party_without_loss_is_no_trouble():
+    """F_k = 0 and q < 1: F_k^(q-1) has no value there."""
+    federation = quadratic_federation([[0.0, 0.0], [1.0, 1.0]], [1.0, 1.0], [4, 4])
+    how = {"work": LocalWork(4, steps=2), "lr": 0.1}
+    for server, _ in rounds_by_hand(QFedAvg(q=0.5), federation, rounds=3, **how):
+        assert torch.isfinite(server["w"]).all()

@@ -1,0 +1,179 @@
+"""What happens to the running statistics of batch norm: average, local or drop."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from tests.helpers import NormBody, recorded
+from unalike.engine.check import play, small_dataset, small_simulation
+from unalike.engine.evaluation import evaluate
+from unalike.engine.simulation import Simulation, State
+from unalike.engine.spec import RunSpec
+from unalike.errors import UserError
+
+FIELDS = {"partition": "natural", "model": "test-norm-body", "epochs": 2, "batch_size": 64, "rounds": 4, "seed": 3}
+NOTHING_HELD = {"held_out": 0.0, "validation": 0.0}
+
+
+def simulation_of(policy, sample=0.67, **fields):
+    data = small_dataset()
+    data = replace(data, x=data.x * 5 + 3, x_test=data.x_test * 5 + 3)  # far from what fresh statistics expect
+    spec = RunSpec(**(FIELDS | NOTHING_HELD | fields), batch_norm=policy, sample=sample, dtype="float64")
+    return Simulation(spec, data=data)
+
+
+def trained_alone(simulation, number, w, buffers):
+    """Weights and statistics of plain PyTorch after two steps over all rows of a party."""
+    net = NormBody().build((5,), 3).double()
+    net.load_state_dict(simulation.task.named(w, buffers), strict=False)
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    own = simulation.federation.parties[number].train
+    x, y = simulation.federation.train.take(torch.from_numpy(own))
+    for _ in range(2):
+        optimiser.zero_grad()
+        functional.cross_entropy(net(x)[0], y).backward()
+        optimiser.step()
+    return torch.cat([net.body[1].running_mean, net.body[1].running_var])
+
+
+def scores(simulation, w, buffers, x, y):
+    """Mean loss and accuracy of plain PyTorch in evaluation."""
+    net = NormBody().build((5,), 3).double().eval()
+    net.load_state_dict(simulation.task.named(w, buffers), strict=False)
+    logits = net(torch.as_tensor(x, dtype=torch.float64))[0].detach()
+    y = torch.as_tensor(y)
+    return float(functional.cross_entropy(logits, y)), float((logits.argmax(1) == y).double().mean())
+
+
+def test_average_is_the_weighted_mean_of_the_partys_statistics():
+    simulation = simulation_of("average")
+    for number in (1, 2):
+        w, before = simulation.state.server["w"], simulation.state.buffers
+        cohort = simulation.cohort(number)
+        each = [trained_alone(simulation, k, w, before).numpy() for k in cohort]
+        sizes = [len(simulation.federation.parties[k].train) for k in cohort]
+        play(simulation, 1)
+        assert np.allclose(simulation.state.buffers, np.average(each, axis=0, weights=sizes), rtol=0, atol=1e-10)
+    assert not simulation.state.own_buffers
+
+
+def test_local_statistics_stay_where_they_are():
+    """Each party goes on from its own; absent ones keep theirs; the shared ones are never touched."""
+    simulation = simulation_of("local")
+    fresh = simulation.task.initial_buffers()
+    for number in (1, 2, 3):
+        state, cohort = simulation.state, simulation.cohort(number)
+        expected = dict(state.own_buffers)
+        for k in cohort:
+            before = state.own_buffers.get(k, fresh)
+            expected[k] = trained_alone(simulation, k, state.server["w"], before)
+        play(simulation, 1)
+        assert torch.equal(simulation.state.buffers, fresh)
+        assert set(simulation.state.own_buffers) == set(expected)
+        for k, value in expected.items():
+            assert torch.allclose(simulation.state.own_buffers[k], value, rtol=0, atol=1e-10)
+
+
+def test_local_weights_are_those_of_average():
+    """In training batch norm uses the batch: statistics only matter in evaluation."""
+    one, other = (play(simulation_of(policy), 3).state.server["w"] for policy in ("average", "local"))
+    assert torch.allclose(one, other, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("text", ["fedavg", "rfedavg+"])
+def test_local_statistics_cost_nothing_and_the_server_sees_none(text):
+    kept, shared = (simulation_of(policy, algorithm=text) for policy in ("local", "average"))
+    replies = recorded(kept)
+    _, row = kept.play_round()
+    _, other = shared.play_round()
+    for way in ("up", "down"):
+        assert "running statistics" not in row["traffic"][way]
+        assert other["traffic"][way].pop("running statistics") > 0
+        assert row["traffic"][way] == other["traffic"][way]
+    assert all(torch.equal(reply.buffers, kept.task.initial_buffers()) for reply in replies)
+
+
+def test_local_statistics_are_measured_with():
+    """rFedAvg+ looks at its features with the statistics that the party keeps."""
+    simulation = play(simulation_of("local", algorithm="rfedavg+"), 2)
+    state = simulation.state
+    for k in simulation.cohort(2):
+        x, _ = simulation.federation.train.take(torch.from_numpy(simulation.federation.parties[k].train))
+        net = NormBody().build((5,), 3).double().eval()
+        net.load_state_dict(simulation.task.named(state.server["w"], state.own_buffers[k]), strict=False)
+        assert torch.allclose(state.parties[k]["delta_k"], net(x)[1].mean(dim=0), rtol=0, atol=1e-10)
+
+
+def test_local_parties_evaluate_with_their_own_and_the_global_figure_is_their_mean():
+    simulation = play(simulation_of("local", sample=1.0, held_out=0.2, validation=0.1), 3)
+    state, data = simulation.state, simulation.federation.dataset
+    figures = evaluate(simulation.federation, simulation.models(state))
+    w, test = state.server["w"], (data.x_test, data.y_test)
+    tests = [scores(simulation, w, state.own_buffers[k], *test) for k in range(6)]
+    assert len({loss for loss, _ in tests}) == 6
+    assert figures["loss"] == pytest.approx(np.mean([loss for loss, _ in tests]), abs=1e-8)
+    assert figures["accuracy"] == pytest.approx(np.mean([accuracy for _, accuracy in tests]), abs=1e-8)
+    losses, rows = [], []
+    for k, party in enumerate(simulation.federation.parties):
+        if len(party.held_out):
+            own = party.held_out
+            found = scores(simulation, state.server["w"], state.own_buffers[k], data.x[own], data.y[own])
+            assert figures["parties"]["each"][k] == pytest.approx(found[1])
+        if len(party.validation):
+            own = party.validation
+            found = scores(simulation, state.server["w"], state.own_buffers[k], data.x[own], data.y[own])
+            losses.append(found[0])
+            rows.append(len(own))
+    assert figures["validation_loss"] == pytest.approx(np.average(losses, weights=rows), abs=1e-8)
+
+
+def test_local_statistics_are_resumed():
+    whole = play(simulation_of("local"), 4)
+    half = play(simulation_of("local"), 2)
+    resumed = simulation_of("local")
+    resumed.state = State.of(2, {name: value.clone() for name, value in half.state.tensors().items()})
+    play(resumed, 2)
+    assert resumed.state.digest() == whole.state.digest()
+    forgetful = simulation_of("local")
+    forgetful.state = replace(half.state, own_buffers={})
+    assert play(forgetful, 2).state.digest() != whole.state.digest()
+
+
+def test_drop_has_no_statistics_at_all():
+    simulation = simulation_of("drop")
+    assert simulation.task.buffers.size == 0
+    _, row = simulation.play_round()
+    assert "running statistics" not in {*row["traffic"]["up"], *row["traffic"]["down"]}
+    play(simulation, 2)
+    assert simulation.state.buffers.numel() == 0
+    assert not simulation.state.own_buffers
+    assert {"body.1.weight", "body.1.bias"} <= set(simulation.task.named(simulation.initial, torch.zeros(0)))
+
+
+def test_drop_evaluates_with_the_statistics_of_the_rows_at_hand():
+    simulation = play(simulation_of("drop"), 2)
+    data = simulation.federation.dataset
+    net = NormBody().build((5,), 3).double().train()  # in training a layer uses the batch
+    net.load_state_dict(simulation.task.named(simulation.state.server["w"], torch.zeros(0)), strict=False)
+    logits = net(torch.from_numpy(data.x_test).double())[0]
+    expected = functional.cross_entropy(logits, torch.from_numpy(data.y_test))
+    figures = evaluate(simulation.federation, simulation.models(simulation.state))
+    assert figures["loss"] == pytest.approx(float(expected.detach()), abs=1e-8)
+
+
+@pytest.mark.parametrize("policy", ["local", "drop"])
+def test_a_net_without_batch_norm_does_not_notice(policy):
+    one, other = (
+        play(small_simulation("scaffold", batch_norm=which), 2).state.digest() for which in ("average", policy)
+    )
+    assert one == other
+
+
+def test_the_policy_is_part_of_the_spec():
+    keys = {RunSpec(batch_norm=policy).key for policy in ("average", "local", "drop")}
+    assert len(keys) == 3
+    with pytest.raises(UserError, match="batch_norm"):
+        RunSpec(batch_norm="mean")
