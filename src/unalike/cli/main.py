@@ -30,6 +30,7 @@ _COMMANDS = {
     "run": ("unalike.cli.run", "run", "Train once; the same command goes on with a stopped run."),
     "runs": ("unalike.cli.runs", "app", "List, show and compare runs."),
     "partition": ("unalike.cli.partition", "partition", "Split a data set between parties: look, measure, save."),
+    "measure": ("unalike.cli.measure", "measure", "Measure how unlike the parties are; nobody sees their data."),
     "list": ("unalike.cli.listing", "list_parts", "List algorithms, data sets, partitions and other parts."),
 }
 

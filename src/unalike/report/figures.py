@@ -236,7 +236,8 @@ def save(figure: Figure, path: Path, kinds: Sequence[str] = ("svg", "png")) -> l
     make_folder(path.parent)
     saved = []
     for kind in kinds:
-        options: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {"dpi": _PNG_DPI}
+        dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+        options: dict[str, Any] = {"dpi": _PNG_DPI, "metadata": dates.get(kind)}
         content = io.BytesIO()
         with drawing():
             figure.savefig(content, format=kind, **options)

@@ -1,0 +1,233 @@
+"""``unalike measure``: how unlike the parties are, measured by the federated CDF."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from unalike.cli.options import AsJson, DataDir, Plugins
+from unalike.cli.plugin import load_plugin
+from unalike.cli.show import draw, duration, print_json, size, table
+from unalike.data import Dataset, load_dataset
+from unalike.errors import UserError
+from unalike.measure import (
+    Degree,
+    LabelSkew,
+    Measurement,
+    dimension_names,
+    label_skew,
+    party_features,
+    party_labels,
+)
+from unalike.measure import (
+    measure as measure_parties,
+)
+from unalike.partition import Partition, make_partition, seen_label_counts
+
+_KINDS = ("svg", "png", "pdf")
+_MOST_LINES = 40
+"""Parties up to which each has a line; of more, the most and the least unlike."""
+_METRICS = {"K-S": "kolmogorov_smirnov", "area": "area", "CvM": "cramer_von_mises", "TV": "total_variation"}
+
+
+def measure(
+    dataset: Annotated[str, typer.Option(metavar="TEXT", help="data set [digits]", show_default=False)] = "digits",
+    partition: Annotated[
+        str, typer.Option(metavar="TEXT", help="how it is split between parties [iid]", show_default=False)
+    ] = "iid",
+    parties: Annotated[
+        int | None, typer.Option(help="number of parties [10, or as many as the data have by nature]")
+    ] = None,
+    of: Annotated[
+        str, typer.Option(metavar="TEXT", help="labels or features [labels]", show_default=False)
+    ] = "labels",
+    protect: Annotated[
+        str, typer.Option(metavar="TEXT", help="none, fhe or fhe+masks [fhe+masks]", show_default=False)
+    ] = "fhe+masks",
+    weighting: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help="who weighs the same in the global CDF: rows or parties [rows]",
+            show_default=False,
+        ),
+    ] = "rows",
+    bins: Annotated[int, typer.Option(help="bins of each feature [64]", show_default=False)] = 64,
+    noise: Annotated[
+        float, typer.Option(help="sigma of the noise that each party adds to its counts [0]", show_default=False)
+    ] = 0.0,
+    allow_two: Annotated[
+        bool, typer.Option("--allow-two", help="take two parties, who then learn each other's distribution")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="seed of the partition [0]", show_default=False)] = 0,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="draw it: FILE.svg, .png or .pdf; svg and png without suffix"),
+    ] = None,
+    plugin: Plugins = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how unlike the parties are, without anybody seeing a party's data.
+
+    \b
+    Examples:
+      unalike measure --dataset heart --partition natural
+      unalike measure --partition "label-dirichlet(0.1)" --figure degrees.png
+      unalike measure --partition "feature-noise(0.5)" --of features --protect none
+
+    Each party learns how far its distribution is from that of all rows, from 0 (alike) to 1.
+    """
+    for file in plugin or ():
+        load_plugin(file)
+    _check_figure(figure)
+    data = load_dataset(dataset)
+    made = make_partition(partition, data, parties, seed)
+    if made.parties == 2 and not allow_two:
+        raise UserError("With two parties each learns the other's distribution. To accept that, add --allow-two.")
+    features = of == "features"
+    values: Any = (party_features if features else party_labels)(data, made)
+    found = measure_parties(
+        values,
+        of=of,  # type: ignore[arg-type]  # what it is not, it refuses
+        protect=protect,  # type: ignore[arg-type]
+        weighting=weighting,  # type: ignore[arg-type]
+        bins=bins,
+        noise=noise,
+        names=dimension_names(data) if features else (),
+        allow_two=allow_two,
+    )
+    plain = None if features else label_skew(seen_label_counts(data, made))
+    recipe = f"{made.recipe}, seed {seed}"
+    files = [str(path) for path in _draw(found, data, recipe, figure)]
+    if as_json:
+        print_json(to_dict(found, data, made, seed, plain) | {"files": files})
+    else:
+        _print(found, data, recipe, plain, files)
+
+
+def to_dict(
+    found: Measurement, data: Dataset, made: Partition, seed: int, plain: LabelSkew | None
+) -> dict[str, Any]:
+    """The measurement ready for JSON; ``plain`` are figures that only a simulation can know."""
+    names = (
+        "jensen_shannon",
+        "hellinger",
+        "earth_mover",
+        "label_entropy",
+        "quantity_entropy",
+        "quantity_imbalance",
+    )
+    return {
+        "dataset": data.name,
+        "partition": made.recipe,
+        "seed": seed,
+        **found.to_dict(),
+        "plain": None if plain is None else {name: getattr(plain, name) for name in names},
+    }
+
+
+def _check_figure(path: Path | None) -> None:
+    """Before anything is measured: a slip of the pen must not cost the measurement."""
+    if path is None:
+        return
+    if not path.parent.is_dir():
+        raise UserError(f"--figure {path}: there is no folder {path.parent}. Make it first, or check the path.")
+    if path.is_dir():
+        raise UserError(f"--figure must be a file, but {path} is a folder. Write {path / 'measure'}.")
+    if path.suffix.lower() in (".jpg", ".jpeg", ".gif", ".eps", ".webp", ".html"):
+        raise UserError(f"--figure must end in .svg, .png or .pdf, or have no suffix, got {path}.")
+
+
+def _draw(found: Measurement, data: Dataset, recipe: str, path: Path | None) -> list[Path]:
+    if path is None:
+        return []
+    from unalike.report.figures import save
+    from unalike.report.measure_picture import measure_picture
+
+    kind = path.suffix.lower()[1:]
+    made = measure_picture(found, data.name, recipe)
+    return save(made, path.with_suffix(""), [kind]) if kind in _KINDS else save(made, path)
+
+
+def _print(found: Measurement, data: Dataset, recipe: str, plain: LabelSkew | None, files: Sequence[str]) -> None:
+    draw(f"{data.name}, {found.policy.of} of {len(found.published)} parties: {recipe}", "")
+    draw(_table(found), "", *_summary(found, plain), _costs(found))
+    if files:
+        draw("", f"Saved {' and '.join(files)}.")
+
+
+def _table(found: Measurement) -> Any:
+    features = found.policy.of == "features"
+    metrics = dict(list(_METRICS.items())[: 3 if features else 4])
+    worst = ["worst K-S in"] if features else []
+    columns = ["party", "share", *metrics, "random split", *worst, "quantity"]
+    rows = []
+    for one in _some(found):
+        if one is None:
+            rows.append(["...", *[""] * (len(columns) - 1)])
+            continue
+        degrees = [f"{getattr(one.mean, name):.3f}" for name in metrics.values()]
+        at = [degree.kolmogorov_smirnov for degree in one.dimensions]
+        where = [f"{max(at):.3f} {found.names[at.index(max(at))]}"] if features else []
+        chance = f"{one.expected.kolmogorov_smirnov:.3f}"
+        rows.append([one.party, f"{one.share:.1%}", *degrees, chance, *where, f"{one.quantity:.2f}"])
+    return table(columns, rows, right=[column for column in columns if column not in ("party", *worst)])
+
+
+def _some(found: Measurement) -> list[Any]:
+    """All parties, or the most and the least unlike with a gap between."""
+    if len(found.published) <= _MOST_LINES:
+        return list(found.published)
+    order = sorted(found.published, key=lambda one: -one.mean.kolmogorov_smirnov)
+    return [*order[: _MOST_LINES // 2], None, *order[-_MOST_LINES // 4 :]]
+
+
+def _summary(found: Measurement, plain: LabelSkew | None) -> list[str]:
+    whole = found.federation
+    lines = [
+        f"Mean over rows: {_named(whole.mean)}; a random split would show K-S "
+        f"{whole.expected.kolmogorov_smirnov:.3f}. Worst party: K-S {whole.worst.kolmogorov_smirnov:.3f}. "
+        f"Quantity: {whole.quantity:.2f}.",
+        meaning(found),
+    ]
+    if found.noise:
+        lines.append(
+            f"Noise of sigma {found.noise.sigma:g} on each count: the sum is ({found.noise.epsilon:.2f}, "
+            f"{found.noise.delta:g})-differentially private for a row, the degrees are not."
+        )
+    if plain is not None:
+        lines.append(
+            f"Seen in the open, only in a simulation: mean distance of two parties' labels Jensen-Shannon "
+            f"{plain.jensen_shannon:.2f}, Hellinger {plain.hellinger:.2f}, earth mover's {plain.earth_mover:.2f}."
+        )
+    return lines
+
+
+def meaning(found: Measurement) -> str:
+    """The federation's figure in words; the bounds are those of docs/measure.md."""
+    mean, chance = found.federation.mean.kolmogorov_smirnov, found.federation.expected.kolmogorov_smirnov
+    value = "label" if found.policy.of == "labels" else "value"
+    if mean <= 1.5 * chance:
+        return f"That is what chance makes of a random split: no sign that the parties' {found.policy.of} differ."
+    often = (
+        f"up to some {value}, a party has on average {100 * mean:.0f} percentage points more or fewer of its rows"
+    )
+    how = "mildly" if mean < 0.15 else "clearly" if mean < 0.3 else "strongly"
+    return f"The parties are {how} unlike: {often} than all parties together."
+
+
+def _named(degree: Degree) -> str:
+    return ", ".join(f"{name} {getattr(degree, field):.3f}" for name, field in list(_METRICS.items())[:3])
+
+
+def _costs(found: Measurement) -> str:
+    count = len(found.bytes_up)
+    up, down = (size(sum(sent.values()) / count) for sent in (found.bytes_up, found.bytes_down))
+    return (
+        f"Protection {found.protect}: each party sent {up} and received {down}; "
+        f"{duration(sum(found.seconds.values()))} for all parties in one process."
+    )

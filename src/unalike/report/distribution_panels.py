@@ -1,0 +1,175 @@
+"""Charts of parties' distributions over that of all parties (Yan et al. 2023, figures 6 to 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unalike.data.dataset import Array
+from unalike.measure import Kept, Measurement
+from unalike.report.figures import INK, PALETTE, quiet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_PARTIES = 8
+"""Parties that have a chart of their own; of more, some from the most to the least unlike."""
+MOST_DIMENSIONS = 12
+"""Features that have a chart; of more, those in which the parties differ most."""
+PALE = "#8db8da"
+_ALL, _OWN = "#4d4d4d", "#0072B2"
+_QUIET = "#666666"
+_MOST_NAMES = 12  # labels up to which each is named below a small chart
+_MOST_LETTERS = 14
+
+
+def label_charts(figure: Figure, grid: Any, found: Measurement) -> list[Any]:
+    """For each party shown: its shares of labels above, cumulated below, both over those of all parties.
+
+    Gives the handles of a legend.
+    """
+    shown = chosen_parties(found)
+    highest = max(float(one.cdf.pdf.max()) for one in shown)
+    degrees = {one.party: one.mean.kolmogorov_smirnov for one in found.published}
+    for place, kept in enumerate(shown):
+        inner = grid[divmod(place, grid.ncols)].subgridspec(2, 1, hspace=0.1)
+        above, below = figure.add_subplot(inner[0]), figure.add_subplot(inner[1])
+        _pdf(above, kept.cdf.pdf[0], found.everyone.pdf[0], highest)
+        _cdf(below, kept.cdf.values[0], found.everyone.values[0])
+        first, last = place % grid.ncols == 0, place + grid.ncols >= len(shown)
+        _label_ticks(above, below, found.policy.labels, first, last)
+        _titles(above, kept.party, degrees[kept.party])
+        if place == 0:
+            some = len(shown) < len(found.kept)
+            which = f"{len(shown)} of {len(found.kept):,} parties" if some else "each party"
+            _heading(above, f"Shares of labels and their CDF: {which}")
+    return _handles((_OWN, "the party"), (_ALL, "all parties"), (None, "number: its K-S degree"))
+
+
+def feature_charts(figure: Figure, grid: Any, found: Measurement) -> list[Any]:
+    """For each feature shown: the CDFs of the parties over that of all of them. Gives the handles of a legend."""
+    few = len(found.kept) <= len(PALETTE)
+    shown = chosen_dimensions(found)
+    lines: list[Any] = []
+    for place, dimension in enumerate(shown):
+        axes = figure.add_subplot(grid[divmod(place, grid.ncols)])
+        lines = _curves(axes, found, dimension, few)
+        _feature_ticks(axes, place % grid.ncols == 0)
+        _titles(axes, found.names[dimension], _mean_degree(found, dimension))
+        if place == 0:
+            some = len(shown) < found.policy.dimensions
+            which = f"the {len(shown)} of {found.policy.dimensions} that differ most" if some else "all of them"
+            _heading(axes, f"CDFs of features: {which}")
+    remark = (None, "number: mean K-S degree")
+    return lines + _handles(remark) if few else _handles((_OWN, "a party"), (_ALL, "all parties"), remark)
+
+
+def chosen_parties(found: Measurement) -> list[Kept]:
+    """The parties that get a chart: all, or some evenly spaced from the most to the least unlike."""
+    if len(found.kept) <= MOST_PARTIES:
+        return list(found.kept)
+    order = np.argsort([-one.mean.kolmogorov_smirnov for one in found.published], kind="stable")
+    places = np.linspace(0, len(order) - 1, MOST_PARTIES).round().astype(int)
+    return [found.kept[place] for place in order[places]]
+
+
+def chosen_dimensions(found: Measurement) -> list[int]:
+    """The features that get a chart: all, or those in which the parties differ most, in their own order."""
+    order = sorted(range(found.policy.dimensions), key=lambda dimension: -_mean_degree(found, dimension))
+    return sorted(order[:MOST_DIMENSIONS])
+
+
+def room_for_names(labels: Sequence[str]) -> float:
+    """Inches that the names of labels need below the charts, where they stand upright because they are long."""
+    longest = max(map(len, labels), default=0)
+    return 0.068 * min(longest, _MOST_LETTERS) if longest > 2 else 0.0
+
+
+def short(name: str) -> str:
+    """A name that fits above a small chart."""
+    return name if len(name) <= _MOST_LETTERS else f"{name[: _MOST_LETTERS - 1]}…"
+
+
+def _pdf(axes: Axes, own: Array, everyone: Array, highest: float) -> None:
+    edges = np.arange(len(own) + 1) - 0.5
+    axes.bar(np.arange(len(own)), own, width=0.8 if len(own) <= 40 else 1.0, color=PALE, linewidth=0, zorder=2)
+    axes.stairs(everyone, edges, color=_ALL, linewidth=1.1, baseline=None, zorder=3)
+    axes.set_ylim(0, 1.05 * highest)
+    axes.set_xlim(edges[0], edges[-1])
+
+
+def _cdf(axes: Axes, own: Array, everyone: Array) -> None:
+    edges = np.arange(len(own) + 1) - 0.5
+    axes.stairs(everyone, edges, color=_ALL, linewidth=1.1, baseline=None, zorder=3)
+    axes.stairs(own, edges, color=_OWN, linewidth=1.5, baseline=None, zorder=4)
+    between = np.repeat(edges, 2)[1:-1], np.repeat(own, 2), np.repeat(everyone, 2)
+    axes.fill_between(*between, color=_OWN, alpha=0.14, linewidth=0)
+    axes.set_ylim(0, 1.04)
+    axes.set_xlim(edges[0], edges[-1])
+
+
+def _curves(axes: Axes, found: Measurement, dimension: int, few: bool) -> list[Any]:
+    """The lines of the parties, each with a look of its own if they are few, and of all of them."""
+    edges = found.policy.edges(dimension)
+    lines: list[Any] = []
+    for number, kept in enumerate(found.kept):
+        style = PALETTE[number % len(PALETTE)]
+        look: dict[str, Any] = {"color": style.colour, "linestyle": style.line, "linewidth": 1.3}
+        if not few:
+            look = {"color": _OWN, "linewidth": 0.7, "alpha": max(0.12, min(0.6, 6 / len(found.kept)))}
+        lines += axes.plot(edges, np.append(0.0, kept.cdf.values[dimension]), label=short(kept.party), **look)
+    whole = np.append(0.0, found.everyone.values[dimension])
+    lines += axes.plot(edges, whole, color=_ALL, linewidth=1.5, label="all parties", zorder=5)
+    axes.set_ylim(0, 1.02)
+    axes.set_xlim(edges[0], edges[-1] if edges[-1] > edges[0] else edges[0] + 1)
+    return lines
+
+
+def _label_ticks(above: Axes, below: Axes, labels: tuple[str, ...], first: bool, last: bool) -> None:
+    for axes in (above, below):
+        quiet(axes)
+        axes.tick_params(labelsize=7.5, labelleft=first)
+        axes.set_xticks([])
+    above.locator_params(axis="y", nbins=3)
+    above.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    below.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
+    if last:
+        places = list(range(0, len(labels), 1 if len(labels) <= _MOST_NAMES else -(-len(labels) // 5)))
+        upright = room_for_names(labels) > 0
+        below.set_xticks(places, [short(labels[place]) for place in places], rotation=90 if upright else 0)
+
+
+def _feature_ticks(axes: Axes, first: bool) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    quiet(axes)
+    axes.tick_params(labelsize=7.5, pad=2, labelleft=first)
+    axes.xaxis.set_major_locator(MaxNLocator(4, prune="both"))
+    axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
+
+
+def _mean_degree(found: Measurement, dimension: int) -> float:
+    shares = np.array([one.share for one in found.published])
+    values = [one.dimensions[dimension].kolmogorov_smirnov for one in found.published]
+    return float(shares @ values / shares.sum())
+
+
+def _handles(*meanings: tuple[str | None, str]) -> list[Any]:
+    """A line for each colour; None for a remark."""
+    from matplotlib.lines import Line2D
+
+    return [Line2D([], [], color=colour or "none", linewidth=1.5, label=text) for colour, text in meanings]
+
+
+def _titles(axes: Axes, name: str, degree: float) -> None:
+    axes.set_title(short(name), loc="left", fontsize=8.5, pad=3)
+    axes.set_title(f"{degree:.2f}", loc="right", fontsize=8.5, pad=3, color=_QUIET)
+
+
+def _heading(axes: Axes, text: str) -> None:
+    """A title above the title of the first of several charts."""
+    look: dict[str, Any] = {"fontsize": 10, "fontweight": "bold", "color": INK, "annotation_clip": False}
+    axes.annotate(text, (0, 1), (0, 20), xycoords="axes fraction", textcoords="offset points", **look)
