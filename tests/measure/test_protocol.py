@@ -295,6 +295,10 @@ class TestServer:
         with pytest.raises(ProtocolError, match="wrong signature") as caught:
             party.step(session.parties[0], self.say(session, Step.HELLO, *hellos[:4], wrong))
         assert caught.value.party == 4
+        copied = session.rewrite(4, hellos[4], parts=Message.from_bytes(hellos[3]).parts)
+        with pytest.raises(ProtocolError, match="advertised before") as caught:
+            party.step(session.parties[0], self.say(session, Step.HELLO, *hellos[:4], copied))
+        assert caught.value.party == 4
         other = session.rewrite(0, hellos[0], parts=[new_secret()] * 3)
         self.blamed(session.parties[0], self.say(session, Step.HELLO, other, *hellos[1:]), "not ours")
 
