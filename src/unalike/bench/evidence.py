@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from unalike.algorithms import ALGORITHMS
+from unalike.bench.advice import Advice, recommend
 from unalike.bench.standing import Comparison
+from unalike.data import load_dataset
 from unalike.engine.files import list_folder
 from unalike.engine.rundir import read_result, read_spec
+from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
-from unalike.measure.situation import Situation
+from unalike.measure.situation import Situation, simulated_situation
+from unalike.partition import make_partition
 
 SIMILAR = 0.1
 """How far the degrees of two federations may be apart for one to be evidence for the other."""
@@ -33,6 +37,13 @@ def own_comparisons(runs: Path, situation: Situation) -> list[Comparison]:
         setting = repr(sorted((key, value) for key, value in spec.items() if key not in _APART))
         groups[setting][name][int(spec.get("seed", 0))] = 100 * float(accuracy)
     return [made for group in groups.values() if len(made := _comparison(group)) > 1]
+
+
+def advise(spec: RunSpec, runs: Path) -> Advice:
+    """Advice for a run's own federation, whatever its algorithm; ``runs`` is where evidence is looked for."""
+    data = load_dataset(spec.dataset)
+    situation = simulated_situation(data, make_partition(spec.partition, data, spec.parties, spec.seed))
+    return recommend(situation, own_comparisons(runs, situation))
 
 
 def _comparison(group: dict[str, dict[int, float]]) -> dict[str, float]:

@@ -31,6 +31,7 @@ _COMMANDS = {
     "runs": ("unalike.cli.runs", "app", "List, show and compare runs."),
     "partition": ("unalike.cli.partition", "partition", "Split a data set between parties: look, measure, save."),
     "measure": ("unalike.cli.measure", "measure", "Measure how unlike the parties are; nobody sees their data."),
+    "recommend": ("unalike.cli.recommend", "recommend_algorithm", "Which algorithm fits, and why."),
     "list": ("unalike.cli.listing", "list_parts", "List algorithms, data sets, partitions and other parts."),
 }
 

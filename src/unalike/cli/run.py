@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
+from unalike.bench.evidence import advise
 from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder
 from unalike.cli.plugin import load_plugin
 from unalike.cli.program import program
@@ -21,6 +22,8 @@ from unalike.cli.signals import Stopped
 from unalike.engine import run as engine
 from unalike.engine.run import CHECKPOINT_SECONDS, Result
 from unalike.engine.spec import RunSpec
+
+AUTO = "auto"
 
 
 def run(
@@ -52,12 +55,26 @@ def run(
     with redirect_stdout(sys.stderr):  # what a plugin prints must not mix with the result
         for file in plugin or ():
             load_plugin(file)
-        chosen = RunSpec.from_mapping(given) if spec is None else RunSpec.from_toml(spec, **given)
+        chosen = _spec(spec, given, runs, quiet=quiet)
         result = _train(chosen, runs, checkpoint_seconds, quiet=quiet)
     if as_json:
         print_json(result.to_dict())
     else:
         _print(result, runs)
+
+
+def _spec(file: Path | None, given: dict[str, Any], runs: Path, *, quiet: bool) -> RunSpec:
+    """The spec of the file and the flags. ``--algorithm auto``: the one that is recommended."""
+    auto = given.get("algorithm") == AUTO
+    if auto:
+        given = {**given, "algorithm": "fedavg"}
+    chosen = RunSpec.from_mapping(given) if file is None else RunSpec.from_toml(file, **given)
+    if not auto:
+        return chosen
+    advice = advise(chosen, runs)
+    if not quiet:
+        say(f"Algorithm: {advice.algorithm}, {advice.confidence} confidence. {' '.join(advice.reasons)}")
+    return dataclasses.replace(chosen, algorithm=advice.algorithm)
 
 
 def _train(spec: RunSpec, runs: Path, checkpoint_seconds: float, *, quiet: bool) -> Result:

@@ -46,7 +46,7 @@ class RunSpec:
     partition: str = _option("iid", 'how rows are split, e.g. "label-dirichlet(0.1)"')
     parties: int | None = _option(None, "number of parties [10, or as many as the data have by nature]")
     model: str | None = _option(None, 'net, e.g. "mlp(32,16,8)" [the data set\'s own]')
-    algorithm: str = _option("fedavg", 'algorithm, e.g. "fedprox(mu=0.1)"')
+    algorithm: str = _option("fedavg", 'algorithm, e.g. "fedprox(mu=0.1)"; auto: as recommended')
     rounds: int = _option(50, "rounds of communication")
     epochs: int | None = _option(None, "local epochs in a round [10]")
     steps: int | None = _option(None, "local steps in a round, instead of epochs")

@@ -75,6 +75,7 @@ class Measurement:
 
     everyone: the global CDF. published: what each party gave away; kept: what it did not, for simulations only.
     Both are of the parties whose rows are in the sum; ``absent`` are those that dropped out before.
+    labels_held: how many labels each party announced in step 1.
     bytes_up, bytes_down: by party, all messages together. seconds: by step, all parties and the server together.
     """
 
@@ -88,6 +89,7 @@ class Measurement:
     bytes_down: Mapping[str, int]
     seconds: Mapping[str, float]
     names: tuple[str, ...] = ()
+    labels_held: Mapping[str, int] = field(default_factory=dict)
     noise: Noise | None = None
     kept: tuple[Kept, ...] = field(default=(), repr=False)
 
@@ -106,6 +108,7 @@ class Measurement:
                 for one in self.published
             ],
             "absent": list(self.absent),
+            "labels_held": dict(self.labels_held),
             "federation": asdict(self.federation),
             "global": {**points, "rows": self.everyone.rows, "cdf": self.everyone.values.tolist()},
             "seconds": dict(self.seconds),
@@ -180,6 +183,7 @@ def measure(
         bytes_down={party: down for party, (_, down) in sent.items()},
         seconds={**before, **summed.seconds, "compare": clock.laps["compare"]},
         names=tuple(names) or tuple(f"feature {k}" for k in range(policy.dimensions if of == "features" else 0)),
+        labels_held={party: len(support.labels) for party, support in supports.items() if support.labels},
         noise=privacy,
         kept=tuple(kept),
     )

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from unalike.data.dataset import Dataset
+from unalike.errors import UserError
 from unalike.measure.extract import party_features, party_labels
 from unalike.measure.federated_cdf import Measurement, measure
-from unalike.partition import Partition
+from unalike.partition import Partition, as_seen
 
 Kind = Literal["one label each", "label skew", "feature skew", "quantity skew", "alike"]
 
 SAMPLED_ROWS = 20_000
 """Rows of all parties together from which features are measured in a simulation."""
+SAMPLED_PARTIES = 200
+"""Parties whose features are measured there."""
 _SEED = 5
 _LEAST_ROWS = 50  # of each party
 _SKEWED = 1.5
@@ -77,36 +80,60 @@ class Situation:
         return max(map(abs, gaps))
 
 
-def situation_of(labels: Measurement, features: Measurement | None, held: Mapping[str, int]) -> Situation:
-    """From measurements: of labels, perhaps of features, and how many labels each party announced."""
-    found = labels.federation
+def situation_of(labels: Measurement, features: Measurement | None = None) -> Situation:
+    """From measurements: of labels, and perhaps of features."""
+    found, seen = labels.federation, None if features is None else features.federation
     return Situation(
         label=found.mean.total_variation,
         label_expected=found.expected.total_variation,
         quantity=found.quantity,
-        one_label=sum(count == 1 for count in held.values()) / len(held),
-        feature=None if features is None else features.federation.mean.kolmogorov_smirnov,
-        feature_expected=None if features is None else features.federation.expected.kolmogorov_smirnov,
+        one_label=_one_label(labels.labels_held),
+        feature=None if seen is None else seen.mean.kolmogorov_smirnov,
+        feature_expected=None if seen is None else seen.expected.kolmogorov_smirnov,
     )
+
+
+def situation_from(labels: Mapping[str, Any] | None, features: Mapping[str, Any] | None = None) -> Situation:
+    """The same, from measurements that went through JSON (``Measurement.to_dict``)."""
+    if labels is None:
+        raise UserError("Advice needs a measurement of labels. Make one with: unalike measure --of labels --json")
+    try:
+        found, seen = labels["federation"], None if features is None else features["federation"]
+        return Situation(
+            label=float(found["mean"]["total_variation"]),
+            label_expected=float(found["expected"]["total_variation"]),
+            quantity=float(found["quantity"]),
+            one_label=_one_label(labels["labels_held"]),
+            feature=None if seen is None else float(seen["mean"]["kolmogorov_smirnov"]),
+            feature_expected=None if seen is None else float(seen["expected"]["kolmogorov_smirnov"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
+        raise UserError(f"The measurement lacks what advice needs ({error!r}). Make it anew.") from None
+
+
+def _one_label(held: Mapping[str, int]) -> float:
+    return sum(count == 1 for count in held.values()) / len(held)
 
 
 def simulated_situation(dataset: Dataset, partition: Partition) -> Situation:
     """The situation of a simulated federation, where everything is seen; features from a sample of rows."""
     labels = party_labels(dataset, partition)
-    held = {party: sum(rows > 0 for rows in counts.values()) for party, counts in labels.items()}
-    most = max(_LEAST_ROWS, SAMPLED_ROWS // partition.parties)
-    features = party_features(dataset, _sampled(partition, most))
+    if partition.distortions and partition.parties > SAMPLED_PARTIES:  # they go by a party's place among all
+        dataset, partition = as_seen(dataset, partition)
+    features = party_features(dataset, _sampled(partition))
     seen = measure(labels, protect="none", allow_two=True)
-    return situation_of(seen, measure(features, of="features", protect="none", allow_two=True), held)
+    return situation_of(seen, measure(features, of="features", protect="none", allow_two=True))
 
 
-def _sampled(partition: Partition, most: int) -> Partition:
-    """The partition with at most so many rows of each party, drawn at random but always the same."""
+def _sampled(partition: Partition) -> Partition:
+    """Some parties, and some rows of each, drawn at random but always the same."""
     rng = np.random.default_rng(_SEED)
-    rows = tuple(
-        own if len(own) <= most else np.sort(rng.choice(own, most, replace=False)) for own in partition.rows
-    )
-    return replace(partition, rows=rows, phases=None)
+    count = min(partition.parties, SAMPLED_PARTIES)
+    chosen = np.sort(rng.choice(partition.parties, count, replace=False))
+    most = max(_LEAST_ROWS, SAMPLED_ROWS // len(chosen))
+    rows = [partition.rows[k] for k in chosen]
+    some = tuple(own if len(own) <= most else np.sort(rng.choice(own, most, replace=False)) for own in rows)
+    return replace(partition, rows=some, names=tuple(partition.names[k] for k in chosen), phases=None)
 
 
 def _clearly(degree: float, by_chance: float) -> bool:

@@ -1,0 +1,126 @@
+"""``unalike recommend``: which algorithm fits parties that are this unalike, and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from unalike.bench.advice import Advice, recommend, text_of
+from unalike.bench.evidence import own_comparisons
+from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder
+from unalike.cli.plugin import load_plugin
+from unalike.cli.program import program
+from unalike.cli.show import draw, print_json, table
+from unalike.data import load_dataset
+from unalike.errors import UserError
+from unalike.measure import measure, party_features, party_labels
+from unalike.measure.situation import Situation, situation_from, situation_of
+from unalike.partition import make_partition
+
+
+def recommend_algorithm(
+    dataset: Annotated[str, typer.Option(metavar="TEXT", help="data set [digits]", show_default=False)] = "digits",
+    partition: Annotated[
+        str, typer.Option(metavar="TEXT", help="how it is split between parties [iid]", show_default=False)
+    ] = "iid",
+    parties: Annotated[
+        int | None, typer.Option(help="number of parties [10, or as many as the data have by nature]")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="seed of the partition [0]", show_default=False)] = 0,
+    protect: Annotated[
+        str, typer.Option(metavar="TEXT", help="none, fhe or fhe+masks [none]", show_default=False)
+    ] = "none",
+    measurement: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE.json",
+            help='use this instead: what "unalike measure --json" printed; once for labels, once for features',
+        ),
+    ] = None,
+    runs: RunsFolder = DEFAULT_RUNS,
+    plugin: Plugins = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Recommend an algorithm for parties that are this unalike, with the evidence.
+
+    \b
+    Examples:
+      unalike recommend --dataset heart --partition natural
+      unalike measure --partition "label-count(1)" --json > labels.json
+      unalike recommend --measurement labels.json
+
+    Labels and features are measured first. The ranking is from NIID-Bench's published tables, or from your own
+    runs once there are enough with similar parties. "unalike run --algorithm auto" takes the first.
+    """
+    for file in plugin or ():
+        load_plugin(file)
+    situation = _read(measurement) if measurement else _measure(dataset, partition, parties, seed, protect)
+    advice = recommend(situation, own_comparisons(runs, situation))
+    if as_json:
+        print_json(advice.to_dict())
+    else:
+        _print(advice, None if measurement else (dataset, partition, parties, seed))
+
+
+def _measure(dataset: str, partition: str, parties: int | None, seed: int, protect: Any) -> Situation:
+    data = load_dataset(dataset)
+    made = make_partition(partition, data, parties, seed)
+    # In a simulation nobody is there to be protected from; two parties are as good as any.
+    two = protect == "none"
+    labels = measure(party_labels(data, made), protect=protect, allow_two=two)
+    features = measure(party_features(data, made), of="features", protect=protect, allow_two=two)
+    return situation_of(labels, features)
+
+
+def _read(files: Sequence[Path]) -> Situation:
+    found: dict[str, dict[str, Any]] = {}
+    for file in files:
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserError(f"Cannot read the measurement {file}: {error}. Make it with: measure --json") from None
+        of = content.get("of") if isinstance(content, dict) else None
+        if of not in ("labels", "features"):
+            raise UserError(f"{file} is not a measurement. Make one with: {program()} measure --json > {file}")
+        found[of] = content
+    return situation_from(found.get("labels"), found.get("features"))
+
+
+def _print(advice: Advice, where: tuple[str, str, int | None, int] | None) -> None:
+    rows = [
+        [
+            str(place),
+            text_of(one.algorithm),
+            f"{one.mean_rank:.2f}",
+            f"{one.better} / {one.worse}",
+            "-" if one.median_gain is None else f"{one.median_gain:+.1f}",
+            "-" if one.worst_gain is None else f"{one.worst_gain:+.1f}",
+        ]
+        for place, one in enumerate(advice.ranking, start=1)
+    ]
+    columns = ["", "algorithm", "mean rank", "better / worse than FedAvg", "median gain", "worst"]
+    right = [column for column in columns if column != "algorithm"]
+    draw(
+        f"{advice.algorithm}, {advice.confidence} confidence ({advice.kind})",
+        "",
+        *advice.reasons,
+        "",
+        table(columns, rows, right=right),
+        f"From {advice.source}; gains in percentage points.",
+        "",
+        "What would change this:",
+        *(f"- {doubt}" for doubt in advice.doubts),
+    )
+    if where is not None:
+        dataset, partition, parties, seed = where
+        count = "" if parties is None else f" --parties {parties}"
+        draw(
+            "",
+            f'Next: {program()} run --dataset "{dataset}" --partition "{partition}"{count} --seed {seed} '
+            f'--algorithm "{advice.algorithm}"',
+        )
