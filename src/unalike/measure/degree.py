@@ -168,7 +168,6 @@ def _sizes(difference: Array, weights: Array) -> Array:
     )
 
 
-@lru_cache(maxsize=4)  # all parties of a simulation ask for the same
 @lru_cache(maxsize=4)  # the same for all parties
 def _bridge_sizes(everyone: Cdf) -> Array:
     """The mean sizes of a Brownian bridge in the points of G, averaged over the dimensions."""

@@ -19,7 +19,7 @@ Kind = Literal["one label each", "label skew", "feature skew", "quantity skew", 
 SAMPLED_ROWS = 20_000
 """Rows of all parties together from which features are measured in a simulation."""
 SAMPLED_PARTIES = 200
-"""Parties whose features are measured there."""
+"""Parties up to which all are measured there."""
 _SEED = 5
 _LEAST_ROWS = 50  # of each party
 _SKEWED = 1.5
@@ -116,24 +116,29 @@ def _one_label(held: Mapping[str, int]) -> float:
 
 
 def simulated_situation(dataset: Dataset, partition: Partition) -> Situation:
-    """The situation of a simulated federation, where everything is seen; features from a sample of rows."""
-    labels = party_labels(dataset, partition)
-    if partition.distortions and partition.parties > SAMPLED_PARTIES:  # they go by a party's place among all
-        dataset, partition = as_seen(dataset, partition)
-    features = party_features(dataset, _sampled(partition))
-    seen = measure(labels, protect="none", allow_two=True)
-    return situation_of(seen, measure(features, of="features", protect="none", allow_two=True))
+    """The situation of a simulated federation, where everything is seen; of many parties, from a sample of them."""
+    if partition.parties > SAMPLED_PARTIES:
+        if partition.distortions:  # they go by a party's place among all
+            dataset, partition = as_seen(dataset, partition)
+        partition = _some_parties(partition)
+    labels = measure(party_labels(dataset, partition), protect="none", allow_two=True)
+    features = party_features(dataset, _some_rows(partition))
+    return situation_of(labels, measure(features, of="features", protect="none", allow_two=True))
 
 
-def _sampled(partition: Partition) -> Partition:
-    """Some parties, and some rows of each, drawn at random but always the same."""
+def _some_parties(partition: Partition) -> Partition:
+    """``SAMPLED_PARTIES``, drawn at random but always the same."""
+    drawn = np.random.default_rng(_SEED).choice(partition.parties, SAMPLED_PARTIES, replace=False)
+    rows, names = zip(*((partition.rows[k], partition.names[k]) for k in np.sort(drawn)), strict=True)
+    return replace(partition, rows=rows, names=names, phases=None)
+
+
+def _some_rows(partition: Partition) -> Partition:
+    """About ``SAMPLED_ROWS`` of all rows, drawn at random but always the same."""
     rng = np.random.default_rng(_SEED)
-    count = min(partition.parties, SAMPLED_PARTIES)
-    chosen = np.sort(rng.choice(partition.parties, count, replace=False))
-    most = max(_LEAST_ROWS, SAMPLED_ROWS // len(chosen))
-    rows = [partition.rows[k] for k in chosen]
-    some = tuple(own if len(own) <= most else np.sort(rng.choice(own, most, replace=False)) for own in rows)
-    return replace(partition, rows=some, names=tuple(partition.names[k] for k in chosen), phases=None)
+    most = max(_LEAST_ROWS, SAMPLED_ROWS // partition.parties)
+    rows = [own if len(own) <= most else np.sort(rng.choice(own, most, replace=False)) for own in partition.rows]
+    return replace(partition, rows=tuple(rows), phases=None)
 
 
 def _clearly(degree: float, by_chance: float) -> bool:
