@@ -1,0 +1,155 @@
+"""``unalike measure``: table, JSON, figure, and mistakes in one line."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import unalike as package
+from unalike.crypto import errors
+from unalike.measure import measure, party_labels
+
+
+def test_json_is_the_measurement(unalike):
+    pytest.importorskip("tenseal")
+    answer = unalike("measure", "--partition", "label-dirichlet(0.1)", "--parties", "4", "--seed", "3", "--json")
+    assert (answer.code, answer.err) == (0, "")
+    found = answer.json
+    digits = package.load_dataset("digits")
+    made = package.make_partition("label-dirichlet(0.1)", digits, 4, 3)
+    expected = measure(party_labels(digits, made), protect="none")
+    assert (found["dataset"], found["partition"], found["seed"]) == ("digits", made.recipe, 3)
+    assert (found["of"], found["protect"], found["weighting"]) == ("labels", "fhe+masks", "rows")
+    assert [one["party"] for one in found["parties"]] == list(made.names)
+    for one, reference in zip(found["parties"], expected.published, strict=True):
+        assert one["mean"] == vars(reference.mean)
+        assert one["bytes_up"] > 88_000
+        assert one["bytes_down"] > 88_000
+    assert found["federation"]["mean"] == vars(expected.federation.mean)
+    assert found["global"]["labels"] == list(digits.classes)
+    np.testing.assert_array_equal(found["global"]["cdf"], expected.everyone.values)
+    assert {"support", "policy", "count", "keys", "vector", "unmask", "compare"} <= found["seconds"].keys()
+    assert 0 < found["plain"]["jensen_shannon"] < 1
+    assert found["files"] == []
+    assert "counts" not in answer.out
+
+
+def test_table(unalike):
+    out = unalike("measure", "--dataset", "heart", "--partition", "natural", "--protect", "none").out
+    lines = out.splitlines()
+    assert lines[0].startswith("heart, labels of 4 parties: natural")
+    assert lines[2].split()[:6] == ["party", "share", "K-S", "area", "CvM", "TV"]
+    assert any(line.split()[:3] == ["switzerland", "13.3%", "0.385"] for line in lines)
+    assert "The parties are clearly unlike: up to some label" in out
+    assert "Jensen-Shannon" in out
+    assert "Protection none: each party sent" in out
+    assert "\x1b" not in out
+
+
+def test_features(unalike):
+    arguments = (
+        "measure",
+        "--dataset",
+        "heart",
+        "--partition",
+        "natural",
+        "--of",
+        "features",
+        "--protect",
+        "none",
+    )
+    out = unalike(*arguments, "--weighting", "parties").out
+    assert "worst K-S in" in out
+    assert "ca_missing" in out
+    assert "up to some value" in out
+    found = unalike(*arguments, "--bins", "8", "--json").json
+    assert found["global"]["dimensions"][0] == "age"
+    assert np.shape(found["global"]["cdf"]) == (32, 8)
+    assert found["plain"] is None
+
+
+def test_a_random_split_is_called_one(unalike):
+    out = unalike("measure", "--protect", "none").out
+    assert "That is what chance makes of a random split" in out
+
+
+def test_many_parties_are_cut(unalike):
+    lines = unalike("measure", "--parties", "60", "--protect", "none").out.splitlines()
+    assert sum(line.startswith("party ") for line in lines) == 1 + 20 + 10
+    assert any(line.startswith("...") for line in lines)
+
+
+def test_noise(unalike):
+    out = unalike("measure", "--protect", "none", "--noise", "3").out
+    assert "Noise of sigma 3 on each count: the sum is (" in out
+    assert unalike("measure", "--protect", "none", "--noise", "3", "--json").json["noise"]["delta"] == 1e-6
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("b.PNG", b"\x89PNG"), ("c.pdf", b"%PDF")])
+def test_figure(unalike, tmp_path, name, start):
+    answer = unalike("measure", "--dataset", "fcube", "--partition", "natural", "--protect", "none", "--of",
+                     "features", "--figure", name, "--json")  # fmt: skip
+    (file,) = answer.json["files"]
+    assert (tmp_path / file).read_bytes().startswith(start)
+    before = (tmp_path / file).read_bytes()
+    unalike("measure", "--dataset", "fcube", "--partition", "natural", "--protect", "none", "--of", "features",
+            "--figure", name)  # fmt: skip
+    assert (tmp_path / file).read_bytes() == before
+
+
+def test_figure_without_suffix(unalike, tmp_path):
+    assert (
+        "Saved d.svg and d.png." in unalike("measure", "--protect", "none", "--parties", "3", "--figure", "d").out
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--of", "lables"], "Unknown variable 'lables'. Did you mean 'labels'?"),
+        (["--protect", "fhe+mask"], "Did you mean 'fhe+masks'?"),
+        (["--weighting", "row"], "Did you mean 'rows'?"),
+        (["--of", "features", "--bins", "0"], "bins must be from 2 to 4096, got 0"),
+        (["--noise", "-2"], "noise must be >= 0, got -2.0"),
+        (["--noise", "1", "--weighting", "parties"], "Noise needs the weighting 'rows'"),
+        (["--parties", "2"], "--allow-two"),
+        (["--parties", "1"], "parties"),
+        (["--dataset", "heart", "--partition", "vertical(3)"], "no common variable"),
+        (["--figure", "absent/x.png"], "there is no folder absent"),
+        (["--figure", "x.gif"], "must end in .svg, .png or .pdf"),
+        (["--figure", "."], "is a folder"),
+        (["--partition", "label-dirichle(1)"], "Did you mean"),
+    ],
+)
+def test_mistakes_take_one_line(unalike, arguments, message):
+    answer = unalike("measure", *arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert len(answer.err.splitlines()) == 1
+    assert message in answer.err
+
+
+def test_two_parties_on_request(unalike):
+    assert unalike("measure", "--parties", "2", "--allow-two", "--protect", "none").code == 0
+
+
+@pytest.mark.parametrize("module", ["tenseal", "cryptography"])
+def test_a_missing_extra_is_named_with_its_remedy(unalike, monkeypatch, module):
+    pytest.importorskip("tenseal")
+    errors.library.cache_clear()
+    for name in [name for name in sys.modules if name.split(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)  # as if it was not installed
+    answer = unalike("measure", "--parties", "3")
+    errors.library.cache_clear()
+    assert answer.code == 2
+    assert answer.err == f"Error: {module} is not installed. Run: pip install 'unalike[private]'\n"
+    assert unalike("measure", "--parties", "3", "--protect", "none").code == 0
+
+
+def test_help(unalike):
+    out = unalike("measure", "--help").out
+    for flag in ("--dataset", "--of", "--protect", "--weighting", "--bins", "--noise", "--figure", "--json"):
+        assert flag in out
+    assert "\n  measure " in unalike("--help").out
