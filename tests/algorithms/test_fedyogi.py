@@ -29,6 +29,13 @@ def test_the_second_moment_moves_by_a_fixed_share_of_the_update_towards_it():
         assert (moved.sign() == (square - before["v"]).sign()).all()
 
 
+def test_a_second_moment_that_is_the_square_stays():
+    deltas = torch.full((3, 2), 0.5, dtype=torch.float64)
+    for server in fold_all(FedYogi(tau=0.5), deltas):
+        assert server["v"].tolist() == [0.25, 0.25]
+        assert torch.isfinite(server["w"]).all()
+
+
 def test_falls_more_slowly_than_adam_after_a_large_update():
     """The paper's reason for Yogi: v does not forget at once."""
     deltas = torch.full((30, 1), 0.01, dtype=torch.float64)

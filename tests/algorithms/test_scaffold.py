@@ -52,9 +52,10 @@ def test_reaches_the_optimum_of_its_objective_and_c_stays_the_mean(engine, optio
 
 
 @pytest.mark.parametrize("engine", [Vectorised()], ids=["vectorised"])
-@OPTIONS
-@BY
-@pytest.mark.parametrize("rho", [0.0, 0.5])
+@pytest.mark.parametrize(
+    ("option", "weights", "rho"),
+    [("i", "size", 0.5), ("i", "uniform", 0.0), ("ii", "size", 0.0), ("ii", "uniform", 0.5)],
+)
 def test_reaches_it_with_three_of_ten(engine, option, weights, rho):
     part = Scaffold(option=option, weights=weights)
     server = reached(part, rounds=110, engine=engine, rho=rho, cohort_of=three_of_ten)

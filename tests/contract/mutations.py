@@ -1,0 +1,214 @@
+"""One-line mutations of the algorithms and of what carries them: each must be noticed (test_mutations.py).
+
+A mutation is what is wrong with it, the file, and the text that it replaces, which occurs there exactly once.
+"""
+
+from typing import NamedTuple
+
+
+class Mutation(NamedTuple):
+    what: str
+    file: str
+    old: str
+    new: str
+
+
+def _of(file, *rows):
+    return [Mutation(what, file, old, new) for what, old, new in rows]
+
+
+SCAFFOLD = _of(
+    "algorithms/scaffold.py",
+    (
+        "the control variates' sign is flipped",
+        'grad - party.state["c"] + party.received["c"]',
+        'grad + party.state["c"] - party.received["c"]',
+    ),
+    ("the server's control variate is forgotten in a step", ' - party.state["c"] + party.received["c"]', ""),
+    ("a party's control variate is lost", '"dc": new - c_i}, {"c": new}', '"dc": new - c_i}, party.state'),
+    ("c_i starts from the weights", 'return {"c": w.new_zeros(w.shape)}', 'return {"c": w.clone()}'),
+    ("c starts from the weights", '"w": w, "c": w.new_zeros(w.shape)', '"w": w, "c": w.clone()'),
+    ("c moves without the cohort's share", "share * replies.mean", "replies.mean"),
+    (
+        "the share is in parties, the rest in rows",
+        "replies.share if",
+        "replies.size / replies.population if",
+    ),
+    ("the share is of the cohort itself", "replies.size / replies.population", "1.0"),
+    ("divided by steps where momentum goes further", "party.step_sum * party.lr", "party.steps * party.lr"),
+    ("the learning rate is not divided out", "(party.step_sum * party.lr)", "party.step_sum"),
+    ("c is not taken out of c_i again", 'party.state["c"] - party.received["c"] + (', 'party.state["c"] + ('),
+    ("equal weights are by size", "else party.size / party.size", "else party.size"),
+    ("parties are weighted by their steps", "return party.size if", "return party.steps if"),
+    ("the server's rate is forgotten", 'self.server_lr * replies.mean["delta"]', 'replies.mean["delta"]'),
+    ("all of c_i is added, not its change", '"dc": new - c_i', '"dc": new'),
+    ("option i looks at another model", '(party.received["w"])}', '(party.received["w"] * 0)}'),
+)
+FEDNOVA = _of(
+    "algorithms/fednova.py",
+    ("divided by steps where momentum goes further", "steps = party.step_sum", "steps = party.steps"),
+    ("two ways to count steps", '"steps": steps}', '"steps": party.steps}'),
+    ("the mean step count is forgotten", 'replies.mean["steps"] * ', ""),
+    ("the mean step count is of another power", 'replies.mean["steps"] * ', 'replies.mean["steps"].sqrt() * '),
+)
+FEDPROX = _of(
+    "algorithms/fedprox.py",
+    ("the square is forgotten", "drift.dot(drift)", "drift.norm()"),
+    ("the half is forgotten", "self.mu / 2", "self.mu"),
+    ("parties are pushed away", "+ self.mu / 2", "- self.mu / 2"),
+)
+QFEDAVG = _of(
+    "algorithms/qfedavg.py",
+    ("h without q", "h = self.q * loss", "h = loss"),
+    ("h with F^q in place of F^(q-1)", "loss ** (self.q - 1)", "loss**self.q"),
+    ("the norm is not squared", "change.dot(change)", "change.norm()"),
+    ("h without L", "+ lipschitz * loss**self.q", "+ loss**self.q"),
+    ("Delta with F^(q+1)", '"change": loss**self.q', '"change": loss ** (self.q + 1)'),
+    ("Delta without F^q", '"change": loss**self.q * change', '"change": change'),
+    ("Delta without L", "change = lipschitz * (", "change = ("),
+    ("no value at a loss of zero", " + _LEAST_LOSS", ""),
+    ("a step uphill", 'server["w"] - replies', 'server["w"] + replies'),
+)
+RFEDAVG = _of(
+    "algorithms/rfedavg.py",
+    (
+        "the square is forgotten",
+        "((batch.mean(features) - deltas) ** 2).sum(dim=1)",
+        "(batch.mean(features) - deltas).norm(dim=1)",
+    ),
+    ("the party itself is included", "- 1 != party.number", "- 1 != -1"),
+    ("normalised by N", "others.sum().clamp(min=1)", "len(known)"),
+    ("normalised by nothing", " / others.sum().clamp(min=1)", ""),
+    ("parties never seen count", "others = known * (", "others = known.new_ones(known.shape) * ("),
+    ("padding enters the mean feature", "batch.mean(features) - deltas", "features.mean(dim=0) - deltas"),
+    ("delta of the received model", "features(party.trained, batch)", 'features(party.received["w"], batch)'),
+    ("absent parties' deltas are forgotten", 'server["deltas"].clone()', '(server["deltas"] * 0)'),
+    ("absent parties are forgotten", 'server["known"].clone()', '(server["known"] * 0)'),
+    ("noise of another deviation", "noise * party.normal", "noise**2 * party.normal"),
+    ("noise in place of delta", "delta + noise * party", "noise * party"),
+    ("parties seen long ago count less", 'server["known"].clone()', '(server["known"] / 2)'),
+    ("the only other party counts half", "others.sum().clamp(min=1)", "others.sum().clamp(min=2)"),
+    ("the model stays", 'server["w"] + replies.mean["delta"]', 'server["w"]'),
+)
+RFEDAVG_PLUS = _of(
+    "algorithms/rfedavg_plus.py",
+    ("the square is forgotten", "gap.dot(gap)", "gap.norm()"),
+    (
+        "the party itself is included",
+        '(party.received["delta_k"] - party.state["delta_k"]) /',
+        'party.received["delta_k"] /',
+    ),
+    ("the mean of N", "/ others.clamp(min=1)", '/ party.received["count"].clamp(min=1)'),
+    ("the only other party counts half", "/ others.clamp(min=1)", "/ others.clamp(min=2)"),
+    ("one other party is nobody", "others > 0.5", "others > 1.5"),
+    ("regularised where there is nobody else", ".where(others > 0.5, 0.0)", ""),
+    (
+        "delta of the old global model",
+        'Ask("measure", {"w": server["w"]})',
+        'Ask("measure", {"w": server["w"] - replies.mean["delta"]})',
+    ),
+    ("absent parties are forgotten", "server[key] + seen.sum[key]", "seen.sum[key]"),
+    ("all of delta is added, not its change", "value - party.state[key]", "value"),
+    ("a party forgets its share", "in now.items()}, now", "in now.items()}, party.state"),
+    ("padding enters the mean feature", "batch.mean(features) - mean", "features.mean(dim=0) - mean"),
+)
+MOON = _of(
+    "algorithms/moon.py",
+    ("the other models are trained too", "track=False).detach()", "track=False)"),
+    ("the other models leave a trace", "track=False", "track=True"),
+    (
+        "near and far are swapped",
+        '(party.received["w"], party.state["previous"])',
+        '(party.state["previous"], party.received["w"])',
+    ),
+    ("times the temperature", "/ self.temperature", "* self.temperature"),
+    ("the sign of the contrast", "contrast = -functional", "contrast = functional"),
+    ("padding enters the mean", "batch.mean(contrast)", "contrast.mean()"),
+    ("the last model is the received one", ', {"previous": w}', ', {"previous": party.received["w"]}'),
+    ("the last model is lost", ', {"previous": w}', ", party.state"),
+    ("the first last model is another", 'return {"previous": w}', 'return {"previous": w * 0}'),
+)
+SERVERS = [
+    *_of(
+        "algorithms/fedavgm.py",
+        ("momentum against the movement", "self.momentum * server", "-self.momentum * server"),
+        ("the velocity is lost", '"velocity": velocity}', '"velocity": replies.mean["delta"]}'),
+        ("the server's rate is forgotten", "self.server_lr * velocity", "velocity"),
+    ),
+    *_of(
+        "algorithms/adaptive.py",
+        ("1 - beta1 is lost", "(1 - self.beta1) * update", "update"),
+        ("the square root is lost", "v.sqrt() + self.tau", "v + self.tau"),
+        ("tau under the root", "(v.sqrt() + self.tau)", "(v + self.tau).sqrt()"),
+        ("v starts at zero", "w.new_full(w.shape, self.tau**2)", "w.new_zeros(w.shape)"),
+        ("the update is not squared", "update**2", "update.abs()"),
+        ("a step back", "+ self.server_lr * m", "- self.server_lr * m"),
+    ),
+    *_of("algorithms/fedadam.py", ("1 - beta2 is lost", "(1 - self.beta2) * square", "square")),
+    *_of("algorithms/fedyogi.py", ("away from the update", "(v - square).sign()", "(square - v).sign()")),
+    *_of("algorithms/fedadagrad.py", ("the past is forgotten", "return v + square", "return square")),
+]
+CARRIERS = [
+    *_of(
+        "algorithms/contract.py",
+        ("all parties weigh the same", "return party.size", "return party.size / party.size"),
+        ("divided by parties, not by weights", "v / self.weight", "v / self.size"),
+    ),
+    *_of("algorithms/noise.py", ("noise of another deviation", "-2 * torch.log1p", "-torch.log1p")),
+    *_of(
+        "engine/optimisers.py",
+        (
+            "the effective steps are those of a velocity at its limit",
+            "(steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)",
+            "steps / (1 - rho)",
+        ),
+        ("momentum starts anew in every step", 'slots["velocity"].mul_(self.momentum)', "grad.clone().mul_(0)"),
+    ),
+    *_of(
+        "engine/exchange.py",
+        ("weights are not applied", "v * weight for k, v", "v for k, v"),
+        ("the cohort is everybody", "share=exchange.federation.share(list(uploads))", "share=1.0"),
+        ("statistics by the number of parties", 'engine["buffers"] / weight', 'engine["buffers"] / len(answers)'),
+        ("the same noise in every round", '"noise", self.round, number', '"noise", 0, number'),
+        ("the same noise for every party", '"noise", self.round, number', '"noise", self.round, 0'),
+        ("bytes of one party", "parties * v.numel()", "v.numel()"),
+        ("a party's own statistics are lost", "self.own_buffers.get(number, self.buffers)", "self.buffers"),
+    ),
+    *_of(
+        "engine/sequential.py",
+        ("one batch for the mean feature", "exchanges.MEASURE_ROWS):", "exchanges.MEASURE_ROWS)[:1]:"),
+        ("parts are added up, not averaged", "value * (len(index) / len(own))", "value"),
+        ("what was trained is not looked at", 'own["trained"] = w', 'own["trained"] = algorithm.start(me)'),
+        ("the correction is skipped", 'if algorithm.overrides("correct")', "if False"),
+    ),
+    *_of(
+        "engine/vectorised.py",
+        ("padding counts", "torch.from_numpy(real)", "torch.from_numpy(real | True)"),
+        (
+            "somebody else's trained model",
+            '[torch.as_tensor(order, device=self.own["trained"].device)]',
+            "",
+        ),
+        ("somebody else's measurement", "value[torch.from_numpy(back).to(value.device)]", "value"),
+        ("parts are weighted by another party's rows", "len(r) / len(own[i])", "len(r) / len(own[0])"),
+        ("the correction is skipped", 'if algorithm.overrides("correct")', "if False"),
+    ),
+    *_of(
+        "engine/simulation.py",
+        ("absent parties' states are lost", "{**self.state.parties, **states}", "states"),
+        (
+            "absent parties' statistics are lost",
+            "ledger.own_buffers |= combined.own_buffers",
+            "ledger.own_buffers = combined.own_buffers",
+        ),
+        (
+            "local statistics are counted as sent",
+            "None if self._keeps_statistics else ledger.buffers, len",
+            "ledger.buffers, len",
+        ),
+    ),
+    *_of(
+        "engine/evaluation.py",
+        ("everybody evaluates with shared statistics", "models.statistics(k) for k in", "models.buffers for k in"),
+    ),
+]

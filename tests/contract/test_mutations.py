@@ -1,0 +1,203 @@
+"""The tests notice: every mutation in the list makes at least one property fail.
+
+A mutation is put in place by compiling the changed text of its file and giving the new code to the functions that
+are already loaded, wherever they have been imported. The properties are the tests of this suite themselves.
+"""
+
+import importlib
+import inspect
+from pathlib import Path
+from types import CodeType, FunctionType
+
+import pytest
+
+import unalike
+from tests.algorithms import (
+    test_adaptive,
+    test_fedadagrad,
+    test_fedadam,
+    test_fedavg,
+    test_fedavgm,
+    test_fednova,
+    test_fedprox,
+    test_fedyogi,
+    test_moon,
+    test_qfedavg,
+    test_rfedavg,
+    test_rfedavg_plus,
+    test_scaffold,
+)
+from tests.contract import mutations
+from tests.engine import test_batch_norm, test_traffic, test_train_measure
+from unalike.algorithms import FedAdagrad, FedAdam, FedYogi
+from unalike.engine.check import check_engines_agree, check_purity
+from unalike.engine.sequential import Sequential
+from unalike.engine.vectorised import Vectorised
+from unalike.engine.work import LocalWork
+from unalike.errors import UserError
+
+ROOT = Path(unalike.__file__).parent
+ONE, STACK = Sequential(), Vectorised()
+
+SCAFFOLD = [
+    (test_scaffold.test_option_ii_with_unequal_steps_and_momentum, ONE),
+    (test_scaffold.test_absent_parties_keep_their_control_variate,),
+    (test_scaffold.test_option_i_is_the_gradient_of_all_rows_at_the_received_model, "sequential"),
+    (test_scaffold.test_control_variates_start_at_zero_so_the_first_round_is_fedavgs, "vectorised", "ii"),
+    (test_scaffold.test_reaches_the_optimum_of_its_objective_and_c_stays_the_mean, STACK, "ii", "uniform", 0.0),
+    (test_scaffold.test_reaches_the_optimum_of_its_objective_and_c_stays_the_mean, STACK, "i", "size", 0.5),
+    (test_scaffold.test_the_servers_rate_scales_its_step_and_moves_no_optimum, STACK, 0.5),
+    (test_scaffold.test_reaches_it_with_three_of_ten, STACK, "ii", "uniform", 0.0),
+    (test_scaffold.test_reaches_it_with_three_of_ten, STACK, "ii", "size", 0.0),
+]
+FEDNOVA = [
+    (test_fednova.test_is_fedavg_at_equal_steps, "vectorised", 0.9),
+    (test_fednova.test_removes_the_bias_of_unequal_steps, ONE, 0.9),
+]
+FEDPROX = [(test_fedprox.test_a_round_has_the_closed_form, ONE, 3.0, LocalWork(4, epochs=2), [2, 6])]
+QFEDAVG = [
+    (test_qfedavg.test_a_round_is_the_papers, STACK, 3.0, 1024),
+    (test_qfedavg.test_a_round_is_the_papers, ONE, 0.5, 2),
+    (test_qfedavg.test_a_party_without_loss_is_no_trouble,),
+]
+EVERYBODY, SOME, ONE_OTHER = [1, 1, 1, 1, 1], [1, 0, 1, 0, 1], [0, 0, 0, 0, 1]
+RFEDAVG = [
+    (test_rfedavg.test_the_loss_is_the_papers_and_its_gradient_equals_finite_differences, SOME, 3),
+    (test_rfedavg.test_the_loss_is_the_papers_and_its_gradient_equals_finite_differences, ONE_OTHER, 0),
+    (test_rfedavg.test_has_the_gradient_of_rfedavg_plus_but_another_value, EVERYBODY),
+    (test_rfedavg.test_delta_is_the_mean_over_all_rows_under_the_partys_own_trained_model, "sequential", 5),
+    (test_rfedavg.test_absent_parties_keep_their_delta_and_parties_never_seen_do_not_count, "vectorised"),
+    (test_rfedavg.test_the_first_round_has_no_regulariser_and_lam_zero_never_has, "sequential", "rfedavg"),
+    (test_rfedavg.test_noise_has_its_standard_deviation_and_is_fresh_for_each_round_and_party, "rfedavg"),
+    (check_purity, "rfedavg"),
+]
+RFEDAVG_PLUS = [
+    (test_rfedavg_plus.test_the_loss_is_the_papers_and_its_gradient_equals_finite_differences, 5.0, 1.0, 3),
+    (test_rfedavg_plus.test_the_loss_is_the_papers_and_its_gradient_equals_finite_differences, 0.0, 0.0, 0),
+    (test_rfedavg_plus.test_the_loss_is_the_papers_and_its_gradient_equals_finite_differences, 1.0, 0.0, 0),
+    (test_rfedavg_plus.test_delta_is_the_mean_over_all_rows_under_the_new_global_model, "sequential", 5),
+    (test_rfedavg_plus.test_the_server_has_the_sum_of_the_last_deltas_of_all_who_were_ever_there, "vectorised"),
+    (test_rfedavg.test_the_first_round_has_no_regulariser_and_lam_zero_never_has, "vectorised", "rfedavg+"),
+]
+MOON = [
+    (test_moon.test_the_loss_is_equation_4_and_its_gradient_equals_finite_differences, 0.2, 3),
+    (test_moon.test_the_two_other_models_are_frozen,),
+    (test_moon.test_a_party_keeps_its_own_trained_model_also_when_absent, "sequential"),
+    (test_moon.test_frozen_models_leave_the_running_statistics_alone,),
+]
+SERVERS = [
+    (test_fedavgm.test_the_velocity_is_a_sum_of_decaying_updates, 0.5, 0.3),
+    (test_fedadagrad.test_is_torchs_adagrad_on_the_mean_updates, 1.0, 0.5),
+    (test_fedadagrad.test_the_second_moment_is_the_sum_of_squares, 0.8),
+    (test_fedadam.test_moments_are_decaying_means, 0.9, 0.99, 1e-3),
+    (test_fedyogi.test_moments_by_hand, 0.5, 0.9, 2.0),
+    (test_fedyogi.test_a_second_moment_that_is_the_square_stays,),
+    *((test_adaptive.test_starts_at_the_least_adaptivity, cls) for cls in (FedAdagrad, FedAdam, FedYogi)),
+]
+CARRIERS = [
+    (test_fednova.test_removes_the_bias_of_unequal_steps, ONE, 0.9),
+    (test_fedavg.test_a_round_over_whole_parties_is_plain_pytorch, "sequential"),
+    (test_fedavg.test_one_step_is_gradient_descent_on_the_whole, STACK),
+    *(
+        (test_train_measure.test_all_rows_are_seen_under_the_partys_own_trained_weights, kind, 3)
+        for kind in ("sequential", "stacked")
+    ),
+    (test_rfedavg.test_noise_has_its_standard_deviation_and_is_fresh_for_each_round_and_party, "rfedavg+"),
+    (test_train_measure.test_the_share_of_all_rows_that_the_cohort_holds, "stacked"),
+    (test_traffic.test_a_row_counts_vectors_times_parties, "vectorised", "float64", 8),
+    (test_rfedavg_plus.test_the_server_has_the_sum_of_the_last_deltas_of_all_who_were_ever_there, "vectorised"),
+    (test_batch_norm.test_average_is_the_weighted_mean_of_the_partys_statistics,),
+    (test_batch_norm.test_local_statistics_stay_where_they_are,),
+    (test_batch_norm.test_local_statistics_cost_nothing_and_the_server_sees_none, "fedavg"),
+    (test_batch_norm.test_local_parties_evaluate_with_their_own_and_the_global_figure_is_their_mean,),
+    (test_scaffold.test_option_ii_with_unequal_steps_and_momentum, ONE),
+    (check_engines_agree, "scaffold"),
+]
+CHECKS = {
+    "SCAFFOLD": SCAFFOLD,
+    "FEDNOVA": FEDNOVA,
+    "FEDPROX": FEDPROX,
+    "QFEDAVG": QFEDAVG,
+    "RFEDAVG": RFEDAVG,
+    "RFEDAVG_PLUS": RFEDAVG_PLUS,
+    "MOON": MOON,
+    "SERVERS": SERVERS,
+    "CARRIERS": CARRIERS,
+}
+MUTATIONS = [(group, mutation) for group in CHECKS for mutation in getattr(mutations, group)]
+
+
+def codes_of(code, found=None):
+    """The code of every function and method in a compiled file, by qualified name."""
+    found = {} if found is None else found
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            found[part.co_qualname] = part
+            codes_of(part, found)
+    return found
+
+
+def functions_of(module):
+    """The functions and methods that a module defines, without what decorators put around them."""
+    for owner in [module, *(value for value in vars(module).values() if inspect.isclass(value))]:
+        if getattr(owner, "__module__", module.__name__) != module.__name__:
+            continue
+        for value in list(vars(owner).values()):
+            for inside in ("fget", "func", "__func__"):  # property, cached property, class method
+                value = getattr(value, inside, None) or value
+            if isinstance(value, FunctionType) and value.__module__ == module.__name__:
+                yield inspect.unwrap(value)
+
+
+def mutate(monkeypatch, mutation):
+    """Give the loaded functions of the file the code that they have with the changed text."""
+    path = ROOT / mutation.file
+    source = path.read_text(encoding="utf-8")
+    assert source.count(mutation.old) == 1, f"{mutation.file} has {source.count(mutation.old)} x {mutation.old!r}"
+    changed = source.replace(mutation.old, mutation.new)
+    before, after = (codes_of(compile(text, str(path), "exec", dont_inherit=True)) for text in (source, changed))
+    module = importlib.import_module("unalike." + mutation.file.removesuffix(".py").replace("/", "."))
+    changes = 0
+    for function in functions_of(module):
+        name = function.__code__.co_qualname
+        if name in before and before[name] != after[name]:
+            monkeypatch.setattr(function, "__code__", after[name])
+            changes += 1
+    assert changes == 1, f"{mutation.old!r} is in {changes} functions"
+
+
+def failing(checks):
+    """The first check that fails, with its reason, or None. Any other error is not a property that was noticed."""
+    for check, *arguments in checks:
+        try:
+            check(*arguments)
+        except (AssertionError, UserError) as error:
+            return check.__name__, str(error)
+    return None
+
+
+@pytest.mark.parametrize("group", CHECKS)
+def test_nothing_fails_as_it_is(group):
+    assert failing(CHECKS[group]) is None
+
+
+@pytest.mark.parametrize(
+    ("group", "mutation"), MUTATIONS, ids=[f"{m.file.split('/')[1]}: {m.what}" for _, m in MUTATIONS]
+)
+def test_is_noticed(group, mutation, monkeypatch):
+    mutate(monkeypatch, mutation)
+    assert failing(CHECKS[group]) is not None
+
+
+def test_every_algorithm_is_mutated():
+    mutated = {mutation.file for _, mutation in MUTATIONS}
+    written = {f"algorithms/{path.name}" for path in (ROOT / "algorithms").glob("[a-z]*.py")}
+    assert written - mutated == {"algorithms/fedavg.py"}  # which has no code of its own
+
+
+def test_a_mutation_is_undone(monkeypatch):
+    first = mutations.FEDPROX[0]
+    with monkeypatch.context() as patch:
+        mutate(patch, first)
+        assert failing(FEDPROX)
+    assert failing(FEDPROX) is None
