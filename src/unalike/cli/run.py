@@ -65,12 +65,10 @@ def run(
 
 def _spec(file: Path | None, given: dict[str, Any], runs: Path, *, quiet: bool) -> RunSpec:
     """The spec of the file and the flags. ``--algorithm auto``: the one that is recommended."""
-    auto = given.get("algorithm") == AUTO
-    if auto:
-        given = {**given, "algorithm": "fedavg"}
-    chosen = RunSpec.from_mapping(given) if file is None else RunSpec.from_toml(file, **given)
-    if not auto:
-        return chosen
+    values = given if file is None else RunSpec.read_toml(file, **given)
+    if values.get("algorithm") != AUTO:
+        return RunSpec.from_mapping(values)
+    chosen = RunSpec.from_mapping(values | {"algorithm": "fedavg"})
     advice = advise(chosen, runs)
     if not quiet:
         say(f"Algorithm: {advice.algorithm}, {advice.confidence} confidence. {' '.join(advice.reasons)}")

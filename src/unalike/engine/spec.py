@@ -165,6 +165,11 @@ class RunSpec:
     @classmethod
     def from_toml(cls, path: Path, **overrides: Any) -> RunSpec:
         """A spec from a TOML file; ``overrides`` win."""
+        return cls.from_mapping(cls.read_toml(path, **overrides))
+
+    @staticmethod
+    def read_toml(path: Path, **overrides: Any) -> dict[str, Any]:
+        """The values in a TOML file; ``overrides`` win."""
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
@@ -173,7 +178,7 @@ class RunSpec:
             raise UserError(f"{path} is not a TOML file: {error}.") from None
         if "epochs" in overrides or "steps" in overrides:  # one replaces the other
             values = {k: v for k, v in values.items() if k not in ("epochs", "steps")}
-        return cls.from_mapping(values | overrides)
+        return values | overrides
 
 
 def _source(cls: type) -> str:

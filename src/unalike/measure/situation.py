@@ -116,7 +116,7 @@ def _one_label(held: Mapping[str, int]) -> float:
 
 
 def simulated_situation(dataset: Dataset, partition: Partition) -> Situation:
-    """The situation of a simulated federation, where everything is seen; of many parties, from a sample of them."""
+    """The situation of a simulated federation, where all is seen; of many parties, from a sample of them."""
     if partition.parties > SAMPLED_PARTIES:
         if partition.distortions:  # they go by a party's place among all
             dataset, partition = as_seen(dataset, partition)
