@@ -71,10 +71,10 @@ def test_fingerprints_tell_keys_apart():
 
 def test_check_slots_are_checked_in_every_chunk():
     """Also where a vector fills its last ciphertext, and in those before the last."""
-    for length, chunk in ((ENTRIES, 0), (ENTRIES + 5, 0), (ENTRIES + 5, 1)):
+    for length, chunk, slot in ((ENTRIES, 0, 4095), (ENTRIES + 5, 0, 4092), (ENTRIES + 5, 1, 4095), (7, 0, 7)):
         good = PARTY.encrypt(np.ones(length, np.int64))
         spoilt = list(good.chunks)
-        spoilt[chunk] = spoilt[chunk].add([0] * 4095 + [1])
+        spoilt[chunk] = spoilt[chunk].add([int(place == slot) for place in range(4096)])
         with pytest.raises(CryptoError, match="damaged"):
             PARTY.decrypt(bfv.Encrypted(PARTY, length, tuple(spoilt)))
 
