@@ -177,3 +177,20 @@ def test_the_policy_is_part_of_the_spec():
     assert len(keys) == 3
     with pytest.raises(UserError, match="batch_norm"):
         RunSpec(batch_norm="mean")
+
+
+def test_parties_that_never_took_part_are_not_in_the_global_figure():
+    simulation = play(simulation_of("local", sample=0.34), 1)
+    state, data = simulation.state, simulation.federation.dataset
+    assert len(state.own_buffers) == 2
+    figures = evaluate(simulation.federation, simulation.models(state))
+    each = [
+        scores(simulation, state.server["w"], own, data.x_test, data.y_test) for own in state.own_buffers.values()
+    ]
+    assert figures["loss"] == pytest.approx(np.mean([loss for loss, _ in each]), abs=1e-8)
+
+
+@pytest.mark.parametrize("policy", ["average", "drop"])
+def test_a_batch_of_one_row_is_one_line(policy):
+    with pytest.raises(UserError, match="batch of one row"):
+        play(simulation_of(policy, batch_size=1), 1)

@@ -81,19 +81,15 @@ def evaluate(federation: Federation, models: Models) -> Figures:
 def test_scores(federation: Federation, models: Models, w: Tensor) -> Tensor:
     """Row scores on the global test set.
 
-    Where every party keeps its own running statistics, there are as many global models as parties: their mean.
+    Where every party keeps its own running statistics, there are as many global models as parties that have any:
+    their mean.
     """
     everything = torch.arange(len(federation.test), device=w.device)
     if models.own_buffers is None:
         return row_scores(federation, w, models.buffers, federation.test, everything)
-    each = (models.statistics(k) for k in range(federation.size))
-    return (
-        sum(
-            (row_scores(federation, w, buffers, federation.test, everything) for buffers in each),
-            start=torch.zeros(len(everything), 2, dtype=w.dtype, device=w.device),
-        )
-        / federation.size
-    )
+    each = list(models.own_buffers.values()) or [models.buffers]
+    scores = [row_scores(federation, w, buffers, federation.test, everything) for buffers in each]
+    return torch.stack(scores).mean(dim=0)
 
 
 def summary(accuracies: Sequence[float | None]) -> Figures:

@@ -226,7 +226,14 @@ class Task:
             tensors |= self.buffers.unflatten(statistics)
             tensors |= {name: value.clone() for name, value in self._counters.items()}
         net = self._training_net if batch.training else self._evaluating_net
-        logits, features = functional_call(net, tensors, (batch.x,), tie_weights=self._tied)
+        try:
+            logits, features = functional_call(net, tensors, (batch.x,), tie_weights=self._tied)
+        except ValueError as error:
+            if "more than 1 value per channel" not in str(error):
+                raise
+            raise UserError(
+                "Batch norm cannot take a batch of one row. Use --drop-last, another --batch-size or another --model."
+            ) from None
         if batch.training and track and batch.buffers is not None and self.buffers.size:
             batch.buffers.copy_(statistics.detach())
         return logits, features
