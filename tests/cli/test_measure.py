@@ -153,3 +153,13 @@ def test_help(unalike):
     for flag in ("--dataset", "--of", "--protect", "--weighting", "--bins", "--noise", "--figure", "--json"):
         assert flag in out
     assert "\n  measure " in unalike("--help").out
+
+
+def test_features_of_a_runs_own_model(unalike):
+    assert unalike("run", "--model", "mlp(16,6)", "--rounds", "1", "--epochs", "1", "--quiet").code == 0
+    options = ["measure", "--of", "features", "--protect", "none", "--json", "--model-of"]
+    found = unalike(*options, "digits-fedavg").json
+    assert len(found["global"]["dimensions"]) == 6
+    wrong = unalike(*options, "nonsense")
+    assert wrong.code == 2
+    assert len(wrong.err.strip().splitlines()) == 1

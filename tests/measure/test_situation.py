@@ -80,3 +80,7 @@ def test_bad_measurements_are_refused():
     for wrong in ({}, {"federation": {}}, {"federation": None, "labels_held": {}}):
         with pytest.raises(UserError, match="lacks what advice needs"):
             situation_from(wrong)
+
+
+def test_one_party_is_like_itself():
+    assert of("iid", parties=1) == Situation(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from unalike.cli.options import AsJson, DataDir, Plugins
+from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder
 from unalike.cli.plugin import load_plugin
 from unalike.cli.show import draw, duration, print_json, size, table
+from unalike.cli.store import find_run, read_runs
 from unalike.data import Dataset, load_dataset
 from unalike.errors import UserError
 from unalike.measure import (
@@ -25,6 +26,7 @@ from unalike.measure import (
 from unalike.measure import (
     measure as measure_parties,
 )
+from unalike.measure.extract import Extractor
 from unalike.partition import Partition, make_partition, seen_label_counts
 
 _KINDS = ("svg", "png", "pdf")
@@ -55,6 +57,15 @@ def measure(
             show_default=False,
         ),
     ] = "rows",
+    model_of: Annotated[
+        str | None,
+        typer.Option(
+            "--model-of",
+            metavar="RUN",
+            help="features are those of this finished run's model [columns, or a random projection]",
+        ),
+    ] = None,
+    runs: RunsFolder = DEFAULT_RUNS,
     bins: Annotated[int, typer.Option(help="bins of each feature [64]", show_default=False)] = 64,
     noise: Annotated[
         float, typer.Option(help="sigma of the noise that each party adds to its counts [0]", show_default=False)
@@ -89,7 +100,8 @@ def measure(
     if made.parties == 2 and not allow_two:
         raise UserError("With two parties each learns the other's distribution. To accept that, add --allow-two.")
     features = of == "features"
-    values: Any = (party_features if features else party_labels)(data, made)
+    extract = _extractor(model_of, runs, data) if features else None
+    values: Any = party_features(data, made, extract) if features else party_labels(data, made)
     found = measure_parties(
         values,
         of=of,  # type: ignore[arg-type]  # what it is not, it refuses
@@ -97,7 +109,7 @@ def measure(
         weighting=weighting,  # type: ignore[arg-type]
         bins=bins,
         noise=noise,
-        names=dimension_names(data) if features else (),
+        names=dimension_names(data, extract) if features else (),
         allow_two=allow_two,
     )
     plain = None if features else label_skew(seen_label_counts(data, made))
@@ -107,6 +119,14 @@ def measure(
         print_json(to_dict(found, data, made, seed, plain) | {"files": files})
     else:
         _print(found, data, recipe, plain, files)
+
+
+def _extractor(run: str | None, runs: Path, data: Dataset) -> Extractor | None:
+    if run is None:
+        return None
+    from unalike.engine.extractor import run_extractor
+
+    return run_extractor(find_run(read_runs(runs), run, runs).path, data)
 
 
 def to_dict(

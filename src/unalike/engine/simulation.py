@@ -240,13 +240,9 @@ def _owned(vectors: Vectors) -> Vectors:
     return {k: v if v.untyped_storage().nbytes() == v.nbytes else v.clone() for k, v in vectors.items()}
 
 
-def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
-    """The data, split between the parties, and the task they share."""
-    data = load_dataset(spec.dataset) if data is None else data
-    dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
-    device = choose_device(spec.device, dtype)
+def net_maker(spec: RunSpec, data: Dataset) -> Callable[[], Net]:
+    """What makes the run's net for these data."""
     model = MODELS.build(str(spec.model))
-    shape, classes = data.shape, len(data.classes)
     reads = getattr(model, "reads", "numbers")
     if reads != data.kind:
         raise UserError(
@@ -255,11 +251,19 @@ def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
         )
     known = model.with_vocabulary(data.features) if isinstance(model, ReadsWords) else model
 
-    def make_net() -> Net:
-        net = known.build(shape, classes)
+    def make() -> Net:
+        net = known.build(data.shape, len(data.classes))
         return without_running_statistics(net) if spec.batch_norm == "drop" else net
 
-    task = Task(make_net, seed=spec.seed, dtype=dtype, device=device)
+    return make
+
+
+def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
+    """The data, split between the parties, and the task they share."""
+    data = load_dataset(spec.dataset) if data is None else data
+    dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
+    device = choose_device(spec.device, dtype)
+    task = Task(net_maker(spec, data), seed=spec.seed, dtype=dtype, device=device)
     if spec.public:
         data, x, y = take_public(data, spec.public, spec.seed)
         rows = Rows(x, y, data, dtype, device)
@@ -267,8 +271,8 @@ def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
     partition = make_partition(spec.partition, data, spec.parties, spec.seed)
     if partition.columns is not None:
         raise UserError(f"{spec.partition} splits attributes, which this training cannot use. Split rows instead.")
-    if spec.augment != "none" and len(shape) != 3:
-        raise UserError(f"--augment {spec.augment} needs images, but {data.name} has rows of shape {shape}.")
+    if spec.augment != "none" and len(data.shape) != 3:
+        raise UserError(f"--augment {spec.augment} needs images, but {data.name} has rows of shape {data.shape}.")
     data, partition = as_seen(data, partition)
     task.population = partition.parties
     return Federation(data, partition, task, seed=spec.seed, validation=spec.validation, held_out=spec.held_out)

@@ -117,6 +117,9 @@ def _one_label(held: Mapping[str, int]) -> float:
 
 def simulated_situation(dataset: Dataset, partition: Partition) -> Situation:
     """The situation of a simulated federation, where all is seen; of many parties, from a sample of them."""
+    if partition.parties == 1:  # like itself
+        only = sum(counts > 0 for counts in next(iter(party_labels(dataset, partition).values())).values())
+        return Situation(0.0, 0.0, 0.0, float(only == 1), 0.0, 0.0)
     if partition.parties > SAMPLED_PARTIES:
         if partition.distortions:  # they go by a party's place among all
             dataset, partition = as_seen(dataset, partition)

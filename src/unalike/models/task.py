@@ -232,7 +232,7 @@ class Task:
             if "more than 1 value per channel" not in str(error):
                 raise
             raise UserError(
-                "Batch norm cannot take a batch of one row. Use --drop-last, another --batch-size or another --model."
+                "Batch norm cannot take a batch of one row. Use --drop-last, or another --batch-size or --model."
             ) from None
         if batch.training and track and batch.buffers is not None and self.buffers.size:
             batch.buffers.copy_(statistics.detach())

@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+from unalike import load_dataset, run
+from unalike.engine.extractor import run_extractor
+from unalike.errors import UserError
+from unalike.measure import measure, party_features
+from unalike.partition import make_partition
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    fields = {"dataset": "digits", "model": "mlp(32,6)", "rounds": 10, "epochs": 3, "lr": 0.05}
+    return run(runs=tmp_path_factory.mktemp("runs"), **fields)
+
+
+def test_gives_what_the_head_reads(trained):
+    """Features times the saved head are the logits, whose accuracy is the run's."""
+    from safetensors.numpy import load_file
+
+    data = load_dataset("digits")
+    features = run_extractor(trained.run_dir, data)((data.x_test - data.shift) / data.scale)
+    assert features.shape == (len(data.y_test), 6)
+    saved = load_file(trained.run_dir / "weights.safetensors")
+    logits = features @ saved["head.weight"].T + saved["head.bias"]
+    assert np.mean(logits.argmax(axis=1) == data.y_test) == pytest.approx(trained.accuracy)
+
+
+def test_label_skew_shows_in_the_features_of_a_model(trained):
+    data = load_dataset("digits")
+    extract = run_extractor(trained.run_dir, data)
+    found = {}
+    for text in ("iid", "label-count(1)"):
+        parties = party_features(data, make_partition(text, data, 10, 0), extract)
+        found[text] = measure(parties, of="features", protect="none").federation
+    assert found["iid"].mean.kolmogorov_smirnov < 1.5 * found["iid"].expected.kolmogorov_smirnov
+    assert found["label-count(1)"].mean.kolmogorov_smirnov > 0.3
+
+
+def test_mistakes(trained, tmp_path):
+    with pytest.raises(UserError, match="not the folder of a finished run"):
+        run_extractor(tmp_path, load_dataset("digits"))
+    with pytest.raises(UserError, match="do not fit"):
+        run_extractor(trained.run_dir, load_dataset("heart"))
