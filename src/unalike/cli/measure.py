@@ -8,7 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder
+from unalike.cli.options import (
+    DEFAULT_RUNS,
+    AsJson,
+    DataDir,
+    DatasetName,
+    PartiesNumber,
+    PartitionText,
+    Plugins,
+    RunsFolder,
+    Seed,
+)
 from unalike.cli.plugin import load_plugin
 from unalike.cli.show import draw, duration, print_json, size, table
 from unalike.cli.store import find_run, read_runs
@@ -36,13 +46,9 @@ _METRICS = {"K-S": "kolmogorov_smirnov", "area": "area", "CvM": "cramer_von_mise
 
 
 def measure(
-    dataset: Annotated[str, typer.Option(metavar="TEXT", help="data set [digits]", show_default=False)] = "digits",
-    partition: Annotated[
-        str, typer.Option(metavar="TEXT", help="how it is split between parties [iid]", show_default=False)
-    ] = "iid",
-    parties: Annotated[
-        int | None, typer.Option(help="number of parties [10, or as many as the data have by nature]")
-    ] = None,
+    dataset: DatasetName = "digits",
+    partition: PartitionText = "iid",
+    parties: PartiesNumber = None,
     of: Annotated[
         str, typer.Option(metavar="TEXT", help="labels or features [labels]", show_default=False)
     ] = "labels",
@@ -73,7 +79,7 @@ def measure(
     allow_two: Annotated[
         bool, typer.Option("--allow-two", help="take two parties, who then learn each other's distribution")
     ] = False,
-    seed: Annotated[int, typer.Option(help="seed of the partition [0]", show_default=False)] = 0,
+    seed: Seed = 0,
     figure: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="draw it: FILE.svg, .png or .pdf; svg and png without suffix"),

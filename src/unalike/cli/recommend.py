@@ -11,7 +11,17 @@ import typer
 
 from unalike.bench.advice import Advice, recommend, text_of
 from unalike.bench.evidence import own_comparisons
-from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder
+from unalike.cli.options import (
+    DEFAULT_RUNS,
+    AsJson,
+    DataDir,
+    DatasetName,
+    PartiesNumber,
+    PartitionText,
+    Plugins,
+    RunsFolder,
+    Seed,
+)
 from unalike.cli.plugin import load_plugin
 from unalike.cli.program import program
 from unalike.cli.show import draw, print_json, table
@@ -23,14 +33,10 @@ from unalike.partition import make_partition
 
 
 def recommend_algorithm(
-    dataset: Annotated[str, typer.Option(metavar="TEXT", help="data set [digits]", show_default=False)] = "digits",
-    partition: Annotated[
-        str, typer.Option(metavar="TEXT", help="how it is split between parties [iid]", show_default=False)
-    ] = "iid",
-    parties: Annotated[
-        int | None, typer.Option(help="number of parties [10, or as many as the data have by nature]")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="seed of the partition [0]", show_default=False)] = 0,
+    dataset: DatasetName = "digits",
+    partition: PartitionText = "iid",
+    parties: PartiesNumber = None,
+    seed: Seed = 0,
     protect: Annotated[
         str, typer.Option(metavar="TEXT", help="none, fhe or fhe+masks [none]", show_default=False)
     ] = "none",

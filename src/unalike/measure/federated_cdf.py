@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, get_args
@@ -28,6 +27,7 @@ from unalike.crypto import discrete_gaussian
 from unalike.data.dataset import Array
 from unalike.errors import UserError, unknown
 from unalike.measure.cdf import Cdf, count, read_cdf, sensitivity
+from unalike.measure.clock import Clock
 from unalike.measure.degree import Federation, Published, compare, summarise
 from unalike.measure.secure_sum import Protect, secure_sum
 from unalike.measure.support import (
@@ -142,7 +142,7 @@ def measure(
     if not (math.isfinite(noise) and noise >= 0):
         raise UserError(f"The noise must be >= 0, got {noise}. Use 0 for none.")
     data = {party: _values(party, values, of) for party, values in parties.items()}
-    order, clock = tuple(data), _Clock()
+    order, clock = tuple(data), Clock()
     announced = [support_of(party, values).to_bytes() for party, values in data.items()]  # 1
     clock.lap("support")
     supports = {party: Support.from_bytes(raw, party) for party, raw in zip(order, announced, strict=True)}
@@ -210,21 +210,3 @@ def _known(party: str, order: Sequence[str]) -> str:
     if party not in order:
         raise unknown("party", party, order)
     return party
-
-
-class _Clock:
-    """Seconds of each step."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._since = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        """The time since the last lap is this step's."""
-        now = time.perf_counter()
-        self.laps[name] = now - self._since
-        self._since = now
-
-    def skip(self) -> None:
-        """The time since the last lap is nobody's."""
-        self._since = time.perf_counter()
