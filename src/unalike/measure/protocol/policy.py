@@ -14,7 +14,9 @@ from unalike.errors import UserError, unknown
 
 Protect = Literal["none", "fhe", "fhe+masks"]
 SESSION_BYTES = 16
-MOST_PARTIES = 10_000
+MOST_PARTIES = 50_000
+MOST_MASKED = 10_000
+"""Parties of a sum with masks, in which each has a secret with every other."""
 _MOST_PLAIN = 2**62  # int64 with room to add
 
 
@@ -51,10 +53,8 @@ class Policy:
     def __post_init__(self) -> None:
         if self.protect not in get_args(Protect):
             raise unknown("protection", str(self.protect), get_args(Protect))
+        check_count(self.parties, self.protect, self.allow_two)
         least = 2 if self.allow_two else 3
-        if not least <= self.parties <= MOST_PARTIES:
-            why = " With two, the sum tells each the other's vector; allow_two=True accepts that."
-            raise UserError(f"A sum needs {least} to {MOST_PARTIES} parties, got {self.parties}.{why}")
         if not max(least, self.parties // 2 + 1) <= self.threshold <= self.parties:
             raise UserError(
                 f"The threshold must be in {max(least, self.parties // 2 + 1)}..{self.parties} for {self.parties} "
@@ -103,6 +103,20 @@ class Policy:
     def digest(self) -> bytes:
         """SHA-256 of it: in every message and in every derived key."""
         return sha256(b"unalike policy" + self.to_bytes()).digest()
+
+
+def check_count(parties: int, protect: Protect, allow_two: bool) -> None:
+    """Refuse too few and too many parties."""
+    if parties < 2:
+        raise UserError(f"A sum needs at least 3 parties, got {parties}: one has nobody to be added to.")
+    if parties == 2 and not allow_two:
+        raise UserError("With two parties the sum tells each the other's vector; allow_two=True accepts that.")
+    most = MOST_MASKED if protect == "fhe+masks" else MOST_PARTIES
+    if parties > most:
+        other = ", or 'fhe'" if parties <= MOST_PARTIES else ""
+        raise UserError(
+            f"With the protection {protect!r} at most {most} parties can add up, got {parties}. Use fewer{other}."
+        )
 
 
 def new_session() -> bytes:
