@@ -59,7 +59,8 @@ def secure_sum(
 
     drop_after: for parties that vanish, the last step they take part in: start (none), hello, shares, vector,
     consent or unmask. A party that drops after "vector" or later is in the sum.
-    bound: an agreed public bound on every |entry| of the sum; without it, the sum of the parties' largest entries.
+    bound: an agreed public bound on every |entry| of the sum, of which each party may use an even part; without
+    it, what is needed for the largest entry.
     threshold: so many parties must stay; floor(2n/3) + 1 by default.
     noise_sigma: every party adds discrete Gaussian noise of this sigma; ``crypto.discrete_gaussian.epsilon`` tells
     what that protects.
@@ -70,7 +71,7 @@ def secure_sum(
     numbers = [_noisy(_checked(vector, i, vectors), noise_sigma) for i, vector in enumerate(vectors)]
     reach = int(np.ceil(_NOISE_REACH * noise_sigma))
     if bound is None:
-        bound = sum(_largest(vector) for vector in vectors) + count * reach
+        bound = count * (max(map(_largest, vectors), default=0) + reach)
     clock = Clock()
     secret, public = _contexts(protect, keys)
     signers = [primitives.new_secret() for _ in range(count + 1)] if protect != "none" else [b""] * (count + 1)

@@ -14,6 +14,8 @@ from unalike.errors import UserError, unknown
 
 Protect = Literal["none", "fhe", "fhe+masks"]
 SESSION_BYTES = 16
+TAGS = 3
+"""Entries that are added to an encrypted vector, so that the sum cannot be replaced (``tags``)."""
 MOST_PARTIES = 50_000
 MOST_MASKED = 10_000
 """Parties of a sum with masks, in which each has a secret with every other."""
@@ -33,7 +35,8 @@ class Policy:
     protect: what is done against curious eyes (docs/secure-measurement.md).
     parties: how many there are, numbered from 0.
     length: entries of every vector.
-    bound: no entry of the sum is larger in absolute value; agreed in public, such as the number of all rows.
+    bound: no entry of the sum is larger in absolute value; agreed in public. None of a party's own is larger than
+    its even part of it, bound // parties, so that whatever the others have, the sum cannot wrap.
     threshold: so many parties must stay to the end; fewer shares than that tell nothing.
     identities: Ed25519 public keys of the parties in order and then of the server; may be empty for "none" only.
     fingerprint: of the BFV keys; empty for "none".
@@ -60,8 +63,8 @@ class Policy:
                 f"The threshold must be in {max(least, self.parties // 2 + 1)}..{self.parties} for {self.parties} "
                 f"parties (more than half of them), got {self.threshold}."
             )
-        if not 1 <= self.length <= bfv.MOST_ENTRIES:
-            raise UserError(f"Vectors must have 1 to {bfv.MOST_ENTRIES} entries, got {self.length}.")
+        if not 1 <= self.length <= bfv.MOST_ENTRIES - TAGS:
+            raise UserError(f"Vectors must have 1 to {bfv.MOST_ENTRIES - TAGS} entries, got {self.length}.")
         largest = bfv.HALF if self.encrypted else _MOST_PLAIN
         if not 0 <= self.bound <= largest:
             raise UserError(
@@ -83,6 +86,16 @@ class Policy:
     def masked(self) -> bool:
         """Whether vectors are masked before they are encrypted."""
         return self.protect == "fhe+masks"
+
+    @property
+    def width(self) -> int:
+        """Entries of a vector as it travels: with its tags."""
+        return self.length + TAGS if self.encrypted else self.length
+
+    @property
+    def most(self) -> int:
+        """No entry of one party's vector may be larger in absolute value."""
+        return self.bound // self.parties
 
     def to_bytes(self) -> bytes:
         """Canonical JSON: equal policies give equal bytes."""
