@@ -297,3 +297,10 @@ def test_many_parties_weigh_the_same_within_the_modulus():
     assert policy.scale == 8192
     assert policy.bound <= 16580609 // 2
     assert agree({str(k): support for k in range(100)}, weighting="parties").scale == 2**16
+
+
+def test_too_many_parties_get_a_hint_that_helps():
+    many = {str(k): GOOD for k in range(14_733)}
+    with pytest.raises(UserError, match=r"at most 10000 parties .*, got 14733. Use fewer, or 'fhe'\.$"):
+        measure(many)
+    assert plain(many).everyone.rows == 3 * 14_733

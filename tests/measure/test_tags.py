@@ -135,3 +135,20 @@ def test_tags_add_up(seed, length):
     assert (tags.checked(policy, key, (0, 2), total) == own[0] + own[2]).all()
     with pytest.raises(ProtocolError):
         tags.checked(policy, key, (0, 1), total)
+
+
+def test_a_guess_of_an_entry_as_documented():
+    """The one thing that a lying server may still learn: whether x is v, by changing x to 2x - v."""
+    session, _, payload = ready("fhe")
+    total = sum(vectors(4))
+    read = contexts()[2].read(payload, 5 + TAGS)
+    factors = [2, *[1] * (bfv.RING - 1)]
+    for guess, right in ((int(total[0]), True), (int(total[0]) + 1, False)):
+        twice = bfv.Encrypted(read.context, read.length, tuple(chunk.mul(factors) for chunk in read.chunks))
+        change = np.zeros(5 + TAGS, np.int64)
+        change[0] = guess
+        changed = twice.subtract_plain(change).to_bytes()
+        if right:
+            assert (answer(session, 0, changed) == total).all()
+        else:
+            noticed(session, changed)
