@@ -97,6 +97,7 @@ GOOD = PARTY.encrypt(np.arange(5000)).to_bytes()
         (GOOD[:40] + GOOD[40:][::-1], "malformed|impossible"),
         (bytes(32) + GOOD[32:], "another key"),
     ],
+    ids=map(str, range(11)),  # keys are random: what is in the bytes must not name a test
 )
 def test_malformed_ciphertexts(raw, text):
     with pytest.raises(CryptoError, match=text):
