@@ -106,11 +106,16 @@ class Simulation:
         self.optimiser = OPTIMISERS.build(spec.optimiser)
         self.federation = build_federation(spec, data)
         self.task = self.federation.task
-        self.engine = choose_engine(spec.engine, self.task, self.cohort_size, say)
+        self.use(spec.engine, say)
         self.initial = self.task.initial()
         server = self.algorithm.init_server(self.task, self.initial)
         self.state = State(0, server, self.task.initial_buffers(), {})
         self._check_server(server, 0)
+
+    def use(self, engine: str, say: Callable[[str], None]) -> None:
+        """Run on the engine of that name."""
+        shape, threads = self.federation.dataset.shape, self.spec.threads
+        self.engine = choose_engine(engine, self.task, self.cohort_size, say, shape=shape, threads=threads)
 
     @property
     def cohort_size(self) -> int:
