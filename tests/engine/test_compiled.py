@@ -136,6 +136,15 @@ def test_images(prepared, augment, monkeypatch):
     assert distance(*states)[0] <= 1e-5
 
 
+def test_images_too_small_to_crop():
+    x = np.zeros((len(small_dataset().y), 1, 3, 3), np.float32)
+    data = dataclasses.replace(small_dataset(), x=x, x_test=x[:40])
+    spec = RunSpec(partition="natural", model="mlp(6,4)", augment="crop-flip", engine="compiled")
+    simulation = Simulation(spec, data=data, say=lambda line: None)
+    with pytest.raises(UserError, match="padding"):
+        simulation.play_round()
+
+
 def test_sparse_rows():
     from scipy import sparse
 

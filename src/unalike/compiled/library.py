@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unalike.compiled.chain import Chain
 from unalike.compiled.compiler import Say, load, vector_width
-from unalike.compiled.source import source_of
+from unalike.compiled.source import CROP, source_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +124,8 @@ class Kernel:
         }
         if len(data.x) != len(data.y) or data.x[:1].numel() != self.chain.input.size or not data.x.is_contiguous():
             raise ValueError("rows and labels do not fit the net")
+        if steps.top is not None and min(self.chain.input.height, self.chain.input.width) <= CROP:
+            raise ValueError("the images are too small to be cropped")
         if len(data.y) <= int(steps.index.max()):
             raise ValueError("there are fewer rows than the steps ask for")
         shift, scale = (None if v is None else _ready(v) for v in (data.shift, data.scale))

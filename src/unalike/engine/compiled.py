@@ -17,6 +17,7 @@ from torch import Tensor
 from unalike.algorithms.contract import Party
 from unalike.compiled.chain import NotAChain, describe
 from unalike.compiled.library import Data, Descent, Kernel, Steps
+from unalike.compiled.source import CROP
 from unalike.engine.exchange import Exchange, Reply
 from unalike.engine.federation import Federation
 from unalike.engine.optimisers import Sgd
@@ -51,7 +52,9 @@ class Compiled(Sequential):
 
     def _train(self, exchange: Exchange, me: Party, number: int, buffers: Tensor) -> tuple[Tensor, Tensor]:
         descent, data, start = _descent(exchange, me), _data(exchange.federation), exchange.algorithm.start(me)
-        if descent is None or data is None or start.numel() != self.kernel.chain.size:
+        given = self.kernel.chain.input
+        too_small = exchange.augment and min(given.height, given.width) <= CROP  # the steps' own error says so
+        if descent is None or data is None or start.numel() != self.kernel.chain.size or too_small:
             return self._steps(exchange, me, number, buffers)  # no layer of a chain draws
         plan = {key: torch.from_numpy(np.ascontiguousarray(v)) for key, v in exchange.plan(number).items()}
         w, loss = self.kernel.train(start, data, Steps(**plan), descent)

@@ -1,7 +1,6 @@
 /* Convolution with stride 1: input [C][H][W], output [O][OH][OW] with OH = H + 2 P - K + 1, weights [O][C][K][K].
  *
- * Padding is never stored: where the kernel hangs over the edge, the loops over it are shorter. A net with
- * convolutions has blocks of LANES rows, so that one place of a channel is TILE_VECTORS vectors.
+ * Padding is never stored: where the kernel hangs over the edge, the loops over it are shorter.
  */
 
 /* The sums of ROWS output channels at one place, all of them in registers. */
@@ -43,10 +42,11 @@ INLINE void convolution_row(const int ROWS, const float *weight, const float *bi
 INLINE void convolution(const float *weight, const float *bias, const float *in, float *out, int C, int H, int W, int O,
                         int K, int P, int has_relu) {
     const int OH = H + 2 * P - K + 1, OW = W + 2 * P - K + 1;
-    for (int i = 0; i < OH; i++)
+    for (int lane = 0; lane < BLOCK; lane += LANES)
+        for (int i = 0; i < OH; i++)
             FOR_TILES(o, O,
-                      convolution_row(ROWS, weight + o * C * K * K, bias ? bias + o : 0, in,
-                                      out + o * OH * OW * BLOCK, C, H, W, OH, OW, K, P, i, has_relu));
+                      convolution_row(ROWS, weight + o * C * K * K, bias ? bias + o : 0, in + lane,
+                                      out + o * OH * OW * BLOCK + lane, C, H, W, OH, OW, K, P, i, has_relu));
 }
 
 /* The gradient of ROWS input channels at one place: the sum over all outputs that saw it. It replaces the value,
@@ -89,10 +89,11 @@ INLINE void convolution_back_row(const int ROWS, const float *weight, const floa
 INLINE void convolution_back(const float *weight, const float *grad, float *in, int C, int H, int W, int O, int K, int P,
                              int has_relu) {
     const int OH = H + 2 * P - K + 1, OW = W + 2 * P - K + 1;
-    for (int i = 0; i < H; i++)
+    for (int lane = 0; lane < BLOCK; lane += LANES)
+        for (int i = 0; i < H; i++)
             FOR_TILES(c, C,
-                      convolution_back_row(ROWS, weight + c * K * K, grad, in + c * H * W * BLOCK, C, H, W,
-                                           O, OH, OW, K, P, i, has_relu));
+                      convolution_back_row(ROWS, weight + c * K * K, grad + lane, in + c * H * W * BLOCK + lane, C, H,
+                                           W, O, OH, OW, K, P, i, has_relu));
 }
 
 /* The gradient of a row of the kernel for several output channels: ROWS x K sums in registers. */
@@ -156,9 +157,8 @@ INLINE void convolution_weights(const float *in, const float *grad, float *d_wei
     }
     for (int o = 0; d_bias && o < O; o++) {
         vector sum[TILE_VECTORS] = {{0}};
-        for (int place = 0; place < OH * OW; place++)
-            UNROLL for (int v = 0; v < TILE_VECTORS; v++)
-                sum[v] += *(const vector *)(grad + (o * OH * OW + place) * BLOCK + v * V);
+        for (int at = o * OH * OW * BLOCK; at < (o + 1) * OH * OW * BLOCK; at += LANES)
+            UNROLL for (int v = 0; v < TILE_VECTORS; v++) sum[v] += *(const vector *)(grad + at + v * V);
         UNROLL for (int v = 0; v < TILE_VECTORS; v++) d_bias[o] += sum_of(sum[v]);
     }
 }

@@ -70,7 +70,7 @@ struct training {
 
 /* One block of a step: its summed loss; the gradient is added to d_w. */
 static double train_block(const struct training *t, int64_t at, int here, float share) {
-    float plain[INPUT];
+    float *plain = t->tape + AT_INPUT; /* free until the block is settled */
     int64_t labels[BLOCK];
     for (int n = 0; n < here; n++) {
         const int64_t number = t->index[at + n];
