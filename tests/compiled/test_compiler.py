@@ -79,7 +79,7 @@ def test_a_read_only_folder(folder):
 def test_no_compiler(folder, monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CC", raising=False)
-    with pytest.raises(NoCompiler, match=r"no C compiler \(cc, gcc, clang\)"):
+    with pytest.raises(NoCompiler, match=r"no C compiler \(clang, cc, gcc\)"):
         find_compiler()
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(NoCompiler, match="no-such-compiler"):

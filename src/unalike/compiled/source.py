@@ -114,7 +114,10 @@ def _shape(layer: Layer) -> str:
     shape = f"{given.channels}, {given.height}, {given.width}"
     if layer.kind == "pooling":
         return shape
-    return f"{shape}, {layer.made.channels}, {layer.kernel}, {layer.padding}"
+    made = layer.made
+    return (
+        f"(struct shape){{{shape}, {made.channels}, {made.height}, {made.width}, {layer.kernel}, {layer.padding}}}"
+    )
 
 
 def _forward(layer: Layer, given: str, made: str) -> str:

@@ -18,8 +18,8 @@ void unalike_forward(const float *w, const float *x, int64_t count, float *tape,
     }
 }
 
-/* The gradient with respect to w, given that of the logits and of the features (either may be null). Tapes are used
- * up: values are replaced by their gradients. */
+/* The gradient with respect to w, given that of the logits and of the features (either may be null). Tapes are
+ * used up: values are replaced by their gradients. */
 void unalike_backward(const float *w, int64_t count, float *tape, const float *d_logits, const float *d_features,
                       float *d_w) {
     memset(d_w, 0, WEIGHTS * sizeof(float));
@@ -54,8 +54,8 @@ static double cross_entropy(float *logits, const int64_t *labels, int count, flo
     return loss;
 }
 
-/* A party's local training: cross-entropy + strength / 2 ||w - centre||^2 by stochastic gradient descent, the vector
- * `linear` added to every gradient. */
+/* A party's local training: cross-entropy + strength / 2 ||w - centre||^2 by stochastic gradient descent, the
+ * vector `linear` added to every gradient. */
 struct training {
     struct data data;
     const int64_t *index; /* [steps][width]: row numbers, negative ones fill up a short batch */

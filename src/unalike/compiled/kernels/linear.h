@@ -18,12 +18,14 @@ INLINE void linear_tile(const int ROWS, const float *weight, const float *bias, 
 
 INLINE void linear(const float *weight, const float *bias, const float *in, float *out, int I, int O, int has_relu,
                    int lanes) {
-    FOR_TILES(o, O, for (int lane = 0; lane < lanes; lane += LANES)
-                        linear_tile(ROWS, weight + o * I, bias ? bias + o : 0, in + lane, out + o * BLOCK + lane, I, has_relu));
+    FOR_TILES(o, O,
+              for (int lane = 0; lane < lanes; lane += LANES)
+                  linear_tile(ROWS, weight + o * I, bias ? bias + o : 0, in + lane, out + o * BLOCK + lane, I,
+                              has_relu));
 }
 
-INLINE void linear_back_tile(const int ROWS, const float *weight, const float *grad, const float *more, float *in, int I,
-                             int O, int has_relu) {
+INLINE void linear_back_tile(const int ROWS, const float *weight, const float *grad, const float *more, float *in,
+                             int I, int O, int has_relu) {
     vector sum[TILE_ROWS][TILE_VECTORS];
     UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int v = 0; v < TILE_VECTORS; v++)
         sum[r][v] = more ? ((const vector *)(more + r * BLOCK))[v] : (vector){0};
@@ -36,21 +38,22 @@ INLINE void linear_back_tile(const int ROWS, const float *weight, const float *g
     }
     UNROLL for (int r = 0; r < ROWS; r++) {
         vector *x = (vector *)(in + r * BLOCK);
-        UNROLL for (int v = 0; v < TILE_VECTORS; v++) x[v] = has_relu ? keep(x[v] > 0, sum[r][v]) : sum[r][v];
+        UNROLL for (int v = 0; v < TILE_VECTORS; v++) x[v] = has_relu ? keep(x[v] > 0.0f, sum[r][v]) : sum[r][v];
     }
 }
 
 /* in: the values that went in, replaced by their gradient; more: what else that gradient has, or null. */
-INLINE void linear_back(const float *weight, const float *grad, const float *more, float *in, int I, int O, int has_relu,
-                        int lanes) {
-    FOR_TILES(i, I, for (int lane = 0; lane < lanes; lane += LANES)
-                        linear_back_tile(ROWS, weight + i, grad + lane, more ? more + i * BLOCK + lane : 0,
-                                         in + i * BLOCK + lane, I, O, has_relu));
+INLINE void linear_back(const float *weight, const float *grad, const float *more, float *in, int I, int O,
+                        int has_relu, int lanes) {
+    FOR_TILES(i, I,
+              for (int lane = 0; lane < lanes; lane += LANES)
+                  linear_back_tile(ROWS, weight + i, grad + lane, more ? more + i * BLOCK + lane : 0,
+                                   in + i * BLOCK + lane, I, O, has_relu));
 }
 
 /* Here the inputs are in the lanes, [BLOCK][padded I]: no sum runs across a vector. */
-INLINE void linear_weight_tile(const int ROWS, const float *rows, const float *grad, float *d_weight, int I, int stride,
-                               int columns, int count) {
+INLINE void linear_weight_tile(const int ROWS, const float *rows, const float *grad, float *d_weight, int I,
+                               int stride, int columns, int count) {
     vector sum[TILE_ROWS][TILE_VECTORS] = {{{0}}};
     for (int n = 0; n < count; n++) {
         const vector *x = (const vector *)(rows + n * stride);
@@ -69,10 +72,12 @@ INLINE void linear_weight_tile(const int ROWS, const float *rows, const float *g
 }
 
 /* Adds the gradient of weights and bias; rows: the input, one row of the batch after the other. */
-INLINE void linear_weights(const float *rows, const float *grad, float *d_weight, float *d_bias, int I, int stride, int O,
-                           int count, int lanes) {
-    FOR_TILES(o, O, for (int i = 0; i < I; i += LANES)
-                        linear_weight_tile(ROWS, rows + i, grad + o * BLOCK, d_weight + o * I + i, I, stride, I - i, count));
+INLINE void linear_weights(const float *rows, const float *grad, float *d_weight, float *d_bias, int I, int stride,
+                           int O, int count, int lanes) {
+    FOR_TILES(o, O,
+              for (int i = 0; i < I; i += LANES)
+                  linear_weight_tile(ROWS, rows + i, grad + o * BLOCK, d_weight + o * I + i, I, stride, I - i,
+                                     count));
     for (int o = 0; d_bias && o < O; o++) {
         vector sum = {0};
         for (int n = 0; n < lanes; n += V) sum += *(const vector *)(grad + o * BLOCK + n);

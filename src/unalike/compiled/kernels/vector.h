@@ -16,18 +16,28 @@
 #define LANES (TILE_VECTORS * V)
 
 #define INLINE static inline __attribute__((always_inline))
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
 #define UNROLL _Pragma("GCC unroll 16")
+#endif
 
 typedef float vector __attribute__((vector_size(4 * V), may_alias));
 typedef float loose __attribute__((vector_size(4 * V), aligned(4), may_alias)); /* at any address */
 typedef int32_t mask __attribute__((vector_size(4 * V), may_alias));
 typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+#if defined(__clang__) || __GNUC__ >= 12
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+typedef int32_t four_places __attribute__((vector_size(16)));
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (four_places){__VA_ARGS__})
+#endif
 
 /* a where the mask is set, else 0 */
 INLINE vector keep(mask where, vector a) { return (vector)((mask)a & where); }
 
 /* Not max(a, 0): what is not a number must stay so, or a diverged run would look healthy. */
-INLINE vector relu(vector a) { return keep(~(a < 0), a); }
+INLINE vector relu(vector a) { return keep(~(a < 0.0f), a); }
 
 INLINE vector larger(vector a, vector b) {
     mask first = a >= b;
@@ -47,12 +57,12 @@ INLINE int at_most(int a, int b) { return a < b ? a : b; }
 INLINE void transpose_four(const float *from, int from_stride, float *to, int to_stride) {
     four a = *(const four *)from, b = *(const four *)(from + from_stride);
     four c = *(const four *)(from + 2 * from_stride), d = *(const four *)(from + 3 * from_stride);
-    four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    four cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    *(four *)to = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
-    *(four *)(to + to_stride) = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
-    *(four *)(to + 2 * to_stride) = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
-    *(four *)(to + 3 * to_stride) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+    four ab_low = SHUFFLE(a, b, 0, 4, 1, 5), ab_high = SHUFFLE(a, b, 2, 6, 3, 7);
+    four cd_low = SHUFFLE(c, d, 0, 4, 1, 5), cd_high = SHUFFLE(c, d, 2, 6, 3, 7);
+    *(four *)to = SHUFFLE(ab_low, cd_low, 0, 1, 4, 5);
+    *(four *)(to + to_stride) = SHUFFLE(ab_low, cd_low, 2, 3, 6, 7);
+    *(four *)(to + 2 * to_stride) = SHUFFLE(ab_high, cd_high, 0, 1, 4, 5);
+    *(four *)(to + 3 * to_stride) = SHUFFLE(ab_high, cd_high, 2, 3, 6, 7);
 }
 
 /* to[j][i] = from[i][j]. Rows are taken by four: there is something to read and room to write after the last. */
