@@ -51,12 +51,15 @@ FEDNOVA = _of(
     ("the mean step count is forgotten", 'replies.mean["steps"] * ', ""),
     ("the mean step count is of another power", 'replies.mean["steps"] * ', 'replies.mean["steps"].sqrt() * '),
 )
-FEDPROX = _of(
-    "algorithms/contract.py",
-    ("the square is forgotten", "drift.dot(drift)", "drift.norm()"),
-    ("the half is forgotten", "+ mu / 2 *", "+ mu *"),
-    ("parties are pushed away", "+ mu / 2 *", "- mu / 2 *"),
-)
+FEDPROX = [
+    *_of(
+        "algorithms/contract.py",
+        ("the square is forgotten", "drift.dot(drift)", "drift.norm()"),
+        ("the half is forgotten", "+ mu / 2 *", "+ mu *"),
+        ("parties are pushed away", "+ mu / 2 *", "- mu / 2 *"),
+    ),
+    *_of("algorithms/fedprox.py", ("another centre", 'party.received["w"]', 'party.received["w"] * 0')),
+]
 QFEDAVG = _of(
     "algorithms/qfedavg.py",
     ("h without q", "h = self.q * loss", "h = loss"),
