@@ -72,7 +72,7 @@ def main() -> None:
         apart = fmean(weight_divergence(w, one) for (_, w), one in zip(runs, alone, strict=True))
         names = ("kolmogorov_smirnov", "area", "cramer_von_mises", "total_variation")
         means = [fmean(getattr(one.mean, name) for one in found) for name in names]
-        worst = fmean(one.worst.kolmogorov_smirnov for one in found)
+        worst = fmean(one.worst.kolmogorov_smirnov for one in found if one.worst)
         cells = [f"{value:.3f}" for value in (*means, worst, fmean(one.quantity for one in found))]
         spread = f" ± {stdev(lost):.1f}" if len(lost) > 1 else ""
         print(f"| `{text}` | {' | '.join(cells)} | {fmean(lost):.1f}{spread} | {apart:.2f} |")

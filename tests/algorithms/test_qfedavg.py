@@ -80,3 +80,20 @@ def test_a_party_without_loss_is_no_trouble():
     how = {"work": LocalWork(4, steps=2), "lr": 0.1}
     for server, _ in rounds_by_hand(QFedAvg(q=0.5), federation, rounds=3, **how):
         assert torch.isfinite(server["w"]).all()
+
+
+def test_by_the_round_a_long_round_is_a_long_step():
+    """On linear losses K steps of rate eta are one of rate K eta: with length=round the server moves the same."""
+    from unalike.algorithms import QFedAvg
+
+    def moved(text, **fields):
+        simulation = play(small_simulation(text, sample=1.0, dtype="float64", **fields), 1)
+        return (simulation.state.server["w"] - simulation.initial).norm()
+
+    # Tiny rates: the loss is as good as linear along the way.
+    many = moved("qfedavg(1, round)", epochs=None, steps=10, batch_size=64, lr=1e-7, optimiser="sgd")
+    once = moved("qfedavg(1, round)", epochs=None, steps=1, batch_size=64, lr=1e-6, optimiser="sgd")
+    assert float(many) == pytest.approx(float(once), rel=1e-3)
+    paper = moved("qfedavg(1)", epochs=None, steps=1, batch_size=64, lr=1e-6, optimiser="sgd")
+    assert float(paper) == pytest.approx(float(once), rel=1e-9)  # one step: no difference
+    assert QFedAvg().length == "step"

@@ -41,21 +41,55 @@ def test_is_only_as_sure_as_the_table():
     assert one.ranking[0].median_gain == pytest.approx(8.5, abs=0.1)
     assert one.confidence == "medium"
     assert other.confidence == "low"
-    assert any("fedavg" in doubt for doubt in other.doubts)
+    assert "better than FedAvg in 5 and worse in 6 of 15" in other.reasons[1]
+
+
+def test_where_fedavg_is_first_the_next_is_named_with_its_record():
+    advice = recommend(SITUATIONS["alike"])
+    assert "costs least" in advice.reasons[1]
+    assert "fednova was better than FedAvg in 2 and worse in 1 of 9" in advice.reasons[2]
+
+
+def test_all_rows_that_have_a_pair_are_used():
+    """Table 3 lacks SCAFFOLD's and FedNova's cells for CIFAR-10 with noise, and FedNova's for MNIST."""
+    by_name = {one.algorithm: one.comparisons for one in recommend(SITUATIONS["feature skew"]).ranking}
+    assert by_name == {"fedavg": 6, "fedprox": 6, "scaffold": 5, "fednova": 4}
 
 
 def test_own_runs_outweigh_the_paper_once_there_are_enough():
-    own = [{"fedavg": 80.0 + k, "scaffold": 85.0 + k, "fedprox(0.1)": 79.0} for k in range(ENOUGH)]
+    own = [{"scaffold": 5.0 + k, "fedprox(0.1)": -1.0} for k in range(ENOUGH)]
     few, enough = recommend(SITUATIONS["label skew"], own[:-1]), recommend(SITUATIONS["label skew"], own)
     assert few.ranking[0].algorithm == "fedprox"
+    assert any(f"you have {ENOUGH - 1}" in doubt for doubt in few.doubts)
     assert enough.algorithm == "scaffold"
     assert "your own" in enough.source
     assert any("paper" in doubt and "fedprox" in doubt for doubt in enough.doubts)
-    assert ALGORITHMS.build(enough.ranking[-1].algorithm)
+    assert [ALGORITHMS.build(one.algorithm) for one in enough.ranking]
 
 
-def test_one_algorithm_alone_is_no_evidence():
-    assert "Table 3" in recommend(SITUATIONS["alike"], [{"fedavg": 1.0}] * 5).source
+def test_an_algorithm_that_was_tried_once_does_not_lead():
+    own = [{"fedprox(0.1)": 5.0}] * ENOUGH + [{"moon": 9.0}]
+    assert [one.algorithm for one in recommend(SITUATIONS["label skew"], own).ranking] == [
+        "fedprox(0.1)",
+        "fedavg",
+        "moon",
+    ]
+
+
+def test_gains_within_rounding_are_draws():
+    advice = recommend(SITUATIONS["label skew"], [{"scaffold": 0.05}] * 6)
+    assert advice.algorithm == "fedavg"
+    assert advice.ranking[1].better == 0
+
+
+def test_no_comparison_is_no_evidence():
+    assert "Table 3" in recommend(SITUATIONS["alike"], [{}] * 5).source
+
+
+def test_tiny_parties_are_said_to_be_uncertain():
+    tiny = Situation(0.9, 0.7, 0.0, 1.0)
+    assert tiny.kind == "one label each"
+    assert any("so few rows" in doubt for doubt in recommend(tiny).doubts)
 
 
 def test_says_what_it_did_not_see():

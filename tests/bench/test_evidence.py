@@ -27,12 +27,20 @@ def test_compares_runs_that_differ_in_the_algorithm_alone(folder):
     runs, made = folder
     here = Situation(**made["fedavg", 0].figures["degrees"])
     (comparison,) = own_comparisons(runs, here)
-    assert comparison == pytest.approx(
-        {
-            "fedavg": 50 * sum(made["fedavg", seed].accuracy for seed in (0, 1)),
-            "fedprox(0.1)": 50 * sum(made["fedprox(mu=0.1)", seed].accuracy for seed in (0, 1)),
-        }
-    )
+    gains = [made["fedprox(mu=0.1)", seed].accuracy - made["fedavg", seed].accuracy for seed in (0, 1)]
+    assert comparison == pytest.approx({"fedprox(0.1)": 50 * sum(gains)})
+
+
+def test_only_seeds_in_common_with_fedavg_count(folder, tmp_path):
+    """A third algorithm on another seed neither counts nor takes the others away."""
+    import shutil
+
+    runs, made = folder
+    copy = tmp_path / "runs"
+    shutil.copytree(runs, copy)
+    run(RunSpec.from_mapping({**BASE, "algorithm": "moon", "seed": 7}), runs=copy)
+    here = Situation(**made["fedavg", 0].figures["degrees"])
+    assert own_comparisons(copy, here) == own_comparisons(runs, here)
 
 
 def test_other_situations_are_no_evidence(folder):

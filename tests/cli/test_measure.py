@@ -41,7 +41,7 @@ def test_table(unalike):
     lines = out.splitlines()
     assert lines[0].startswith("heart, labels of 4 parties: natural")
     assert lines[2].split()[:6] == ["party", "share", "K-S", "area", "CvM", "TV"]
-    assert any(line.split()[:3] == ["switzerland", "13.3%", "0.385"] for line in lines)
+    assert any(line.split()[:3] == ["switzerland", "13%", "0.39"] for line in lines)
     assert "The parties are clearly unlike: up to some label" in out
     assert "Jensen-Shannon" in out
     assert "Protection none: each party sent" in out
@@ -115,7 +115,11 @@ def test_figure_without_suffix(unalike, tmp_path):
         (["--noise", "-2"], "noise must be >= 0, got -2.0"),
         (["--noise", "1", "--weighting", "parties"], "Noise needs the weighting 'rows'"),
         (["--parties", "2"], "--allow-two"),
-        (["--parties", "1"], "parties"),
+        (["--parties", "1"], "One party has nobody to be compared with"),
+        (["--dataset", "heart", "--partition", "vertical(2)"], "no common variable"),
+        (["--model-of", "some-run"], "Add --of features"),
+        (["--publish", "means"], "Did you mean 'mean'?"),
+        (["--parties", "3", "--noise", "1e-200"], "hides nothing"),
         (["--dataset", "heart", "--partition", "vertical(3)"], "no common variable"),
         (["--figure", "absent/x.png"], "there is no folder absent"),
         (["--figure", "x.gif"], "must end in .svg, .png or .pdf"),
@@ -146,6 +150,18 @@ def test_a_missing_extra_is_named_with_its_remedy(unalike, monkeypatch, module):
     assert answer.code == 2
     assert answer.err == f"Error: {module} is not installed. Run: pip install 'unalike[private]'\n"
     assert unalike("measure", "--parties", "3", "--protect", "none").code == 0
+
+
+def test_only_the_mean(unalike):
+    arguments = ("measure", "--partition", "label-dirichlet(0.1)", "--protect", "none")
+    out = unalike(*arguments, "--publish", "mean").out
+    assert "Only the mean was published" in out
+    assert "orst party" not in out
+    assert "party 0" not in out
+    found = unalike(*arguments, "--publish", "mean", "--json").json
+    assert (found["parties"], found["federation"]["worst"], found["publish"]) == ([], None, "mean")
+    whole = unalike(*arguments, "--json").json["federation"]
+    assert found["federation"]["mean"]["area"] == pytest.approx(whole["mean"]["area"], abs=0.005)
 
 
 def test_help(unalike):

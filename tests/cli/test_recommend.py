@@ -63,6 +63,38 @@ def test_own_runs_become_evidence(unalike, tmp_path):
     assert {one["algorithm"] for one in advice["ranking"]} == {"fedavg", "fedavgm(0.5)"}
 
 
+def test_one_and_two_parties(unalike):
+    one = unalike("recommend", "--parties", "1")
+    assert one.code == 0
+    assert "alike" in one.out
+    assert unalike("recommend", "--parties", "2").code == 0
+    refused = unalike("recommend", "--parties", "2", "--protect", "fhe")
+    assert refused.code == 2
+    assert "--protect none" in refused.err
+
+
+def test_deep_json_is_one_line(unalike, tmp_path):
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    result = unalike("recommend", "--measurement", "deep.json")
+    assert result.code == 2
+    assert len(result.err.strip().splitlines()) == 1
+
+
+def test_after_a_stop_the_chosen_algorithm_goes_on(unalike, monkeypatch):
+    from unalike.cli.signals import Stopped
+    from unalike.engine import run as engine
+
+    def stop(*args, **settings):
+        raise Stopped
+
+    monkeypatch.setattr(engine, "run", stop)
+    for args in (["--algorithm", "auto"], ["--algorithm=auto"]):
+        result = unalike("run", "--partition", "label-count(1)", *args, "--quiet")
+        assert result.code == 130
+        assert "--algorithm 'fedprox(mu=0.01)'" in result.err
+        assert "auto" not in result.err
+
+
 def test_auto_is_what_is_recommended(unalike, tmp_path):
     common = [*FEW, "--partition", "label-count(1)", "--model", "mlp(8)", "--rounds", "1", "--epochs", "1"]
     result = unalike("run", *common, "--algorithm", "auto", "--json", "--runs", str(tmp_path))

@@ -212,6 +212,15 @@ CARRIERS = [
     ),
     *_of(
         "engine/evaluation.py",
-        ("everybody evaluates with shared statistics", "models.statistics(k) for k in", "models.buffers for k in"),
+        (
+            "everybody evaluates with shared statistics",
+            "models.statistics(k), federation",
+            "models.buffers, federation",
+        ),
+        (
+            "absent parties' fresh statistics count",
+            "list(models.own_buffers.values()) or",
+            "[models.statistics(k) for k in range(federation.size)] or",
+        ),
     ),
 ]

@@ -110,6 +110,7 @@ CARRIERS = [
     (test_batch_norm.test_local_statistics_stay_where_they_are,),
     (test_batch_norm.test_local_statistics_cost_nothing_and_the_server_sees_none, "fedavg"),
     (test_batch_norm.test_local_parties_evaluate_with_their_own_and_the_global_figure_is_their_mean,),
+    (test_batch_norm.test_parties_that_never_took_part_are_not_in_the_global_figure,),
     (test_scaffold.test_option_ii_with_unequal_steps_and_momentum, ONE),
     (check_engines_agree, "scaffold"),
 ]

@@ -83,3 +83,14 @@ def test_epsilon_of_nonsense(arguments):
 def test_noise_of_nonsense(arguments):
     with pytest.raises(CryptoError):
         sample(*arguments)
+
+
+def test_epsilon_of_the_smallest_and_the_largest_noise():
+    assert epsilon(1e-200, 3, 1e-6) == math.inf
+    assert epsilon(5e-324, 1e308, 1e-6) == math.inf
+    assert 0 < epsilon(1e200, 3, 1e-6) < 1e-198
+    assert epsilon(1.0, 0.0, 1e-6) == 0
+    assert epsilon(1e150, 1e10, 1e-6) == pytest.approx(1e-140 * math.sqrt(2 * math.log(1e6)), rel=0.2)
+    for sigma, sensitivity in ((math.inf, 1), (1, math.inf), (math.nan, 1), (1, math.nan)):
+        with pytest.raises(CryptoError):
+            epsilon(sigma, sensitivity, 1e-6)

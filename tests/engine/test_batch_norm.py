@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from tests.helpers import NormBody, recorded
-from unalike.engine.check import play, small_dataset, small_simulation
+from unalike.engine.check import play, small_dataset
 from unalike.engine.evaluation import evaluate
 from unalike.engine.simulation import Simulation, State
 from unalike.engine.spec import RunSpec
@@ -165,11 +165,27 @@ def test_drop_evaluates_with_the_statistics_of_the_rows_at_hand():
 
 
 @pytest.mark.parametrize("policy", ["local", "drop"])
-def test_a_net_without_batch_norm_does_not_notice(policy):
-    one, other = (
-        play(small_simulation("scaffold", batch_norm=which), 2).state.digest() for which in ("average", policy)
-    )
-    assert one == other
+def test_a_net_without_batch_norm_does_not_notice_and_says_so(policy):
+    said, digests = [], []
+    for which in ("average", policy):
+        spec = RunSpec(**(FIELDS | {"model": "mlp(6,4)"}), batch_norm=which, algorithm="scaffold")
+        digests.append(play(Simulation(spec, data=small_dataset(), say=said.append), 2).state.digest())
+    assert digests[0] == digests[1]
+    assert said == [f"mlp(6,4) has no batch norm: --batch-norm {policy} changes nothing."]
+
+
+def test_without_running_statistics_each_party_is_evaluated_by_itself():
+    """One party's figures do not depend on what the others hold."""
+    simulation = play(simulation_of("drop", sample=1.0, held_out=0.3), 2)
+    federation = simulation.federation
+    figures = evaluate(federation, simulation.models(simulation.state))
+    net = NormBody().build((5,), 3).double().train()  # in training mode the batch is what normalises
+    net.load_state_dict(simulation.task.named(simulation.state.server["w"], torch.zeros(0)), strict=False)
+    for k, party in enumerate(federation.parties):
+        if len(party.held_out) > 1:
+            x, y = federation.train.take(torch.from_numpy(party.held_out))
+            right = float((net(x)[0].argmax(1) == y).double().mean())
+            assert figures["parties"]["each"][k] == pytest.approx(right)
 
 
 def test_the_policy_is_part_of_the_spec():

@@ -58,6 +58,8 @@ def test_engines_agree(text):
 )
 def test_settings(text, fields):
     warm = fields.get("model", "mlp(6,4)")
+    if ALGORITHMS.build(text).needs_features and warm == "logistic":
+        pytest.skip("its features have no weights")
     Compiled.of(Task(lambda: MODELS.build(warm).build((5,), 3)), (5,), 1, lambda line: None)
     one, other = both(text, 3, **fields)
     assert distance(one, other)[0] <= 1e-5

@@ -11,6 +11,7 @@ from unalike.data import Dataset
 from unalike.engine.check import play, small_simulation
 from unalike.engine.simulation import Diverged, Simulation, State
 from unalike.engine.spec import RunSpec
+from unalike.errors import UserError
 
 
 def test_cohorts_are_fair_sorted_and_the_same_for_every_algorithm():
@@ -129,6 +130,7 @@ from tests.engine.test_simulation import crowd
 from unalike.engine.check import play
 from unalike.engine.simulation import Simulation
 from unalike.engine.spec import RunSpec
+from unalike.errors import UserError
 parties = int(sys.argv[1])
 fields = {"partition": "natural", "model": "mlp(1000)", "epochs": 1, "held_out": 0.25}
 spec = RunSpec(**fields, sample=10 / parties, engine=sys.argv[2])
@@ -146,3 +148,29 @@ def test_peak_memory_of_a_thousand_parties(engine):
         command = [sys.executable, "-c", PEAK, parties, engine]
         peaks.append(int(subprocess.run(command, check=True, capture_output=True, cwd=ROOT).stdout))
     assert peaks[1] - peaks[0] < 100e6
+
+
+@pytest.mark.parametrize("algorithm", ["scaffold", "scaffold(option=i)", "fednova"])
+@pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
+def test_what_needs_sgd_is_refused_before_any_work(algorithm, optimiser):
+    with pytest.raises(UserError, match="Use --optimiser sgd"):
+        small_simulation(algorithm, optimiser=optimiser)
+
+
+@pytest.mark.parametrize("algorithm", ["moon", "rfedavg", "rfedavg+"])
+def test_what_needs_features_is_refused_where_they_have_no_weights(algorithm):
+    with pytest.raises(UserError, match="would be FedAvg"):
+        small_simulation(algorithm, model="logistic")
+
+
+def test_the_last_round_is_evaluated_once(monkeypatch):
+    from unalike.engine import run as runs
+    from unalike.engine import simulation as simulations
+
+    calls = []
+    real = simulations.evaluate
+    for module in (runs, simulations):
+        monkeypatch.setattr(module, "evaluate", lambda *args: calls.append(1) or real(*args))
+    result = runs.run(dataset="digits", model="mlp(4)", rounds=3, epochs=1)
+    assert len(calls) == 3
+    assert len(result.figures["parties"]["each"]) == 10

@@ -11,7 +11,7 @@ from tests.measure.sessions import SERVER, Session, Step, contexts, vectors
 from unalike.crypto import bfv
 from unalike.crypto.primitives import new_secret
 from unalike.errors import UserError
-from unalike.measure.protocol import party, server
+from unalike.measure.protocol import party, server, tags
 from unalike.measure.protocol.errors import ProtocolError
 from unalike.measure.protocol.messages import EVERYONE, Message, pack_numbers, write
 from unalike.measure.protocol.policy import new_session
@@ -30,6 +30,12 @@ def refused(session, tamper=lambda step, number, raw: raw, *, names, match):
 def of_liar(at, change):
     """Change what the liar sends in the step ``at``."""
     return lambda step, number, raw: change(raw) if step is at and number == LIAR else raw
+
+
+def tagged(session, number, vector):
+    """The ciphertext of a vector with the tags that belong to it, as only a party can make it."""
+    key = tags.tag_key(session.policy, session.secret.shared)
+    return session.secret.encrypt(bfv.centred(tags.extended(session.policy, key, number, vector))).to_bytes()
 
 
 def test_an_honest_session_of_every_mode():
@@ -135,7 +141,7 @@ class TestKeys:
         refused(self.lying(seed=new_secret()), names=LIAR, match="seed that it committed to")
 
     def test_boxes_under_another_key(self):
-        refused(self.lying(box_key=new_secret()), names=LIAR, match="does not open")
+        refused(self.lying(box_key=new_secret()), names=None, match="Party 2 or the server sent .* does not open")
 
     def test_a_garbled_box(self):
         session = Session(vectors(4))
@@ -144,7 +150,7 @@ class TestKeys:
             boxes, commitments = Message.from_bytes(raw).parts
             return session.rewrite(LIAR, raw, parts=(b"\0" + boxes[1:], commitments))
 
-        refused(session, of_liar(Step.SHARES, change), names=LIAR, match="does not open")
+        refused(session, of_liar(Step.SHARES, change), names=None, match="Party 2 or the server .* does not open")
 
     def test_other_commitments_than_shares(self):
         session = Session(vectors(4))
@@ -153,7 +159,7 @@ class TestKeys:
             boxes, commitments = Message.from_bytes(raw).parts
             return session.rewrite(LIAR, raw, parts=(boxes, bytes(len(commitments))))
 
-        refused(session, of_liar(Step.SHARES, change), names=LIAR, match="not those it committed to")
+        refused(session, of_liar(Step.SHARES, change), names=None, match="Party 2 or the server .* committed to")
 
     def test_a_wrong_share_is_the_holders_fault(self):
         session = Session(vectors(4))
@@ -177,9 +183,14 @@ class TestKeys:
 
     def test_a_copied_key(self):
         session = Session(vectors(4))
-        copied = Message.from_bytes(session.outbox[0]).parts
-        change = of_liar(Step.HELLO, lambda raw: session.rewrite(LIAR, raw, parts=copied))
-        refused(session, change, names=LIAR, match="advertised before")
+        mask, box, seed = Message.from_bytes(session.outbox[0]).parts
+        other_mask, other_box, _ = Message.from_bytes(session.outbox[LIAR]).parts
+        same_number = mask[:31] + bytes([mask[31] ^ 0x80])  # X25519 ignores the top bit
+        for copied in ((mask, box), (mask, other_box), (other_mask, mask), (same_number, other_box)):
+            change = of_liar(Step.HELLO, lambda raw, two=copied: session.rewrite(LIAR, raw, parts=(*two, seed)))
+            refused(session, change, names=None, match="Party 0 and party 2 advertise the same key")
+        twice = of_liar(Step.HELLO, lambda raw: session.rewrite(LIAR, raw, parts=(other_box, other_box, seed)))
+        refused(session, twice, names=LIAR, match="same key twice")
 
     def test_consent_to_something_else(self):
         session = Session(vectors(4))
@@ -201,7 +212,7 @@ class TestCiphertexts:
         refused(session, tamper, names=LIAR, match="another key")
 
     def test_of_another_key_in_disguise_is_noticed_but_has_no_name(self):
-        foreign = bfv.load(bfv.deal().secret, secret=True).encrypt(np.zeros(5, np.int64)).to_bytes()
+        foreign = bfv.load(bfv.deal().secret, secret=True).encrypt(np.zeros(8, np.int64)).to_bytes()
         session, tamper = self.sending(lambda raw: contexts()[0].fingerprint + foreign[32:])
         refused(session, tamper, names=None, match="one of another key was added")
 
@@ -214,8 +225,9 @@ class TestCiphertexts:
     @pytest.mark.parametrize("protect", ["none", "fhe"])
     def test_a_sum_beyond_the_bound(self, protect):
         huge = np.full(5, 1_000_000)
-        payload = huge.tobytes() if protect == "none" else contexts()[1].encrypt(huge).to_bytes()
-        session, tamper = self.sending(lambda raw: payload, protect)
+        session, tamper = self.sending(
+            lambda raw: huge.tobytes() if protect == "none" else tagged(session, LIAR, huge), protect
+        )
         refused(session, tamper, names=None, match="exceeds the agreed bound 10000")
 
 
@@ -292,15 +304,39 @@ class TestServer:
             self.blamed(session.parties[0], self.say(session, Step.HELLO, *passed), "passed on")
         forged = session.rewrite(4, hellos[4], parts=[new_secret()] * 3)
         wrong = forged[:-64] + hellos[4][-64:]
-        with pytest.raises(ProtocolError, match="wrong signature") as caught:
-            party.step(session.parties[0], self.say(session, Step.HELLO, *hellos[:4], wrong))
-        assert caught.value.party == 4
+        match = "passed on, as party 4's, a message with a wrong signature"
+        self.blamed(session.parties[0], self.say(session, Step.HELLO, *hellos[:4], wrong), match)
+        replayed = Session(vectors(5)).outbox[4]
+        match = "passed on, as party 4's, a message of another session"
+        self.blamed(session.parties[0], self.say(session, Step.HELLO, *hellos[:4], replayed), match)
         copied = session.rewrite(4, hellos[4], parts=Message.from_bytes(hellos[3]).parts)
-        with pytest.raises(ProtocolError, match="advertised before") as caught:
+        with pytest.raises(ProtocolError, match="Party 3 and party 4 advertise the same key") as caught:
             party.step(session.parties[0], self.say(session, Step.HELLO, *hellos[:4], copied))
+        assert caught.value.party is None
+        short = session.rewrite(4, hellos[4], parts=[b"x"] * 3)  # this party 4 did sign
+        with pytest.raises(ProtocolError, match="keys of a wrong size") as caught:
+            party.step(session.parties[0], self.say(session, Step.HELLO, *hellos[:4], short))
         assert caught.value.party == 4
         other = session.rewrite(0, hellos[0], parts=[new_secret()] * 3)
         self.blamed(session.parties[0], self.say(session, Step.HELLO, other, *hellos[1:]), "not ours")
+
+    @pytest.mark.parametrize("place", [1, 2])
+    def test_changed_boxes_or_commitments_are_not_the_partys_fault(self, place):
+        session = Session(vectors(4)).until(Step.SHARES)
+        session.ask_server()
+        parts = list(Message.from_bytes(session.answers[0]).parts)
+        parts[place] = parts[place][:90] + bytes([parts[place][90] ^ 1]) + parts[place][91:]
+        with pytest.raises(ProtocolError, match="Party 2 or the server sent") as caught:
+            party.step(session.parties[0], self.say(session, Step.SHARES, *parts))
+        assert caught.value.party is None
+
+    def test_a_forged_consent(self):
+        session = Session(vectors(4)).until(Step.CONSENT)
+        session.ask_server()
+        consents = list(Message.from_bytes(session.answers[0]).parts)
+        consents[2] = consents[2][:-1] + bytes([consents[2][-1] ^ 1])
+        match = "passed on, as party 2's, a message with a wrong signature"
+        self.blamed(session.parties[0], self.say(session, Step.CONSENT, *consents), match)
 
     def test_a_sum_of_others_than_agreed(self):
         session = Session(vectors(5)).until(Step.UNMASK)
@@ -330,14 +366,26 @@ def test_states_forget_what_they_no_longer_need():
     assert "secret" not in repr(state).replace("secrets=", "")
 
 
-def test_states_are_not_changed_by_steps():
-    """Pure steps: the same state and message give the same answer again (no randomness after the shares)."""
-    session = Session(vectors(4)).until(Step.VECTOR)
+@pytest.mark.parametrize("at", [Step.HELLO, Step.VECTOR, Step.CONSENT])
+def test_the_same_state_and_message_give_the_same_answer(at):
+    """Pure steps, all but encryption, whose randomness is its own. No box is sealed twice with other content."""
+    session = Session(vectors(4)).until(at)
     before = session.parties[0]
     session.ask_server()
     first, second = (party.step(before, session.answers[0])[1] for _ in range(2))
     assert first == second
-    assert before.survivors == ()
+    assert before.awaits is at
+
+
+def test_shares_stay_the_same_whoever_is_said_to_be_there():
+    """The server cannot get two boxes with different content under one key by telling different stories."""
+    session = Session(vectors(4))
+    secrets = session.parties[0].secrets
+    all_of_them = secrets.shares(session.policy, (0, 1, 2, 3))
+    assert secrets.shares(session.policy, (0, 1, 3)) == {k: all_of_them[k] for k in (0, 1, 3)}
+    assert len({value for pair in all_of_them.values() for value in pair}) == 8
+    other = replace(session.policy, session=new_session())
+    assert secrets.shares(other, (0, 1, 2, 3)) != all_of_them
 
 
 def test_party_arguments():
@@ -348,8 +396,8 @@ def test_party_arguments():
         (4, good, "number must be in 0..3"),
         (0, np.zeros(4, np.int64), "must be 5 int64"),
         (0, np.zeros(5), "must be 5 int64"),
-        (0, np.full(5, 10_001), "exceeds the agreed bound"),
-        (0, np.full(5, np.iinfo(np.int64).min), "exceeds the agreed bound"),
+        (0, np.full(5, 2501), "exceeds 2500, its part of the agreed bound 10000"),
+        (0, np.full(5, np.iinfo(np.int64).min), "its part of the agreed bound"),
     ):
         with pytest.raises(UserError, match=match):
             party.start(session.policy, number, vector, **keywords)

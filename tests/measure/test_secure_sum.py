@@ -15,7 +15,7 @@ from unalike.crypto import bfv, errors, shamir
 from unalike.errors import UserError
 from unalike.measure.protocol import keys as protocol_keys
 from unalike.measure.protocol.messages import Message, Step
-from unalike.measure.protocol.policy import default_threshold
+from unalike.measure.protocol.policy import TAGS, default_threshold
 from unalike.measure.secure_sum import secure_sum
 
 STEPS = ["start", "hello", "shares", "vector", "consent", "unmask"]
@@ -56,7 +56,11 @@ def decrypted_uploads(result, length):
     """What an attacker reads who has every byte the server received, and the dealer's secret key."""
     secret = bfv.load(contexts()[0].secret, secret=True)
     messages = [Message.from_bytes(raw) for raw in result.server_view]
-    return {m.sender: secret.decrypt(secret.read(m.parts[0], length)) for m in messages if m.step is Step.VECTOR}
+    return {
+        m.sender: secret.decrypt(secret.read(m.parts[0], length + TAGS))[:length]
+        for m in messages
+        if m.step is Step.VECTOR
+    }
 
 
 def uniform(vector):
@@ -106,7 +110,7 @@ class _Terms:
     """As much of a policy as an attacker has: its digest and the length."""
 
     def __init__(self, digest, length):
-        self.digest, self.length = digest, length
+        self.digest, self.width = digest, length
 
 
 def test_the_server_view_holds_neither_vector_nor_secret_key():
@@ -146,7 +150,16 @@ ONES = [np.ones(3, np.int64)] * 3
 @pytest.mark.parametrize(
     ("vectors", "fields", "text"),
     [
-        ([], {}, "3 to 10000 parties, got 0"),
+        ([], {}, "needs at least 3 parties, got 0"),
+        (ONES[:1], {}, "needs at least 3 parties, got 1"),
+        (ONES * 4000, {}, "at most 10000 parties can add up, got 12000. Use fewer, or 'fhe'"),
+        (
+            ONES * 20000,
+            {"protect": "none"},
+            "at most 50000 parties can add up, got 60000. Use fewer.$",
+        ),
+        ([one * 6_000_000 for one in ONES], {"bound": 8_000_000}, "Party 0's vector exceeds 2666666, its part"),
+        ([one * 6_000_000 for one in ONES], {"bound": 8_000_000, "protect": "none"}, "Party 0's vector exceeds"),
         (ONES, {"protect": "fhe+mask"}, "Did you mean 'fhe.masks'"),
         (ONES, {"threshold": 1}, "threshold must be in 3..3"),
         (ONES, {"threshold": 4}, "threshold must be in 3..3"),
@@ -154,7 +167,7 @@ ONES = [np.ones(3, np.int64)] * 3
         (ONES, {"bound": bfv.HALF + 1}, "Scale values down"),
         ([one * (bfv.HALF // 3 + 1) for one in ONES], {}, "Scale values down"),
         ([one * 2**61 for one in ONES], {"protect": "none"}, "Scale values down"),
-        (ONES, {"bound": 0}, "Party 0's vector exceeds the agreed bound 0"),
+        (ONES, {"bound": 0}, "Party 0's vector exceeds 0, its part of the agreed bound 0"),
         (ONES, {"drop_after": {3: "hello"}}, "names party 3; parties are 0..2"),
         (ONES, {"drop_after": {0: "helo"}}, "Did you mean 'hello'"),
         ([*ONES[:2], np.ones(4, np.int64)], {}, "Party 2's vector has 4 entries, party 0's 3"),

@@ -74,7 +74,7 @@ def test_bars_are_the_degrees():
     found = measured(load_dataset("heart"), "natural", None, "labels")
     axes = measure_picture(found, "heart", "natural").axes[0]
     widths = [bar.get_width() for bar in axes.patches]
-    assert widths == [one.mean.kolmogorov_smirnov for one in found.published]
+    assert widths == [one.degrees.mean.kolmogorov_smirnov for one in found.kept]
     assert [tick.get_text() for tick in axes.get_yticklabels()] == [one.party for one in found.published]
 
 
@@ -88,7 +88,7 @@ def test_curves_are_the_cdfs():
 
 def test_of_many_parties_the_most_and_the_least_unlike_are_shown():
     found = measured(load_dataset("digits"), "label-dirichlet(0.1)", 20, "labels")
-    degrees = {one.party: one.mean.kolmogorov_smirnov for one in found.published}
+    degrees = {one.party: one.degrees.mean.kolmogorov_smirnov for one in found.kept}
     shown = [degrees[kept.party] for kept in chosen_parties(found)]
     assert len(shown) == MOST_PARTIES
     assert (shown[0], shown[-1]) == (max(degrees.values()), min(degrees.values()))

@@ -24,7 +24,7 @@ class AdaptiveServer(Algorithm):
 
     m starts at 0 and v at tau^2 (the paper: v_{-1} >= tau^2); nothing corrects their bias. The mean is weighted
     by size as in the paper's experiments; its listing has the plain one. ``tau`` is the degree of adaptivity:
-    the larger, the more the step is FedAvg's, scaled by server_lr / (tau + |Delta|).
+    where it is large beside Delta, the step is FedAvg's, scaled by about server_lr / (2 tau) at first.
     """
 
     server_lr: float = 0.1
@@ -33,9 +33,9 @@ class AdaptiveServer(Algorithm):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        for field in ("server_lr", "tau"):
-            if not getattr(self, field) > 0:
-                raise UserError(f"{name}.{field} must be above 0, got {getattr(self, field)}.")
+        for field, least in (("server_lr", 1e-12), ("tau", 1e-18)):
+            if not getattr(self, field) >= least:
+                raise UserError(f"{name}.{field} must be at least {least}, got {getattr(self, field)}.")
         for field in ("beta1", "beta2"):
             if not 0 <= getattr(self, field, 0) < 1:
                 raise UserError(f"{name}.{field} must be at least 0 and below 1, got {getattr(self, field)}.")

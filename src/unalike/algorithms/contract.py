@@ -159,6 +159,10 @@ class Algorithm:
     """True: the server must see single uploads, so no summing channel can be used."""
     plain: ClassVar[frozenset[str]] = frozenset()
     """The uploaded keys that are summed as they are; every other key is weighted by ``weight``."""
+    needs_sgd: ClassVar[bool] = False
+    """True: local steps must be fixed multiples of gradients (``Party.step_sum``), which Adam's are not."""
+    needs_features: ClassVar[bool] = False
+    """True: the loss looks at the features, so a net whose body has no weights makes no sense."""
 
     # --- server ---
     def init_server(self, task: Task, w: Tensor) -> Vectors:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from unalike.algorithms.contract import Algorithm, Party, Replies, Vectors, algorithm
 
@@ -29,6 +29,8 @@ class FedNova(Algorithm):
     NIID-Bench's Algorithm 1 writes tau_i, which is right without momentum only. The learning rate is the same
     for all parties and cancels.
     """
+
+    needs_sgd: ClassVar[bool] = True
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
         """The normalised update -eta d_i, and ||a_i||_1."""

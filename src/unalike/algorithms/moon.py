@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from unalike.algorithms.contract import Algorithm, Party, Vectors, algorithm
 from unalike.errors import UserError
@@ -29,6 +29,7 @@ class Moon(Algorithm):
     here it is the layer before the head of whatever net is trained.
     """
 
+    needs_features: ClassVar[bool] = True
     mu: float = 1.0
     temperature: float = 0.5
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from unalike.algorithms.contract import Algorithm, Ask, Party, Replies, Vectors, algorithm
 from unalike.errors import UserError
@@ -30,9 +30,15 @@ class QFedAvg(Algorithm):
 
     The paper samples parties with probability p_k and sums plainly; here, as everywhere in this library, they are
     sampled uniformly and the sums are weighted by size. With q = 0 that is FedAvg, whatever L.
+
+    After many local steps, or with momentum, dw_k is many gradients long, and its square in h_k stops the
+    server: q has to be small (0.01 and less for ten epochs), or the rounds short, as in the papers that use q =
+    1 (five steps). ``length="round"`` departs from the paper: L = 1 / (eta ||a||_1), so that dw_k is a mean
+    gradient of the round's steps (``party.step_sum``) and q means the same for long and short rounds.
     """
 
     q: float = 1.0
+    length: Literal["step", "round"] = "step"
 
     def __post_init__(self) -> None:
         if not self.q >= 0:
@@ -49,7 +55,8 @@ class QFedAvg(Algorithm):
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
         """Delta_k and h_k."""
-        lipschitz, loss = 1 / party.lr, party.measured["loss"] + _LEAST_LOSS
+        steps = party.step_sum if self.length == "round" else 1
+        lipschitz, loss = 1 / (party.lr * steps), party.measured["loss"] + _LEAST_LOSS
         change = lipschitz * (party.received["w"] - w)
         h = self.q * loss ** (self.q - 1) * change.dot(change) + lipschitz * loss**self.q
         return {"change": loss**self.q * change, "h": h}, party.state

@@ -19,7 +19,8 @@ class RFedAvg(Algorithm):
     """FedAvg that pulls every party's mean feature towards each of the other parties'.
 
     delta_k is the mean over *all* of party k's rows of phi, the layer before the head, under party k's own
-    model after training (line 10). Everybody is sent the table of all N of them, which is N^2 d numbers a
+    model after training, in evaluation mode (line 10; its index is the one before training, the text has it
+    after). Everybody is sent the table of all N of them, which is N^2 d numbers a
     round, and trains on
 
         f_k(w) + lam r_k(w),   r_k(w) = 1/(N-1) sum over j != k of ||mean of phi(w, batch) - delta_j||^2
@@ -34,6 +35,7 @@ class RFedAvg(Algorithm):
     (section VI-B.8). The server must see single deltas, and so must every party.
     """
 
+    needs_features: ClassVar[bool] = True
     needs_each: ClassVar[bool] = True
     lam: float = 1e-4
     noise: float = 0.0

@@ -32,6 +32,7 @@ class RFedAvgPlus(Algorithm):
     no regulariser.
     """
 
+    needs_features: ClassVar[bool] = True
     plain: ClassVar[frozenset[str]] = frozenset({"delta_k", "count"})
     lam: float = 1e-4
     noise: float = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from unalike.algorithms.contract import Algorithm, Ask, Party, Replies, Vectors, algorithm
 from unalike.errors import UserError
@@ -33,8 +33,13 @@ class Scaffold(Algorithm):
     the paper's: they all count the same. It holds for x *and* for c, which stays the mean of all c_i, absent ones
     included, with these weights: the fixed point is the optimum of the objective with these weights. (NIID-Bench's
     Algorithm 2 weighs x by size and c uniformly, which ends in the optimum of the uniform objective.)
+    Where a party's rows change with time (``temporal``), so does its weight, and c is that mean only in between.
+
+    The correction c - c_i is the same in every step of a round, so many or large steps carry the model away where
+    FedAvg is still fine; option i, whose c_i is right at x only, wants a few steps.
     """
 
+    needs_sgd: ClassVar[bool] = True
     option: Literal["i", "ii"] = "ii"
     server_lr: float = 1.0
     weights: Literal["size", "uniform"] = "size"

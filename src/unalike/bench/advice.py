@@ -41,7 +41,9 @@ SUGGESTED = {"fedprox": "fedprox(mu=0.01)"}
 """Where the paper tunes a parameter, the value to begin with."""
 TUNED = {"fedprox": "Its mu was tuned for each data set among 0.001, 0.01, 0.1 and 1: do so on validation rows."}
 ENOUGH = 3
-"""Comparisons of one's own that outweigh the paper."""
+"""Comparisons of one's own with FedAvg that outweigh the paper."""
+_CLEARLY_BETTER = 0.05
+_NOISY = 0.25
 
 
 @dataclass(frozen=True)
@@ -80,91 +82,102 @@ def text_of(algorithm: str) -> str:
 def recommend(situation: Situation, own: Sequence[Comparison] = ()) -> Advice:
     """Advice for a situation. ``own`` are comparisons of runs with parties about as unalike (``evidence``)."""
     kind = situation.kind
-    paper = _ranking(kind, _published(kind))
-    mine = standings(own)
-    decisive = len(own) >= ENOUGH and len(mine) > 1
-    ranking = tuple(mine if decisive else paper)
-    source = f"{len(own)} comparisons of your own runs" if decisive else TABLES["niid-bench-table3"]
-    confidence = _confidence(ranking[0])
+    paper = _by_the_paper(kind)
+    mine = _by_own_runs(own)
+    ranking = mine or paper
+    source = f"{len(own)} comparisons of your own runs" if mine else TABLES["niid-bench-table3"]
     return Advice(
         situation,
         kind,
-        ranking,
+        tuple(ranking),
         source,
-        confidence,
-        tuple(_reasons(situation, kind, ranking[0], source)),
-        tuple(_doubts(situation, kind, paper, mine, decisive=decisive)),
+        _confidence(ranking[0]),
+        tuple(_reasons(situation, kind, ranking, source)),
+        tuple(_doubts(situation, kind, ranking, None if mine else len(own), paper[0])),
     )
 
 
-def _published(kind: Kind) -> list[Comparison]:
-    """The complete rows of Table 3 that are of this kind."""
+def _by_the_paper(kind: Kind) -> list[Standing]:
+    """By Table 3; the paper's own choice goes before those whose chance is not clearly better."""
     rows: dict[tuple[str, str], dict[str, float]] = {}
     for cell in published("niid-bench-table3"):
         if cell.partition in _SPLITS[kind]:
             rows.setdefault((cell.dataset, cell.partition), {})[cell.algorithm] = cell.mean
-    most = max(map(len, rows.values()))
-    return [row for row in rows.values() if len(row) == most]
-
-
-def _ranking(kind: Kind, comparisons: Sequence[Comparison]) -> list[Standing]:
-    """By mean rank; the paper's own choice goes before those that are within a tenth of a rank of it."""
-    found = standings(comparisons)
+    found = standings([{name: mean - row[REFERENCE] for name, mean in row.items()} for row in rows.values()])
     choice = next(one for one in found if one.algorithm == _PAPER[kind])
-    if kind == "alike" or choice.mean_rank <= found[0].mean_rank + 0.1:
+    if choice.chance >= found[0].chance - _CLEARLY_BETTER:
         found.remove(choice)
         found.insert(0, choice)
     return found
 
 
+def _by_own_runs(own: Sequence[Comparison]) -> list[Standing]:
+    """By one's own runs, if some algorithm was compared often enough; those that were not come last."""
+    found = standings(own)
+    often = [one for one in found if one.comparisons >= ENOUGH]
+    if not any(one.algorithm != REFERENCE for one in often):
+        return []
+    return often + [one for one in found if one.comparisons < ENOUGH]
+
+
 def _confidence(first: Standing) -> Confidence:
     if first.algorithm == REFERENCE:
-        return "medium" if first.comparisons >= ENOUGH else "low"
+        return "medium" if first.comparisons >= 5 else "low"
     if first.chance >= 0.75 and first.comparisons >= 5:
         return "high"
     return "medium" if first.chance > 0.6 else "low"
 
 
-def _reasons(situation: Situation, kind: Kind, first: Standing, source: str) -> list[str]:
+def _reasons(situation: Situation, kind: Kind, ranking: Sequence[Standing], source: str) -> list[str]:
+    features = (
+        ""
+        if situation.feature is None
+        else f", features by {situation.feature:.2f} (by chance {situation.feature_expected or 0.0:.2f})"
+    )
     said = [
         f"Labels differ by {situation.label:.2f} (by chance {situation.label_expected:.2f}), sizes by "
-        f"{situation.quantity:.2f}"
-        + (
-            "."
-            if situation.feature is None
-            else f", features by {situation.feature:.2f} (by chance {situation.feature_expected or 0.0:.2f})."
-        )
-        + f" That is: {kind}."
+        f"{situation.quantity:.2f}{features}. That is: {kind}."
     ]
-    if first.algorithm == REFERENCE:
-        said.append("Nothing that costs more was better by more than noise, so FedAvg is enough.")
+    first, second = ranking[0], ranking[1] if len(ranking) > 1 else None
+    if first.algorithm != REFERENCE:
+        said.append(f"{_record(first)} ({source}).")
     else:
-        gain = "" if first.median_gain is None else f", by {first.median_gain:+.1f} points in the median"
-        said.append(
-            f"{first.algorithm} was better than FedAvg in {first.better} and worse in {first.worse} of "
-            f"{first.comparisons} comparisons{gain} ({source})."
-        )
-    if first.algorithm in TUNED:
-        said.append(TUNED[first.algorithm])
-    return said
+        said.append("FedAvg goes first as it costs least, and nothing was clearly better in most comparisons.")
+        if second is not None:
+            said.append(f"Next, {_record(second)} ({source}).")
+    name = first.algorithm.split("(")[0]
+    return [*said, TUNED[name]] if name in TUNED else said
+
+
+def _record(one: Standing) -> str:
+    return (
+        f"{one.algorithm} was better than FedAvg in {one.better} and worse in {one.worse} of {one.comparisons} "
+        f"comparisons, by {one.median_gain:+.1f} points in the median and {one.worst_gain:+.1f} at worst"
+    )
 
 
 def _doubts(
-    situation: Situation, kind: Kind, paper: list[Standing], mine: list[Standing], *, decisive: bool
+    situation: Situation, kind: Kind, ranking: Sequence[Standing], few: int | None, paper: Standing
 ) -> list[str]:
+    """``few``: how many comparisons of one's own there are, where they were not enough."""
     said = []
-    if not decisive:
+    if few is not None:
         said.append(
-            f"Runs of your own would: {ENOUGH} comparisons with similar parties (the same settings with two "
-            "algorithms or more) outweigh the paper, whose data are not yours."
+            f"Runs of your own would: {ENOUGH} comparisons with similar parties (the same settings with FedAvg "
+            f"and another algorithm; you have {few}) outweigh the paper, whose data are not yours."
         )
-    elif mine[0].algorithm.split("(")[0] != paper[0].algorithm:
-        said.append(f"The paper's tables would have put {text_of(paper[0].algorithm)} first.")
+    elif ranking[0].algorithm.split("(")[0] != paper.algorithm:
+        said.append(f"The paper's tables would have put {text_of(paper.algorithm)} first.")
+    if situation.label_expected > _NOISY:
+        said.append(
+            f"Parties have so few rows that chance alone makes labels differ by {situation.label_expected:.2f}: "
+            "the kind of skew is uncertain."
+        )
     if situation.feature is None and kind in ("quantity skew", "alike"):
         said.append("Features were not measured; if they differ, SCAFFOLD may be better.")
-    if kind == "label skew" and situation.feature_skewed:
+    if kind in ("label skew", "one label each") and situation.feature_skewed:
         said.append("Features differ too; part of that follows from the labels.")
-    close = [one.algorithm for one in (mine if decisive else paper)[1:] if one.chance >= 0.45]
+    close = [one for one in ranking[1:] if one.chance >= 0.45 and one.algorithm != REFERENCE]
     if close:
-        said.append(f"Close behind, and worth a try: {', '.join(map(text_of, close))}.")
+        said.append(f"Close, and worth a try: {', '.join(text_of(one.algorithm) for one in close)}.")
     return said

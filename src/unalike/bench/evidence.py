@@ -11,7 +11,7 @@ from typing import Any
 
 from unalike.algorithms import ALGORITHMS
 from unalike.bench.advice import Advice, recommend
-from unalike.bench.standing import Comparison
+from unalike.bench.standing import REFERENCE, Comparison
 from unalike.data import load_dataset
 from unalike.engine.files import list_folder
 from unalike.engine.rundir import read_result, read_spec
@@ -27,7 +27,7 @@ _APART = {"algorithm", "seed", "code", "engine", "device", "threads"}
 
 
 def own_comparisons(runs: Path, situation: Situation) -> list[Comparison]:
-    """The comparisons among the finished runs in a folder; damaged and unfinished runs are passed over."""
+    """The comparisons with FedAvg among the finished runs in a folder; damaged runs are passed over."""
     groups: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
     for spec, figures in _finished(runs):
         accuracy, found = figures.get("accuracy"), _situation(figures)
@@ -36,7 +36,7 @@ def own_comparisons(runs: Path, situation: Situation) -> list[Comparison]:
             continue
         setting = repr(sorted((key, value) for key, value in spec.items() if key not in _APART))
         groups[setting][name][int(spec.get("seed", 0))] = 100 * float(accuracy)
-    return [made for group in groups.values() if len(made := _comparison(group)) > 1]
+    return [made for group in groups.values() if (made := _comparison(group))]
 
 
 def advise(spec: RunSpec, runs: Path) -> Advice:
@@ -47,9 +47,14 @@ def advise(spec: RunSpec, runs: Path) -> Advice:
 
 
 def _comparison(group: dict[str, dict[int, float]]) -> dict[str, float]:
-    """Mean accuracies over the seeds that all algorithms of the group have in common."""
-    common = set.intersection(*(set(seeds) for seeds in group.values()))
-    return {name: statistics.fmean(seeds[seed] for seed in common) for name, seeds in group.items() if common}
+    """Gains over FedAvg, each averaged over the seeds that the two have in common."""
+    plain = group.get(REFERENCE, {})
+    made = {}
+    for name, seeds in group.items():
+        common = plain.keys() & seeds.keys()
+        if name != REFERENCE and common:
+            made[name] = statistics.fmean(seeds[seed] - plain[seed] for seed in common)
+    return made
 
 
 def _finished(runs: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

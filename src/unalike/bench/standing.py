@@ -1,4 +1,4 @@
-"""How algorithms stand against each other over several comparisons."""
+"""How algorithms stand against FedAvg over several comparisons."""
 
 from __future__ import annotations
 
@@ -6,63 +6,53 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy.stats import rankdata
-
 REFERENCE = "fedavg"
 """What every other algorithm has to beat."""
+DRAW = 0.1
+"""Percentage points up to which a difference counts as none: the tables are rounded to this."""
 
 Comparison = Mapping[str, float]
-"""Accuracies in percent by algorithm, of runs that differ in the algorithm alone."""
+"""By algorithm, its accuracy less FedAvg's in percentage points, in runs that differ in the algorithm alone."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One algorithm's record. Gains are over FedAvg, in percentage points, where both were tried.
+    """One algorithm's record against FedAvg; gains are in percentage points.
 
-    mean_rank: over all comparisons it took part in, 1 is best; equals share a rank. chance: how often it was
-    better than FedAvg, a draw counting half, shrunk towards one half as by two further draws (few comparisons
-    say little).
+    chance: how often it was better, a draw counting half, shrunk towards one half as by two further draws, since a
+    few comparisons say little.
     """
 
     algorithm: str
     comparisons: int
-    mean_rank: float
-    best: int
     better: int
     worse: int
-    median_gain: float | None
-    worst_gain: float | None
+    median_gain: float
+    worst_gain: float
     chance: float
 
 
 def standings(comparisons: Sequence[Comparison]) -> list[Standing]:
-    """The algorithms' records, best mean rank first; of equals, the one that was best more often."""
-    ranks: dict[str, list[float]] = {}
-    gains: dict[str, list[float]] = {}
-    wins: dict[str, int] = {}
+    """The algorithms' records, best chance first; FedAvg stands at one half. Of equals, the larger median."""
+    gains: dict[str, list[float]] = {REFERENCE: [0.0] * len(comparisons)}
     for comparison in comparisons:
-        order = rankdata([-accuracy for accuracy in comparison.values()])
-        for (name, accuracy), rank in zip(comparison.items(), order, strict=True):
-            # Out of as many as there are: 2 of 3 is not what 2 of 10 is.
-            ranks.setdefault(name, []).append(float(rank))
-            wins[name] = wins.get(name, 0) + (accuracy == max(comparison.values()))
-            if REFERENCE in comparison:
-                gains.setdefault(name, []).append(accuracy - comparison[REFERENCE])
-    made = [_standing(name, ranks[name], wins[name], gains.get(name, [])) for name in ranks]
-    return sorted(made, key=lambda one: (one.mean_rank, -one.best, one.algorithm))
+        for name, gain in comparison.items():
+            if name != REFERENCE:
+                gains.setdefault(name, []).append(gain)
+    made = [_standing(name, found) for name, found in gains.items() if found]
+    # Before others that are no better comes FedAvg, which costs least.
+    return sorted(made, key=lambda one: (-one.chance, one.algorithm != REFERENCE, -one.median_gain, one.algorithm))
 
 
-def _standing(name: str, ranks: list[float], best: int, gains: list[float]) -> Standing:
-    better, worse = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
-    draws = len(gains) - better - worse
+def _standing(name: str, gains: list[float]) -> Standing:
+    better = sum(gain > DRAW + 1e-9 for gain in gains)
+    worse = sum(gain < -DRAW - 1e-9 for gain in gains)
     return Standing(
         algorithm=name,
-        comparisons=len(ranks),
-        mean_rank=statistics.fmean(ranks),
-        best=best,
+        comparisons=len(gains),
         better=better,
         worse=worse,
-        median_gain=statistics.median(gains) if gains else None,
-        worst_gain=min(gains) if gains else None,
-        chance=(better + draws / 2 + 1) / (len(gains) + 2),
+        median_gain=statistics.median(gains),
+        worst_gain=min(gains),
+        chance=((better - worse) / 2 + len(gains) / 2 + 1) / (len(gains) + 2),
     )

@@ -91,7 +91,7 @@ def call(args: Sequence[str], signals: StopSignals | None = None) -> int:
         sys.stdout.flush()  # here, where a closed pipe can still be answered
         return code if isinstance(code, int) else 0
     except Stopped as stop:
-        return _stopped(args, stop.where)
+        return _stopped(args, stop.where, stop.algorithm)
     except UserError as error:
         return _refuse(str(error))
     except _UsageError as error:
@@ -125,7 +125,13 @@ def _usage(error: Any) -> str:
     return f"{message}{end} Try: {command} --help"
 
 
-def _stopped(args: Sequence[str], where: str) -> int:
+def _stopped(args: Sequence[str], where: str, algorithm: str = "") -> int:
+    if algorithm:
+        args = [
+            *(each for each in args if each not in ("--algorithm", "--algorithm=auto", "auto")),
+            "--algorithm",
+            algorithm,
+        ]
     again = f" Go on with: {program()} {shlex.join(args)}" if args and args[0] == "run" else ""
     print(f"Stopped{where}.{again}", file=sys.stderr)
     return STOPPED

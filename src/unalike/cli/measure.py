@@ -8,7 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder
+from unalike.cli.options import (
+    DEFAULT_RUNS,
+    AsJson,
+    DataDir,
+    DatasetName,
+    PartiesNumber,
+    PartitionText,
+    Plugins,
+    RunsFolder,
+    Seed,
+)
 from unalike.cli.plugin import load_plugin
 from unalike.cli.show import draw, duration, print_json, size, table
 from unalike.cli.store import find_run, read_runs
@@ -36,13 +46,9 @@ _METRICS = {"K-S": "kolmogorov_smirnov", "area": "area", "CvM": "cramer_von_mise
 
 
 def measure(
-    dataset: Annotated[str, typer.Option(metavar="TEXT", help="data set [digits]", show_default=False)] = "digits",
-    partition: Annotated[
-        str, typer.Option(metavar="TEXT", help="how it is split between parties [iid]", show_default=False)
-    ] = "iid",
-    parties: Annotated[
-        int | None, typer.Option(help="number of parties [10, or as many as the data have by nature]")
-    ] = None,
+    dataset: DatasetName = "digits",
+    partition: PartitionText = "iid",
+    parties: PartiesNumber = None,
     of: Annotated[
         str, typer.Option(metavar="TEXT", help="labels or features [labels]", show_default=False)
     ] = "labels",
@@ -70,10 +76,18 @@ def measure(
     noise: Annotated[
         float, typer.Option(help="sigma of the noise that each party adds to its counts [0]", show_default=False)
     ] = 0.0,
+    publish: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help="what leaves a party: its degrees, rounded, or only the mean of all [degrees]",
+            show_default=False,
+        ),
+    ] = "degrees",
     allow_two: Annotated[
         bool, typer.Option("--allow-two", help="take two parties, who then learn each other's distribution")
     ] = False,
-    seed: Annotated[int, typer.Option(help="seed of the partition [0]", show_default=False)] = 0,
+    seed: Seed = 0,
     figure: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="draw it: FILE.svg, .png or .pdf; svg and png without suffix"),
@@ -95,13 +109,15 @@ def measure(
     for file in plugin or ():
         load_plugin(file)
     _check_figure(figure)
+    features = of == "features"
+    if model_of is not None and not features:
+        raise UserError("--model-of tells which features to measure. Add --of features, or leave it out.")
     data = load_dataset(dataset)
     made = make_partition(partition, data, parties, seed)
-    if made.parties == 2 and not allow_two:
-        raise UserError("With two parties each learns the other's distribution. To accept that, add --allow-two.")
-    features = of == "features"
     extract = _extractor(model_of, runs, data) if features else None
     values: Any = party_features(data, made, extract) if features else party_labels(data, made)
+    if made.parties == 2 and not allow_two:
+        raise UserError("With two parties each learns the other's distribution. To accept that, add --allow-two.")
     found = measure_parties(
         values,
         of=of,  # type: ignore[arg-type]  # what it is not, it refuses
@@ -111,6 +127,8 @@ def measure(
         noise=noise,
         names=dimension_names(data, extract) if features else (),
         allow_two=allow_two,
+        publish=publish,  # type: ignore[arg-type]
+        seed=seed,
     )
     plain = None if features else label_skew(seen_label_counts(data, made))
     recipe = f"{made.recipe}, seed {seed}"
@@ -174,8 +192,10 @@ def _draw(found: Measurement, data: Dataset, recipe: str, path: Path | None) -> 
 
 
 def _print(found: Measurement, data: Dataset, recipe: str, plain: LabelSkew | None, files: Sequence[str]) -> None:
-    draw(f"{data.name}, {found.policy.of} of {len(found.published)} parties: {recipe}", "")
-    draw(_table(found), "", *_summary(found, plain), _costs(found))
+    draw(f"{data.name}, {found.policy.of} of {len(found.kept)} parties: {recipe}", "")
+    if found.published:
+        draw(_table(found), "")
+    draw(*_summary(found, plain), _costs(found))
     if files:
         draw("", f"Saved {' and '.join(files)}.")
 
@@ -185,16 +205,17 @@ def _table(found: Measurement) -> Any:
     metrics = dict(list(_METRICS.items())[: 3 if features else 4])
     worst = ["worst K-S in"] if features else []
     columns = ["party", "share", *metrics, "random split", *worst, "quantity"]
+    exact = {one.party: one.degrees for one in found.kept}
     rows = []
     for one in _some(found):
         if one is None:
             rows.append(["...", *[""] * (len(columns) - 1)])
             continue
-        degrees = [f"{getattr(one.mean, name):.3f}" for name in metrics.values()]
-        at = [degree.kolmogorov_smirnov for degree in one.dimensions]
-        where = [f"{max(at):.3f} {found.names[at.index(max(at))]}"] if features else []
-        chance = f"{one.expected.kolmogorov_smirnov:.3f}"
-        rows.append([one.party, f"{one.share:.1%}", *degrees, chance, *where, f"{one.quantity:.2f}"])
+        degrees = [f"{getattr(one.mean, name):.2f}" for name in metrics.values()]
+        at = [degree.kolmogorov_smirnov for degree in exact[one.party].dimensions]
+        where = [f"{max(at):.2f} {found.names[at.index(max(at))]}"] if features else []
+        chance = f"{one.expected.kolmogorov_smirnov:.2f}"
+        rows.append([one.party, f"{100 * one.share:.2g}%", *degrees, chance, *where, f"{one.quantity:.2f}"])
     return table(columns, rows, right=[column for column in columns if column not in ("party", *worst)])
 
 
@@ -208,12 +229,16 @@ def _some(found: Measurement) -> list[Any]:
 
 def _summary(found: Measurement, plain: LabelSkew | None) -> list[str]:
     whole = found.federation
+    worst = f" Worst party: K-S {whole.worst.kolmogorov_smirnov:.2f}." if whole.worst else ""
     lines = [
         f"Mean over rows: {_named(whole.mean)}; a random split would show K-S "
-        f"{whole.expected.kolmogorov_smirnov:.3f}. Worst party: K-S {whole.worst.kolmogorov_smirnov:.3f}. "
-        f"Quantity: {whole.quantity:.2f}.",
+        f"{whole.expected.kolmogorov_smirnov:.3f}.{worst} Quantity: {whole.quantity:.2f}.",
         meaning(found),
     ]
+    if not found.published:
+        lines.append("Only the mean was published: each party's degrees stay with it, and nobody knows the worst.")
+    elif found.policy.of == "features":
+        lines.append("Which feature is a party's worst is seen only in a simulation.")
     if found.noise:
         lines.append(
             f"Noise of sigma {found.noise.sigma:g} on each count: the sum is ({found.noise.epsilon:.2f}, "

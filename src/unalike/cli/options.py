@@ -28,6 +28,18 @@ Plugins = Annotated[
     list[Path] | None,
     typer.Option("--plugin", metavar="FILE.py", help="load parts of your own from a Python file; repeatable"),
 ]
+DatasetName = Annotated[
+    str, typer.Option("--dataset", metavar="TEXT", help="data set [digits]", show_default=False)
+]
+PartitionText = Annotated[
+    str,
+    typer.Option("--partition", metavar="TEXT", help="how it is split between parties [iid]", show_default=False),
+]
+PartiesNumber = Annotated[
+    int | None,
+    typer.Option("--parties", help="number of parties [10, or as many as the data have by nature]"),
+]
+Seed = Annotated[int, typer.Option("--seed", help="seed of the partition [0]", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON, and nothing else, on stdout")]
 
 

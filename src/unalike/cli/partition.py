@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from unalike.cli.options import AsJson, DataDir, Plugins
+from unalike.cli.options import AsJson, DataDir, DatasetName, PartiesNumber, PartitionText, Plugins, Seed
 from unalike.cli.plugin import load_plugin
 from unalike.cli.show import draw, print_json, table
 from unalike.data import Dataset, load_dataset
@@ -27,14 +27,10 @@ _KINDS = (".svg", ".png")
 
 
 def partition(
-    dataset: Annotated[str, typer.Option(metavar="TEXT", help="data set [digits]", show_default=False)] = "digits",
-    partition: Annotated[
-        str, typer.Option(metavar="TEXT", help="how it is split between parties [iid]", show_default=False)
-    ] = "iid",
-    parties: Annotated[
-        int | None, typer.Option(help="number of parties [10, or as many as the data have by nature]")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="seed of all that is random [0]", show_default=False)] = 0,
+    dataset: DatasetName = "digits",
+    partition: PartitionText = "iid",
+    parties: PartiesNumber = None,
+    seed: Seed = 0,
     figure: Annotated[
         Path | None, typer.Option(metavar="FILE", help="draw it: FILE.svg, FILE.png, or without suffix both")
     ] = None,

@@ -11,26 +11,33 @@ import typer
 
 from unalike.bench.advice import Advice, recommend, text_of
 from unalike.bench.evidence import own_comparisons
-from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder
+from unalike.bench.standing import DRAW
+from unalike.cli.options import (
+    DEFAULT_RUNS,
+    AsJson,
+    DataDir,
+    DatasetName,
+    PartiesNumber,
+    PartitionText,
+    Plugins,
+    RunsFolder,
+    Seed,
+)
 from unalike.cli.plugin import load_plugin
 from unalike.cli.program import program
 from unalike.cli.show import draw, print_json, table
 from unalike.data import load_dataset
 from unalike.errors import UserError
 from unalike.measure import measure, party_features, party_labels
-from unalike.measure.situation import Situation, situation_from, situation_of
+from unalike.measure.situation import Situation, simulated_situation, situation_from, situation_of
 from unalike.partition import make_partition
 
 
 def recommend_algorithm(
-    dataset: Annotated[str, typer.Option(metavar="TEXT", help="data set [digits]", show_default=False)] = "digits",
-    partition: Annotated[
-        str, typer.Option(metavar="TEXT", help="how it is split between parties [iid]", show_default=False)
-    ] = "iid",
-    parties: Annotated[
-        int | None, typer.Option(help="number of parties [10, or as many as the data have by nature]")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="seed of the partition [0]", show_default=False)] = 0,
+    dataset: DatasetName = "digits",
+    partition: PartitionText = "iid",
+    parties: PartiesNumber = None,
+    seed: Seed = 0,
     protect: Annotated[
         str, typer.Option(metavar="TEXT", help="none, fhe or fhe+masks [none]", show_default=False)
     ] = "none",
@@ -70,8 +77,11 @@ def recommend_algorithm(
 def _measure(dataset: str, partition: str, parties: int | None, seed: int, protect: Any) -> Situation:
     data = load_dataset(dataset)
     made = make_partition(partition, data, parties, seed)
-    # In a simulation nobody is there to be protected from; two parties are as good as any.
-    two = protect == "none"
+    if made.parties < 3 and protect != "none":
+        raise UserError(f"With {made.parties} parties there is nobody to hide among. Use --protect none.")
+    if made.parties == 1:
+        return simulated_situation(data, made)
+    two = protect == "none"  # in a simulation there is nobody to be protected from
     labels = measure(party_labels(data, made), protect=protect, allow_two=two)
     features = measure(party_features(data, made), of="features", protect=protect, allow_two=two)
     return situation_of(labels, features)
@@ -82,7 +92,7 @@ def _read(files: Sequence[Path]) -> Situation:
     for file in files:
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise UserError(f"Cannot read the measurement {file}: {error}. Make it with: measure --json") from None
         of = content.get("of") if isinstance(content, dict) else None
         if of not in ("labels", "features"):
@@ -96,14 +106,15 @@ def _print(advice: Advice, where: tuple[str, str, int | None, int] | None) -> No
         [
             str(place),
             text_of(one.algorithm),
-            f"{one.mean_rank:.2f}",
-            f"{one.better} / {one.worse}",
-            "-" if one.median_gain is None else f"{one.median_gain:+.1f}",
-            "-" if one.worst_gain is None else f"{one.worst_gain:+.1f}",
+            str(one.better),
+            str(one.worse),
+            str(one.comparisons),
+            f"{one.median_gain:+.1f}",
+            f"{one.worst_gain:+.1f}",
         ]
         for place, one in enumerate(advice.ranking, start=1)
     ]
-    columns = ["", "algorithm", "mean rank", "better / worse than FedAvg", "median gain", "worst"]
+    columns = ["", "algorithm", "better", "worse", "of", "median gain", "worst"]
     right = [column for column in columns if column != "algorithm"]
     draw(
         f"{advice.algorithm}, {advice.confidence} confidence ({advice.kind})",
@@ -111,7 +122,7 @@ def _print(advice: Advice, where: tuple[str, str, int | None, int] | None) -> No
         *advice.reasons,
         "",
         table(columns, rows, right=right),
-        f"From {advice.source}; gains in percentage points.",
+        f"Against FedAvg, in percentage points; differences up to {DRAW} are draws. From {advice.source}.",
         "",
         "What would change this:",
         *(f"- {doubt}" for doubt in advice.doubts),

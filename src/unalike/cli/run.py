@@ -55,33 +55,33 @@ def run(
     with redirect_stdout(sys.stderr):  # what a plugin prints must not mix with the result
         for file in plugin or ():
             load_plugin(file)
-        chosen = _spec(spec, given, runs, quiet=quiet)
-        result = _train(chosen, runs, checkpoint_seconds, quiet=quiet)
+        chosen, auto = _spec(spec, given, runs, quiet=quiet)
+        result = _train(chosen, runs, checkpoint_seconds, quiet=quiet, auto=auto)
     if as_json:
         print_json(result.to_dict())
     else:
         _print(result, runs)
 
 
-def _spec(file: Path | None, given: dict[str, Any], runs: Path, *, quiet: bool) -> RunSpec:
-    """The spec of the file and the flags. ``--algorithm auto``: the one that is recommended."""
+def _spec(file: Path | None, given: dict[str, Any], runs: Path, *, quiet: bool) -> tuple[RunSpec, bool]:
+    """The spec of the file and the flags, and whether its algorithm was ``auto``: the one that is recommended."""
     values = given if file is None else RunSpec.read_toml(file, **given)
     if values.get("algorithm") != AUTO:
-        return RunSpec.from_mapping(values)
+        return RunSpec.from_mapping(values), False
     chosen = RunSpec.from_mapping(values | {"algorithm": "fedavg"})
     advice = advise(chosen, runs)
     if not quiet:
         say(f"Algorithm: {advice.algorithm}, {advice.confidence} confidence. {' '.join(advice.reasons)}")
-    return dataclasses.replace(chosen, algorithm=advice.algorithm)
+    return dataclasses.replace(chosen, algorithm=advice.algorithm), True
 
 
-def _train(spec: RunSpec, runs: Path, checkpoint_seconds: float, *, quiet: bool) -> Result:
+def _train(spec: RunSpec, runs: Path, checkpoint_seconds: float, *, quiet: bool, auto: bool) -> Result:
     watcher = follower(quiet=quiet)
     try:
         with watcher:
             result = engine.run(spec, runs=runs, watcher=watcher, checkpoint_seconds=checkpoint_seconds)
     except Stopped as stop:
-        stop.where = watcher.where
+        stop.where, stop.algorithm = watcher.where, spec.algorithm if auto else ""
         raise
     if watcher.simulation is None and not quiet:
         say("This run was finished before: here is its stored result.")

@@ -14,6 +14,8 @@ class Stopped(BaseException):
 
     where = ""
     """How far the command came, e.g. `` after round 7 of 30``."""
+    algorithm = ""
+    """What ``--algorithm auto`` had chosen: the same is to go on, whatever it would choose later."""
 
 
 class StopSignals:

@@ -63,6 +63,8 @@ class Context:
     fingerprint: bytes
     can_decrypt: bool
     _tenseal: Any = field(repr=False)
+    shared: bytes = field(default=b"", repr=False)
+    """A secret that all who hold the dealer's secret bytes have in common; empty for public keys."""
 
     def encrypt(self, vector: Vector) -> Encrypted:
         """Encrypt a vector of any length whose entries are within -HALF..HALF."""
@@ -158,7 +160,8 @@ def load(raw: bytes, *, secret: bool) -> Context:
             if secret
             else "This context holds the secret key: a server must only ever get the public one."
         )
-    return Context(sha256(_save(context, secret=False)).digest(), secret, context)
+    shared = sha256(b"unalike shared" + raw).digest() if secret else b""
+    return Context(sha256(_save(context, secret=False)).digest(), secret, context, shared)
 
 
 def centred(vector: Vector) -> Vector:

@@ -34,15 +34,18 @@ def epsilon(sigma: float, sensitivity: float, delta: float) -> float:
 
     The noise gives rho = sensitivity^2 / (2 sigma^2) of concentrated privacy (Theorem 4), and epsilon is the
     least over alpha > 1 of rho alpha + ln(1 / (alpha delta)) / (alpha - 1) + ln(1 - 1 / alpha) (Proposition 12).
-    This is never more than rho + 2 sqrt(rho ln(1 / delta)).
+    This is never more than rho + 2 sqrt(rho ln(1 / delta)). Noise too small to hide anything gives infinity.
     """
-    if not (sigma > 0 and sensitivity >= 0 and 0 < delta < 1):
+    if not (0 < sigma < math.inf and 0 <= sensitivity < math.inf and 0 < delta < 1):
         raise CryptoError(
             f"epsilon needs sigma > 0, sensitivity >= 0, 0 < delta < 1; got {sigma}, {sensitivity}, {delta}."
         )
-    rho = sensitivity**2 / (2 * sigma**2)
-    if rho == 0:
-        return 0.0
+    ratio = sensitivity / sigma
+    rho = ratio * ratio / 2  # not **, which raises an error where this is infinite
+    if rho < 1e-290:  # rho vanishes before its root does
+        return ratio * math.sqrt(2 * math.log(1 / delta))
+    if rho > 1e290:
+        return math.inf
     above = np.exp(np.linspace(math.log(1e-6), math.log(1e9), 20_001))  # alpha - 1: any alpha is a valid bound
     alpha = 1 + above
     bounds = rho * alpha - np.log(alpha * delta) / above + np.log(above / alpha)

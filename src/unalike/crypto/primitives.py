@@ -48,6 +48,11 @@ def check_public(public: bytes) -> None:
     agreement(bytes(KEY_BYTES))(public)  # secrets are clamped to multiples of 8, so any secret shows a low order
 
 
+def public_number(public: bytes) -> int:
+    """An X25519 public key as the number it stands for: several byte strings are the same key (RFC 7748, 5)."""
+    return (int.from_bytes(public, "little") & (2**255 - 1)) % (2**255 - 19)
+
+
 def derive(shared: bytes, info: bytes) -> bytes:
     """A 32-byte key for one purpose from a shared secret: HKDF-SHA256 (RFC 5869) without salt."""
     kdf = library("cryptography.hazmat.primitives.kdf.hkdf")
@@ -60,6 +65,12 @@ def stream(key: bytes) -> Callable[[int], bytes]:
     ciphers = library("cryptography.hazmat.primitives.ciphers")
     encryptor = ciphers.Cipher(ciphers.algorithms.AES(key), ciphers.modes.CTR(bytes(16))).encryptor()
     return lambda count: bytes(encryptor.update(bytes(count)))
+
+
+def below(key: bytes) -> Callable[[int], int]:
+    """A function that draws numbers in [0, most) from a key's stream; uniform but for 2^-256 (most < 2^257)."""
+    following = stream(key)
+    return lambda most: int.from_bytes(following(72), "big") % most
 
 
 def seal(key: bytes, content: bytes, context: bytes) -> bytes:

@@ -8,7 +8,7 @@ string is cut into blocks of 32 bytes, each with a polynomial of its own.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -46,8 +46,13 @@ def share_bytes(secret_bytes: int) -> int:
     return -(-secret_bytes // BLOCK_BYTES) * VALUE_BYTES
 
 
-def split(secret: bytes, threshold: int, holders: Iterable[int]) -> list[Share]:
-    """Shares of a secret for the holders' points, of which any ``threshold`` give it back."""
+def split(
+    secret: bytes, threshold: int, holders: Iterable[int], draw: Callable[[int], int] = secrets.randbelow
+) -> list[Share]:
+    """Shares of a secret for the holders' points, of which any ``threshold`` give it back.
+
+    draw: gives a uniform number below its argument.
+    """
     points = list(holders)
     if not secret:
         raise CryptoError("There is nothing to share: the secret is empty.")
@@ -57,7 +62,7 @@ def split(secret: bytes, threshold: int, holders: Iterable[int]) -> list[Share]:
         raise CryptoError(f"Holders must be distinct points in 1..{MOST_HOLDERS}.")
     polynomials = []
     for block in _blocks(secret, BLOCK_BYTES):
-        above = [secrets.randbelow(PRIME) for _ in range(threshold - 1)]
+        above = [draw(PRIME) for _ in range(threshold - 1)]
         polynomials.append([int.from_bytes(block, "big"), *above])
     return [Share(x, b"".join(_value(p, x).to_bytes(VALUE_BYTES, "big") for p in polynomials)) for x in points]
 

@@ -50,8 +50,11 @@ class Models:
 @torch.no_grad()
 def row_scores(federation: Federation, w: Tensor, buffers: Tensor, rows: Rows, index: Tensor) -> Tensor:
     """Cross-entropy and correctness (1 or 0) of each row at ``index``, as a [rows, 2] tensor."""
-    scores = [torch.zeros(0, 2, dtype=w.dtype, device=w.device)]
-    for part in torch.split(index, exchanges.MEASURE_ROWS):
+    scores: list[Tensor] = []
+    if len(index) < (1 if federation.task.rows_are_apart else 2):  # one row alone has no statistics
+        return torch.zeros(0, 2, dtype=w.dtype, device=w.device)
+    # In even parts: none has one row, if there are more.
+    for part in torch.tensor_split(index, math.ceil(len(index) / exchanges.MEASURE_ROWS)):
         batch = batch_of(rows, part, buffers)
         logits = federation.task.logits(w, batch)
         losses = functional.cross_entropy(logits, batch.y, reduction="none")
@@ -128,7 +131,7 @@ def _by_party(
     model = models.personal if personal else models.shared
     if model is None:
         return None
-    if personal or models.own_buffers is not None:
+    if personal or models.own_buffers is not None or not federation.task.rows_are_apart:
         return [
             row_scores(
                 federation, model(k), models.statistics(k), federation.train, torch.from_numpy(own).to(device)

@@ -109,6 +109,7 @@ class RmsProp(_Adaptive):
 
     def __post_init__(self) -> None:
         _check("rmsprop", alpha=(self.alpha, 0, 1), weight_decay=(self.weight_decay, 0, float("inf")))
+        _check("rmsprop", epsilon=(self.epsilon, 1e-12, float("inf")))
 
     def init(self, w: Tensor) -> Slots:
         """The running mean of squared gradients."""
@@ -131,7 +132,9 @@ class Adam(_Adaptive):
 
     def __post_init__(self) -> None:
         _check("adam", beta1=(self.beta1, 0, 1), beta2=(self.beta2, 0, 1))
-        _check("adam", weight_decay=(self.weight_decay, 0, float("inf")))
+        _check(
+            "adam", weight_decay=(self.weight_decay, 0, float("inf")), epsilon=(self.epsilon, 1e-12, float("inf"))
+        )
 
     def init(self, w: Tensor) -> Slots:
         """First and second moments."""

@@ -173,7 +173,11 @@ def _restore(simulation: Simulation, saved: Checkpoint, watcher: Watcher) -> Non
 def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
     """The figures of a finished run."""
     last = rows[-1]
-    final = evaluate(simulation.federation, simulation.models(simulation.state))  # with each party's own figure
+    known = simulation.evaluated
+    if known is not None and known[0] == simulation.state.round:
+        final = known[1]
+    else:  # the run was stopped between its last round and its end
+        final = evaluate(simulation.federation, simulation.models(simulation.state))
     evaluated = [row for row in rows if row.get("validation_accuracy") is not None]
     # The earliest of equals; the test figures take no part in the choice.
     chosen = max(evaluated, key=lambda row: (row["validation_accuracy"], -row["round"]), default=None)

@@ -106,11 +106,27 @@ class Simulation:
         self.optimiser = OPTIMISERS.build(spec.optimiser)
         self.federation = build_federation(spec, data)
         self.task = self.federation.task
+        self._check_fit(say)
         self.use(spec.engine, say)
         self.initial = self.task.initial()
         server = self.algorithm.init_server(self.task, self.initial)
         self.state = State(0, server, self.task.initial_buffers(), {})
         self._check_server(server, 0)
+        self.evaluated: tuple[int, Figures] | None = None
+        """The last round that was evaluated, and its figures with each party's own."""
+
+    def _check_fit(self, say: Callable[[str], None]) -> None:
+        """Refuse an algorithm that the optimiser or the net makes meaningless, before any work is done."""
+        spec, body = self.spec, self.task.slices["body"]
+        if self.algorithm.needs_sgd:
+            self.optimiser.step_sum(torch.ones(()))
+        if self.algorithm.needs_features and body.start == body.stop:
+            raise UserError(
+                f"{spec.algorithm} acts on features, but those of {spec.model} have no weights: it would be "
+                "FedAvg. Choose another --model."
+            )
+        if spec.batch_norm != "average" and not self.task.has_batch_norm:
+            say(f"{spec.model} has no batch norm: --batch-norm {spec.batch_norm} changes nothing.")
 
     def use(self, engine: str, say: Callable[[str], None]) -> None:
         """Run on the engine of that name."""
@@ -160,7 +176,8 @@ class Simulation:
         after = State(number, _owned(server), ledger.buffers, parties, ledger.own_buffers)
         row: Figures = {"round": number, "train_loss": ledger.loss}
         if number % self.spec.evaluate_every == 0 or number == self.spec.rounds:
-            row |= without_each(evaluate(self.federation, self.models(after)))
+            self.evaluated = number, evaluate(self.federation, self.models(after))
+            row |= without_each(self.evaluated[1])
         totals = {f"bytes_{way}": sum(sizes.values()) for way, sizes in ledger.traffic.items()}
         row |= {"cohort": len(cohort), **totals, "traffic": ledger.traffic}
         return after, row | {"seconds": time.perf_counter() - began}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from unalike.measure.degree import Degree, Federation, Published
+from unalike.measure.degree import Degree, OwnDegrees
 from unalike.measure.extract import dimension_names, party_features, party_labels
 from unalike.measure.federated_cdf import Kept, Measurement, measure
+from unalike.measure.publish import Federation, Published
 from unalike.measure.skew import LabelSkew, label_skew
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Kept",
     "LabelSkew",
     "Measurement",
+    "OwnDegrees",
     "Published",
     "dimension_names",
     "label_skew",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from unalike.data.dataset import Array
 from unalike.errors import UserError
+from unalike.measure.protocol.errors import ProtocolError
 from unalike.measure.support import DistributionPolicy, Values, checked_features, named, no_rows
 
 
@@ -61,6 +62,22 @@ def read_cdf(policy: DistributionPolicy, vector: NDArray[np.int64], parties: int
     ordered = np.maximum.accumulate(cumulative, axis=1).clip(0, whole)
     ends = np.full((policy.dimensions, 1), whole)
     return Cdf(np.concatenate([ordered, ends], axis=1) / whole, rows)
+
+
+def check_sum(policy: DistributionPolicy, total: NDArray[np.int64], own: NDArray[np.int64], parties: int) -> None:
+    """A party makes sure that a sum without noise can be right: less its own vector, the others' counts are left.
+
+    ``parties`` are those whose vectors are in the sum. The counts rise along each CDF from 0 up to the number of
+    rows (with the weighting "parties" up to ``scale`` a party), and everybody has a row.
+    """
+    rest = total - own
+    cumulative, rows = rest[:-1].reshape(policy.dimensions, policy.points - 1), int(rest[-1])
+    most = rows if policy.weighting == "rows" else (parties - 1) * policy.scale
+    rising = (np.diff(cumulative, axis=1, prepend=0, append=most) >= 0).all()
+    if not rising or not parties - 1 <= rows <= (parties - 1) * policy.most_rows:
+        raise ProtocolError(
+            None, "or the server spoilt the sum: it cannot be right, as less our own counts it counts nothing."
+        )
 
 
 def sensitivity(policy: DistributionPolicy) -> float:

@@ -24,8 +24,7 @@ No finite sample is exactly like the whole: ``expected`` tells what an even, ran
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -50,38 +49,19 @@ class Degree:
 
 
 @dataclass(frozen=True)
-class Published:
-    """What a party gives away in the end; its CDF stays with it (``Kept``).
+class OwnDegrees:
+    """A party's exact degrees, which it keeps (``publish`` tells what leaves it).
 
     mean, worst: over the dimensions, which for labels is one. dimensions: each of them.
     expected: ``mean`` as a random even split into parties of these sizes would show it.
-    share: its share of all rows. quantity: its distance to an equal share, 1 - min(n_k, n/N) / max(n_k, n/N):
-    0 for an equal share, 0.5 for half or twice of it. Either tells how many rows the party has.
+    share: its share of all rows. quantity: its distance to an equal share.
     """
 
-    party: str
     mean: Degree
     worst: Degree
     dimensions: tuple[Degree, ...]
     expected: Degree
     share: float
-    quantity: float
-
-
-@dataclass(frozen=True)
-class Federation:
-    """All parties together.
-
-    mean: of the parties' means over dimensions, weighted by their rows; expected: the same of a random even split.
-    worst: the greatest of the parties' means over dimensions. worst_dimension: the greatest in any dimension.
-    quantity: the share of all rows that would have to move so that all parties have as many, divided by its
-    largest possible value 1 - 1/N.
-    """
-
-    mean: Degree
-    expected: Degree
-    worst: Degree
-    worst_dimension: Degree
     quantity: float
 
 
@@ -109,39 +89,17 @@ def expected(policy: DistributionPolicy, everyone: Cdf, rows: int) -> Degree:
     return _degree((spread * _bridge_sizes(everyone)).clip(0, 1))
 
 
-def compare(policy: DistributionPolicy, party: str, own: Cdf, everyone: Cdf, parties: int) -> Published:
+def compare(policy: DistributionPolicy, own: Cdf, everyone: Cdf, parties: int) -> OwnDegrees:
     """Step 10, a party: its degrees. ``parties`` are those whose rows are in ``everyone``."""
     found = distances(own.values, everyone.values)
     fair = everyone.rows / parties
-    return Published(
-        party=party,
+    return OwnDegrees(
         mean=_degree(found.mean(axis=1)),
         worst=_degree(found.max(axis=1)),
         dimensions=tuple(map(_degree, found.T)),
         expected=expected(policy, everyone, own.rows),
         share=min(own.rows / everyone.rows, 1.0),
         quantity=1 - min(own.rows, fair) / max(own.rows, fair),
-    )
-
-
-def summarise(published: Sequence[Published]) -> Federation:
-    """The federation's figures, from what its parties have published."""
-    shares = np.array([one.share for one in published])
-    weights = shares / shares.sum()  # with noise, shares are of a noisy total
-    count = len(published)
-
-    def weighted(degrees: Sequence[Degree]) -> Degree:
-        return _degree(weights @ np.array([astuple(one) for one in degrees]))
-
-    def greatest(degrees: Sequence[Degree]) -> Degree:
-        return _degree(np.array([astuple(one) for one in degrees]).max(axis=0))
-
-    return Federation(
-        mean=weighted([one.mean for one in published]),
-        expected=weighted([one.expected for one in published]),
-        worst=greatest([one.mean for one in published]),
-        worst_dimension=greatest([one.worst for one in published]),
-        quantity=float(np.abs(weights - 1 / count).sum() / 2 / (1 - 1 / count)) if count > 1 else 0.0,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from unalike.crypto import bfv, discrete_gaussian, primitives
 from unalike.errors import UserError, unknown
+from unalike.measure.clock import Clock
 from unalike.measure.protocol import party, server
 from unalike.measure.protocol.errors import ProtocolError
 from unalike.measure.protocol.messages import Step, steps
@@ -59,7 +59,8 @@ def secure_sum(
 
     drop_after: for parties that vanish, the last step they take part in: start (none), hello, shares, vector,
     consent or unmask. A party that drops after "vector" or later is in the sum.
-    bound: an agreed public bound on every |entry| of the sum; without it, the sum of the parties' largest entries.
+    bound: an agreed public bound on every |entry| of the sum, of which each party may use an even part; without
+    it, what is needed for the largest entry.
     threshold: so many parties must stay; floor(2n/3) + 1 by default.
     noise_sigma: every party adds discrete Gaussian noise of this sigma; ``crypto.discrete_gaussian.epsilon`` tells
     what that protects.
@@ -70,8 +71,8 @@ def secure_sum(
     numbers = [_noisy(_checked(vector, i, vectors), noise_sigma) for i, vector in enumerate(vectors)]
     reach = int(np.ceil(_NOISE_REACH * noise_sigma))
     if bound is None:
-        bound = sum(_largest(vector) for vector in vectors) + count * reach
-    clock = _Clock()
+        bound = count * (max(map(_largest, vectors), default=0) + reach)
+    clock = Clock()
     secret, public = _contexts(protect, keys)
     signers = [primitives.new_secret() for _ in range(count + 1)] if protect != "none" else [b""] * (count + 1)
     policy = Policy(
@@ -96,7 +97,7 @@ def _run(
     public: bfv.Context | None,
     signers: Sequence[bytes],
     last: Sequence[int],
-    clock: _Clock,
+    clock: Clock,
     keep_view: bool,
 ) -> SumResult:
     """Carry messages until the parties have the sum. ``last`` is how many steps each party takes."""
@@ -133,19 +134,6 @@ def _run(
         seconds=clock.laps,
         server_view=tuple(view),
     )
-
-
-class _Clock:
-    """Seconds of each step."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._since = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.laps[str(name)] = now - self._since
-        self._since = now
 
 
 def _contexts(protect: Protect, keys: bfv.Keys | None) -> tuple[bfv.Context | None, bfv.Context | None]:

@@ -24,6 +24,7 @@ _SEED = 5
 _LEAST_ROWS = 50  # of each party
 _SKEWED = 1.5
 _LEAST = 0.02
+_PART = 0.25
 _UNEVEN = 0.1
 _MOST_HAVE_ONE = 0.5
 
@@ -145,7 +146,9 @@ def _some_rows(partition: Partition) -> Partition:
 
 
 def _clearly(degree: float, by_chance: float) -> bool:
-    return degree > _SKEWED * by_chance and degree > by_chance + _LEAST
+    """Well above chance; where chance makes much, as of tiny parties, a good part of the way from there to 1."""
+    beyond = degree - by_chance
+    return beyond > _LEAST and (degree > _SKEWED * by_chance or beyond > _PART * (1 - by_chance))
 
 
 def _beyond(degree: float, by_chance: float | None) -> float:

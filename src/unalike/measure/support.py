@@ -6,18 +6,21 @@ feature; the *distribution policy* is the union of all supports, on which every 
 
 from __future__ import annotations
 
-import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from random import Random
+from secrets import SystemRandom
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from unalike.crypto.bfv import HALF
+from unalike.crypto.bfv import HALF, MOST_ENTRIES
 from unalike.data.dataset import Array
 from unalike.errors import UserError, unknown
-from unalike.measure.protocol.policy import Protect
+from unalike.measure import wire
+from unalike.measure.protocol.policy import MOST_PARTIES, Protect
 
 Of = Literal["labels", "features"]
 Weighting = Literal["rows", "parties"]
@@ -28,14 +31,17 @@ SCALE = 2**16
 DEFAULT_BINS = 64
 MOST_BINS = 4096
 _MOST_PLAIN = 2**53
-_GRID = 16  # a range is sent rounded outward to about a sixteenth of its width
+_STEPS = 16  # a step is the power of two below a sixteenth of the range
 
 
 @dataclass(frozen=True)
 class Support:
     """What a party tells the server of its variable: label names, or a lower and upper bound of each dimension.
 
-    Bounds are the least and the greatest value rounded outward to a coarse grid: no row's own value is sent.
+    Bounds are below the least and above the greatest value by one to two steps, where a step is a thirty-second to
+    a sixteenth of the range (of the value itself, where there is only one), drawn at random: no row's own value is
+    sent. The least value is then known to within a step, not better; of whole numbers in a short range, or if it
+    is drawn anew for the same rows again and again, that can be enough to tell it.
     """
 
     labels: tuple[str, ...] = ()
@@ -44,18 +50,17 @@ class Support:
 
     def to_bytes(self) -> bytes:
         """The message to the server."""
-        return _pack(self)
+        return wire.pack(self)
 
     @staticmethod
     def from_bytes(raw: bytes, party: str) -> Support:
         """Read the message of ``party``, who is named if it is not one."""
-        found = _unpack(raw, Support, named(party))
-        labels, low, high = (_tuple(found[key], named(party)) for key in ("labels", "low", "high"))
-        numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in (*low, *high))
-        if not (numbers and all(isinstance(label, str) for label in labels) and bool(labels) != bool(low)):
-            raise UserError(f"{named(party)} sent a support that is neither labels nor ranges.")
-        if len(low) != len(high) or any(a > b for a, b in zip(low, high, strict=True)):
-            raise UserError(f"{named(party)} sent a range that ends before it begins.")
+        sender = named(party)
+        found = wire.unpack(raw, Support, sender)
+        labels = wire.names(found["labels"], sender)
+        low, high = wire.ranges(found["low"], found["high"], sender)
+        if bool(labels) == bool(low):
+            raise UserError(f"{sender} sent a support that is neither labels nor ranges.")
         return Support(labels, low, high)
 
 
@@ -113,32 +118,46 @@ class DistributionPolicy:
 
     def to_bytes(self) -> bytes:
         """The message to all parties."""
-        return _pack(self)
+        return wire.pack(self)
 
     @staticmethod
     def from_bytes(raw: bytes) -> DistributionPolicy:
         """Read the server's message."""
-        found = _unpack(raw, DistributionPolicy, "The server")
-        numbers = [found[key] for key in ("parties", "most_rows", "scale", "bins")]
-        lists = {key: _tuple(found[key], "The server") for key in ("labels", "low", "high")}
-        whole = all(isinstance(number, int) and number >= 0 for number in numbers)
-        if not whole or found["weighting"] not in get_args(Weighting) or len(lists["low"]) != len(lists["high"]):
+        server = "The server"
+        found = wire.unpack(raw, DistributionPolicy, server)
+        labels = wire.names(found["labels"], server)
+        low, high = wire.ranges(found["low"], found["high"], server)
+        if found["weighting"] not in ("rows", "parties") or bool(labels) == bool(low):
             raise UserError("The server sent a distribution policy that cannot be read.")
-        policy = DistributionPolicy(**{**found, **lists})
-        if policy.points < 1 or policy.dimensions < 1 or policy.most_rows < 1:
-            raise UserError("The server sent a distribution policy without labels or bins.")
+        policy = DistributionPolicy(
+            parties=wire.whole(found["parties"], 1, MOST_PARTIES, "parties", server),
+            weighting=found["weighting"],
+            most_rows=wire.whole(found["most_rows"], 1, _MOST_PLAIN, "rows", server),
+            scale=wire.whole(found["scale"], 1, SCALE, "parts of a CDF", server),
+            labels=labels,
+            low=low,
+            high=high,
+            bins=wire.whole(found["bins"], 2 if low else 0, MOST_BINS if low else 0, "bins", server),
+        )
+        finite = all(math.isfinite(above - below) for below, above in zip(low, high, strict=True))
+        if policy.length > MOST_ENTRIES or not finite:
+            raise UserError("The server sent a distribution policy with more bins, or wider ones, than can be.")
         return policy
 
 
-def support_of(party: str, values: Values) -> Support:
-    """Step 1, a party: its labels, or the range of each of its features."""
+def support_of(party: str, values: Values, rng: Random | None = None) -> Support:
+    """Step 1, a party: its labels, or the range of each of its features, widened at random.
+
+    rng: by default the operating system's. To announce the same ranges again, seed one with a secret of your own.
+    """
     if isinstance(values, Mapping):
         labels = tuple(sorted(label for label, count in values.items() if count > 0))
         if not labels:
             raise no_rows(party)
         return Support(labels=labels)
     values = checked_features(party, values)
-    ranges = [_outward(low, high) for low, high in zip(values.min(axis=0), values.max(axis=0), strict=True)]
+    rng = rng or SystemRandom()
+    ranges = [_outward(low, high, rng) for low, high in zip(values.min(axis=0), values.max(axis=0), strict=True)]
     return Support(low=tuple(low for low, _ in ranges), high=tuple(high for _, high in ranges))
 
 
@@ -227,31 +246,13 @@ def checked_features(party: str, values: Array) -> Array:
     return values.astype(np.float64, copy=False)
 
 
-def _outward(low: float, high: float) -> tuple[float, float]:
-    """A range a little wider, with ends on a grid of powers of two."""
+def _outward(low: float, high: float, rng: Random) -> tuple[float, float]:
+    """A wider range: on either side by one step, and by a random part of another."""
     low, high = float(low), float(high)
-    if low == high or not math.isfinite(high - low):
-        return low, high
-    step = 2.0 ** math.floor(math.log2((high - low) / _GRID))
-    wide = math.floor(low / step) * step, math.ceil(high / step) * step
-    return wide if all(map(math.isfinite, wide)) else (low, high)
-
-
-def _pack(message: Any) -> bytes:
-    return json.dumps(asdict(message), sort_keys=True, separators=(",", ":")).encode()
-
-
-def _unpack(raw: bytes, kind: Any, sender: str) -> dict[str, Any]:
-    try:
-        found = json.loads(raw)
-    except ValueError as error:
-        raise UserError(f"{sender} sent what is not a message of this measurement.") from error
-    if not isinstance(found, dict) or found.keys() != kind.__dataclass_fields__.keys():
-        raise UserError(f"{sender} sent a message with other fields than a {kind.__name__} has.")
-    return found
-
-
-def _tuple(value: Any, sender: str) -> tuple[Any, ...]:
-    if not isinstance(value, list):
-        raise UserError(f"{sender} sent a message in which a list is missing.")
-    return tuple(value)
+    if not math.isfinite(high - low):
+        raise UserError("A feature's range exceeds what floating point can hold. Scale the features first.")
+    size = (high - low or abs(high) or 1.0) / _STEPS
+    step = 2.0 ** math.floor(math.log2(size)) if size else 0.0
+    step = max(step, 4 * math.ulp(max(abs(low), abs(high))))
+    most = sys.float_info.max
+    return max(low - step * (1 + rng.random()), -most), min(high + step * (1 + rng.random()), most)

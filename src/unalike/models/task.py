@@ -201,6 +201,16 @@ class Task:
             raise UserError("This algorithm needs a net whose head is a linear layer. Choose another --model.")
         return layer.in_features
 
+    @property
+    def has_batch_norm(self) -> bool:
+        """Whether a layer normalises by statistics of the batch."""
+        return any(isinstance(module, nn.modules.batchnorm._NormBase) for module in self.net.modules())
+
+    @property
+    def rows_are_apart(self) -> bool:
+        """Whether a row is evaluated by itself; not so by batch norm without running statistics."""
+        return self.buffers.size > 0 or not self.has_batch_norm
+
     def initial(self, which: int = 0) -> Tensor:
         """The ``which``-th independent random initial weight vector of this run (0 is the run's own)."""
         net = self._fresh_net(which)

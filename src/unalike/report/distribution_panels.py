@@ -33,7 +33,7 @@ def label_charts(figure: Figure, grid: Any, found: Measurement) -> list[Any]:
     """
     shown = chosen_parties(found)
     highest = max(float(one.cdf.pdf.max()) for one in shown)
-    degrees = {one.party: one.mean.kolmogorov_smirnov for one in found.published}
+    degrees = {one.party: one.degrees.mean.kolmogorov_smirnov for one in found.kept}
     for place, kept in enumerate(shown):
         inner = grid[divmod(place, grid.ncols)].subgridspec(2, 1, hspace=0.1)
         above, below = figure.add_subplot(inner[0]), figure.add_subplot(inner[1])
@@ -71,7 +71,7 @@ def chosen_parties(found: Measurement) -> list[Kept]:
     """The parties that get a chart: all, or some evenly spaced from the most to the least unlike."""
     if len(found.kept) <= MOST_PARTIES:
         return list(found.kept)
-    order = np.argsort([-one.mean.kolmogorov_smirnov for one in found.published], kind="stable")
+    order = np.argsort([-one.degrees.mean.kolmogorov_smirnov for one in found.kept], kind="stable")
     places = np.linspace(0, len(order) - 1, MOST_PARTIES).round().astype(int)
     return [found.kept[place] for place in order[places]]
 
@@ -152,8 +152,8 @@ def _feature_ticks(axes: Axes, first: bool) -> None:
 
 
 def _mean_degree(found: Measurement, dimension: int) -> float:
-    shares = np.array([one.share for one in found.published])
-    values = [one.dimensions[dimension].kolmogorov_smirnov for one in found.published]
+    shares = np.array([one.degrees.share for one in found.kept])
+    values = [one.degrees.dimensions[dimension].kolmogorov_smirnov for one in found.kept]
     return float(shares @ values / shares.sum())
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unalike.measure import Measurement, Published
+from unalike.measure import Kept, Measurement
 from unalike.report.distribution_panels import (
     MOST_DIMENSIONS,
     MOST_PARTIES,
@@ -44,7 +44,7 @@ def measure_picture(found: Measurement, data: str, recipe: str) -> Figure:
     lines = -(-cells // columns)
     below = room_for_names(found.policy.labels)
     height = lines * (2.15 if labels else 1.5) + below
-    height = max(height, 2.4, min(0.24 * len(found.published), 5.2))
+    height = max(height, 2.4, min(0.24 * len(found.kept), 5.2))
     whole = height + _HEAD + _FOOT + _LEGEND
     top, bottom = 1 - _HEAD / whole, (_FOOT + _LEGEND) / whole
     with drawing(9.5):
@@ -67,24 +67,24 @@ def degree_bars(axes: Axes, found: Measurement) -> list[Any]:
 
     Beyond ``MOST_NUMBERED`` parties they are in order of distance, and not named. Gives the handles of a legend.
     """
-    shown: Sequence[Published] = found.published
+    shown: Sequence[Kept] = found.kept
     named = len(shown) <= MOST_NUMBERED
     if not named:
-        shown = sorted(shown, key=lambda one: -one.mean.kolmogorov_smirnov)
+        shown = sorted(shown, key=lambda one: -one.degrees.mean.kolmogorov_smirnov)
     middles = np.arange(len(shown)) + 0.5
-    values = np.array([one.mean.kolmogorov_smirnov for one in shown])
+    values = np.array([one.degrees.mean.kolmogorov_smirnov for one in shown])
     bars = axes.barh(middles, values, height=0.62 if named else 1.0, color=PALE, linewidth=0, zorder=2)
     bars.set_label("Kolmogorov-Smirnov")
     handles: list[Any] = [bars]
     greatest = values.max()
     for metric, name, colour, marker in _MARKS if found.policy.of == "labels" else _MARKS[:2]:
-        places = np.array([getattr(one.mean, metric) for one in shown])
+        places = np.array([getattr(one.degrees.mean, metric) for one in shown])
         greatest = max(greatest, places.max())
         size = 20 if named else 5
         handles.append(
             axes.scatter(places, middles, s=size, color=colour, marker=marker, linewidth=0, label=name, zorder=4)
         )
-    chance = np.array([one.expected.kolmogorov_smirnov for one in shown])
+    chance = np.array([one.degrees.expected.kolmogorov_smirnov for one in shown])
     half = 0.36 if named else 0.5
     handles.append(axes.vlines(chance, middles - half, middles + half, color=INK, linewidth=1.4, zorder=3))
     handles[-1].set_label("random split, K-S")
@@ -104,17 +104,18 @@ def degree_bars(axes: Axes, found: Measurement) -> list[Any]:
 
 def footnote(found: Measurement) -> str:
     """The federation's figures in a line."""
-    mean, chance, worst = found.federation.mean, found.federation.expected, found.federation.worst
+    mean, chance = found.federation.mean, found.federation.expected
+    worst = max(one.degrees.mean.kolmogorov_smirnov for one in found.kept)
     seen = "a party sees only its own curve and the grey one" if found.protect != "none" else "all curves are seen"
     return (
         f"Mean over rows: K-S {mean.kolmogorov_smirnov:.2f} (random split: {chance.kolmogorov_smirnov:.2f}), area "
-        f"{mean.area:.2f}, CvM {mean.cramer_von_mises:.2f}; worst party: K-S {worst.kolmogorov_smirnov:.2f}. "
+        f"{mean.area:.2f}, CvM {mean.cramer_von_mises:.2f}; worst party: K-S {worst:.2f}. "
         f"Protection {found.protect}: {seen}."
     )
 
 
 def _texts(figure: Figure, found: Measurement, data: str, recipe: str, whole: float) -> None:
-    title = f"{data}: how unlike are the {found.policy.of} of {len(found.published):,} parties?"
+    title = f"{data}: how unlike are the {found.policy.of} of {len(found.kept):,} parties?"
     figure.text(0.012, 1 - 0.14 / whole, title, fontsize=13, fontweight="bold", color=INK, va="top")
     figure.text(0.012, 1 - 0.44 / whole, recipe, fontsize=10, color=_QUIET, va="top")
     figure.text(0.012, 0.14 / whole, footnote(found), fontsize=9, color=_QUIET, va="bottom")
@@ -131,6 +132,6 @@ def _key(figure: Figure, handles: list[Any], left: float, columns: int) -> None:
 
 def _room_for_parties(found: Measurement) -> float:
     """Room for the parties' names, as a part of the width."""
-    if len(found.published) > MOST_NUMBERED:
+    if len(found.kept) > MOST_NUMBERED:
         return 0.04
-    return min(0.03 + 0.0068 * max(len(one.party) for one in found.published), 0.17)
+    return min(0.03 + 0.0068 * max(len(one.party) for one in found.kept), 0.17)

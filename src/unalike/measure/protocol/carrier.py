@@ -97,7 +97,7 @@ class Sealed:
 def make_carrier(policy: Policy, context: bfv.Context | None) -> Carrier:
     """The carrier that a policy asks for; ``context`` are the dealer's keys, None for "none"."""
     if not policy.encrypted:
-        return Plain(policy.length)
+        return Plain(policy.width)
     if context is None or context.fingerprint != policy.fingerprint:
         raise UserError("The keys are not those of the policy. Ask the dealer for the keys of this sum.")
-    return Sealed(policy.length, context)
+    return Sealed(policy.width, context)

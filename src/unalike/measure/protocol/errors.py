@@ -15,9 +15,9 @@ SERVER = -1
 class ProtocolError(UserError):
     """Somebody did not keep to the protocol: ``party`` is its number, -1 the server, None if nobody can tell."""
 
-    def __init__(self, party: int | None, what: str) -> None:
-        """The error reads '<the party> <what>'."""
-        super().__init__(f"{name_of(party)} {what}")
+    def __init__(self, party: int | None, what: str, *, who: str | None = None) -> None:
+        """The error reads '<the party> <what>', or '<who> <what>' where it may be one of several."""
+        super().__init__(f"{who or name_of(party)} {what}")
         self.party = party
 
 
@@ -37,10 +37,15 @@ def name_of(party: int | None) -> str:
     return "The server" if party == SERVER else f"Party {party}"
 
 
+def or_server(party: int) -> str:
+    """Who is to blame for what a party did not sign and the server passed on."""
+    return f"{name_of(party)} or the server"
+
+
 @contextmanager
-def blame(party: int | None) -> Iterator[None]:
+def blame(party: int | None, who: str | None = None) -> Iterator[None]:
     """Whatever cryptography refuses inside is this party's fault."""
     try:
         yield
     except CryptoError as error:
-        raise ProtocolError(party, f"sent something that is refused: {error}") from error
+        raise ProtocolError(party, f"sent something that is refused: {error}", who=who) from error

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from unalike.crypto import masks, primitives
+from unalike.crypto import masks, primitives, shamir
 from unalike.crypto.masks import Vector
 from unalike.crypto.shamir import VALUE_BYTES, Share
 from unalike.measure.protocol.errors import ProtocolError, blame
@@ -54,6 +54,19 @@ class Secrets:
     mask_key: bytes = field(default_factory=primitives.new_secret, repr=False)
     box_key: bytes = field(default_factory=primitives.new_secret, repr=False)
     seed: bytes = field(default_factory=primitives.new_secret, repr=False)
+    sharing: bytes = field(default_factory=primitives.new_secret, repr=False)
+
+    def shares(self, policy: Policy, holders: Sequence[int]) -> dict[int, Pair]:
+        """For each holder its share of the seed and of the mask key.
+
+        They come from the secret ``sharing`` alone: whoever asks twice is told the same, and a box that is sealed
+        twice under the same key and nonce has the same content.
+        """
+        points, found = [party + 1 for party in holders], []
+        for name, secret in ((b"seed", self.seed), (b"key", self.mask_key)):
+            draw = primitives.below(primitives.derive(self.sharing, b"polynomial " + name + policy.digest))
+            found.append([share.values for share in shamir.split(secret, policy.threshold, points, draw)])
+        return dict(zip(holders, zip(*found, strict=True), strict=True))
 
     def hello(self, policy: Policy, party: int) -> Hello:
         """The public side."""
@@ -62,13 +75,16 @@ class Secrets:
 
 
 def check_distinct(hellos: Mapping[int, Hello]) -> None:
-    """No two keys may be equal: whoever copies another's key is after something."""
-    seen: set[bytes] = set()
+    """No two keys may be equal: whoever copies another's key is after something. Nobody can tell who copied."""
+    seen: dict[int, int] = {}
     for party, hello in hellos.items():
-        for public in (hello.mask_public, hello.box_public):
-            if public in seen:
-                raise ProtocolError(party, "advertises a key that was advertised before.")
-            seen.add(public)
+        for public in map(primitives.public_number, (hello.mask_public, hello.box_public)):
+            first = seen.setdefault(public, party)
+            if first != party:
+                what = "advertise the same key: one of them copied it."
+                raise ProtocolError(None, what, who=f"Party {first} and party {party}")
+        if len({primitives.public_number(key) for key in (hello.mask_public, hello.box_public)}) < 2:
+            raise ProtocolError(party, "advertises the same key twice.")
 
 
 def commit_seed(policy: Policy, party: int, seed: bytes) -> bytes:
@@ -111,13 +127,13 @@ def pairwise_mask(policy: Policy, party: int, secret: bytes, publics: Mapping[in
     for other, public in publics.items():
         with blame(other):
             seeds[other] = masks.pair_seed(agree(public), b"mask", policy.digest, party, other)
-    return masks.pairwise_sum(party, seeds, policy.length, modulus)
+    return masks.pairwise_sum(party, seeds, policy.width, modulus)
 
 
 def self_mask(policy: Policy, party: int, seed: bytes, modulus: int) -> Vector:
     """A party's own mask, from its seed."""
     key = masks.pair_seed(seed, b"self", policy.digest, party, party)
-    return masks.expand(key, policy.length, modulus)
+    return masks.expand(key, policy.width, modulus)
 
 
 def transcript(policy: Policy, hellos: Sequence[bytes], members: Sequence[int], survivors: Sequence[int]) -> bytes:

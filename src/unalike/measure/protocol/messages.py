@@ -104,34 +104,41 @@ def read(policy: Policy, raw: bytes, step: Step, sender: int, receiver: int) -> 
         message = Message.from_bytes(raw)
     except ProtocolError as error:
         raise ProtocolError(sender, str(error).removeprefix(f"{name_of(None)} ")) from error
-    _check(policy, message, step, sender, receiver)
-    _check_signature(policy, raw, message, verify)
+    fault = _fault(policy, message, step, sender, receiver) or _forgery(policy, raw, message, verify)
+    if fault:
+        raise ProtocolError(sender, f"sent {fault}.")
     return message
 
 
-def _check(policy: Policy, message: Message, step: Step, sender: int, receiver: int) -> None:
+def _fault(policy: Policy, message: Message, step: Step, sender: int, receiver: int) -> str:
+    """What is wrong with a message, apart from its signature; empty if nothing is."""
     if message.sender != sender:
-        raise ProtocolError(sender, f"sent a message in the name of another: {name_of(message.sender).lower()}.")
+        return f"a message in the name of another: {name_of(message.sender).lower()}"
     if message.session != policy.session:
-        raise ProtocolError(sender, "sent a message of another session.")
+        return "a message of another session"
     if message.policy != policy.digest:
-        raise ProtocolError(sender, "follows another policy: other parties, keys, bounds or threshold.")
+        return "a message of another policy: other parties, keys, bounds or threshold"
     if message.step is not step:
-        raise ProtocolError(sender, f"sent a message of the step {message.step!s} in the step {step!s}.")
+        return f"a message of the step {message.step!s} in the step {step!s}"
     if message.receiver not in (receiver, EVERYONE):
-        raise ProtocolError(sender, f"sent {name_of(receiver).lower()} a message that was meant for another.")
+        return f"{name_of(receiver).lower()} a message that was meant for another"
+    return ""
 
 
-def _check_signature(policy: Policy, raw: bytes, message: Message, check: Callable[..., None]) -> None:
+def _forgery(policy: Policy, raw: bytes, message: Message, check: Callable[..., None]) -> str:
     if policy.identities:
         try:  # the server's key is the last, and its number -1
             check(policy.identities[message.sender], message.signature, raw[:-SIGNATURE_BYTES])
-        except CryptoError as error:
-            raise ProtocolError(message.sender, "sent a message with a wrong signature.") from error
+        except CryptoError:
+            return "a message with a wrong signature"
+    return ""
 
 
 def read_relayed(policy: Policy, raws: Sequence[bytes], step: Step) -> dict[int, Message]:
-    """Messages of parties to the server that the server passed on, by sender, in rising order."""
+    """Messages of parties to the server that the server passed on, by sender, in rising order.
+
+    An honest server refuses wrong ones itself, so whatever is wrong with them is its fault.
+    """
     found: dict[int, Message] = {}
     last = -1
     for raw in raws:
@@ -142,8 +149,9 @@ def read_relayed(policy: Policy, raws: Sequence[bytes], step: Step) -> dict[int,
         if not last < message.sender < policy.parties:
             raise ProtocolError(SERVER, "passed on messages out of order, or twice, or of no party.")
         last = message.sender
-        _check(policy, message, step, last, SERVER)
-        _check_signature(policy, raw, message, _verify_once)
+        fault = _fault(policy, message, step, last, SERVER) or _forgery(policy, raw, message, _verify_once)
+        if fault:
+            raise ProtocolError(SERVER, f"passed on, as party {last}'s, {fault}.")
         found[last] = message
     return found
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from unalike.crypto import bfv, shamir
+from unalike.crypto import bfv
 from unalike.crypto.primitives import seal, unseal
 from unalike.crypto.shamir import VALUE_BYTES
 from unalike.errors import UserError
-from unalike.measure.protocol import keys
+from unalike.measure.protocol import keys, tags
 from unalike.measure.protocol.carrier import Carrier, Vector, make_carrier
-from unalike.measure.protocol.errors import SERVER, ProtocolError, blame
+from unalike.measure.protocol.errors import SERVER, ProtocolError, blame, or_server
 from unalike.measure.protocol.keys import BOX_BYTES, COMMITMENT_BYTES, KEY, SEED, Hello, Pair, Secrets
 from unalike.measure.protocol.messages import (
     Message,
@@ -34,6 +34,7 @@ class PartyState:
     """What a party knows. A state is used for ONE step: keep the new one, and never answer twice from an old one.
 
     awaits: the step that the server's next message must answer; None when the sum is there.
+    vector: with its tags, until it is sent; tag_key: what they were made with (``tags``).
     members: parties that shared their secrets; ``held`` are their shares, of seed and key.
     survivors: parties whose vectors are in the sum.
     total: the sum, in the end.
@@ -44,6 +45,7 @@ class PartyState:
     carrier: Carrier = field(repr=False)
     signer: bytes = field(repr=False)
     awaits: Step | None = Step.HELLO
+    tag_key: bytes = field(default=b"", repr=False)
     vector: Vector | None = field(default=None, repr=False)
     secrets: Secrets | None = field(default=None, repr=False)
     hello: bytes = field(default=b"", repr=False)
@@ -69,9 +71,16 @@ def start(
         raise UserError(
             f"Party {number}'s vector must be {policy.length} int64, got {vector.dtype} {vector.shape}."
         )
-    if _largest(vector) > policy.bound:
-        raise UserError(f"Party {number}'s vector exceeds the agreed bound {policy.bound}. Agree on a larger one.")
-    state = PartyState(policy, number, make_carrier(policy, context), signer, vector=vector.copy())
+    if _largest(vector) > policy.most:
+        raise UserError(
+            f"Party {number}'s vector exceeds {policy.most}, its part of the agreed bound {policy.bound}. "
+            "Agree on a larger one, or scale values down."
+        )
+    carrier, key, content = make_carrier(policy, context), b"", vector.copy()
+    if policy.encrypted and context is not None:
+        key = tags.tag_key(policy, context.shared)
+        content = tags.extended(policy, key, number, content)
+    state = PartyState(policy, number, carrier, signer, tag_key=key, vector=content)
     if not policy.masked:
         return state, _say(state, Step.HELLO)
     own = Secrets()
@@ -113,10 +122,7 @@ def _greeted(state: PartyState, message: Message) -> tuple[PartyState, tuple[byt
         )
     keys.check_distinct(publics)
     boxes = keys.box_keys(policy, own, state.secrets.box_key, publics)
-    points = [party + 1 for party in publics]
-    secrets = state.secrets.seed, state.secrets.mask_key
-    shares = [[s.values for s in shamir.split(secret, policy.threshold, points)] for secret in secrets]
-    pairs: dict[int, Pair] = dict(zip(publics, zip(*shares, strict=True), strict=True))
+    pairs = state.secrets.shares(policy, tuple(publics))
     sealed = b"".join(
         seal(key, b"".join(pairs[party]), keys.box_context(policy, own, party))
         for party, (key, _) in boxes.items()
@@ -143,13 +149,13 @@ def _shared(state: PartyState, message: Message) -> tuple[PartyState, tuple[byte
     for party, box, promised in zip(
         others, pieces(sealed, len(others), BOX_BYTES, SERVER), committed, strict=True
     ):
-        with blame(party):
+        with blame(None, or_server(party)):  # boxes and commitments are not signed by the party
             content = unseal(state.boxes[party][1], box, keys.box_context(policy, party, own))
             pair = content[:VALUE_BYTES], content[VALUE_BYTES:]
             for values in pair:
                 keys.share_of(own, values)
         if b"".join(keys.commit_share(policy, party, own, kind, pair[kind]) for kind in (SEED, KEY)) != promised:
-            raise ProtocolError(party, "sent shares that are not those it committed to.")
+            raise ProtocolError(None, "sent shares other than those committed to.", who=or_server(party))
         held[party] = pair
     publics = {party: state.publics[party].mask_public for party in others}
     mask = keys.pairwise_mask(policy, own, state.secrets.mask_key, publics, bfv.MODULUS)
@@ -189,6 +195,8 @@ def _finish(state: PartyState, message: Message) -> PartyState:
         raise ProtocolError(SERVER, "returns a sum of other parties than agreed.")
     with blame(None):
         total = state.carrier.unpack(payload)
+    if state.tag_key:
+        total = tags.checked(state.policy, state.tag_key, survivors, total)
     if _largest(total) > state.policy.bound:
         raise ProtocolError(None, f"spoilt the sum: an entry exceeds the agreed bound {state.policy.bound}.")
     return replace(state, awaits=None, survivors=survivors, total=total)

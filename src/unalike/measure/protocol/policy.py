@@ -14,7 +14,11 @@ from unalike.errors import UserError, unknown
 
 Protect = Literal["none", "fhe", "fhe+masks"]
 SESSION_BYTES = 16
-MOST_PARTIES = 10_000
+TAGS = 3
+"""Entries that are added to an encrypted vector, so that the sum cannot be replaced (``tags``)."""
+MOST_PARTIES = 50_000
+MOST_MASKED = 10_000
+"""Parties of a sum with masks, in which each has a secret with every other."""
 _MOST_PLAIN = 2**62  # int64 with room to add
 
 
@@ -31,7 +35,8 @@ class Policy:
     protect: what is done against curious eyes (docs/secure-measurement.md).
     parties: how many there are, numbered from 0.
     length: entries of every vector.
-    bound: no entry of the sum is larger in absolute value; agreed in public, such as the number of all rows.
+    bound: no entry of the sum is larger in absolute value; agreed in public. None of a party's own is larger than
+    its even part of it, bound // parties, so that whatever the others have, the sum cannot wrap.
     threshold: so many parties must stay to the end; fewer shares than that tell nothing.
     identities: Ed25519 public keys of the parties in order and then of the server; may be empty for "none" only.
     fingerprint: of the BFV keys; empty for "none".
@@ -51,17 +56,15 @@ class Policy:
     def __post_init__(self) -> None:
         if self.protect not in get_args(Protect):
             raise unknown("protection", str(self.protect), get_args(Protect))
+        check_count(self.parties, self.protect, self.allow_two)
         least = 2 if self.allow_two else 3
-        if not least <= self.parties <= MOST_PARTIES:
-            why = " With two, the sum tells each the other's vector; allow_two=True accepts that."
-            raise UserError(f"A sum needs {least} to {MOST_PARTIES} parties, got {self.parties}.{why}")
         if not max(least, self.parties // 2 + 1) <= self.threshold <= self.parties:
             raise UserError(
                 f"The threshold must be in {max(least, self.parties // 2 + 1)}..{self.parties} for {self.parties} "
                 f"parties (more than half of them), got {self.threshold}."
             )
-        if not 1 <= self.length <= bfv.MOST_ENTRIES:
-            raise UserError(f"Vectors must have 1 to {bfv.MOST_ENTRIES} entries, got {self.length}.")
+        if not 1 <= self.length <= bfv.MOST_ENTRIES - TAGS:
+            raise UserError(f"Vectors must have 1 to {bfv.MOST_ENTRIES - TAGS} entries, got {self.length}.")
         largest = bfv.HALF if self.encrypted else _MOST_PLAIN
         if not 0 <= self.bound <= largest:
             raise UserError(
@@ -84,6 +87,16 @@ class Policy:
         """Whether vectors are masked before they are encrypted."""
         return self.protect == "fhe+masks"
 
+    @property
+    def width(self) -> int:
+        """Entries of a vector as it travels: with its tags."""
+        return self.length + TAGS if self.encrypted else self.length
+
+    @property
+    def most(self) -> int:
+        """No entry of one party's vector may be larger in absolute value."""
+        return self.bound // self.parties
+
     def to_bytes(self) -> bytes:
         """Canonical JSON: equal policies give equal bytes."""
         fields = {
@@ -103,6 +116,20 @@ class Policy:
     def digest(self) -> bytes:
         """SHA-256 of it: in every message and in every derived key."""
         return sha256(b"unalike policy" + self.to_bytes()).digest()
+
+
+def check_count(parties: int, protect: Protect, allow_two: bool) -> None:
+    """Refuse too few and too many parties."""
+    if parties < 2:
+        raise UserError(f"A sum needs at least 3 parties, got {parties}: one has nobody to be added to.")
+    if parties == 2 and not allow_two:
+        raise UserError("With two parties the sum tells each the other's vector; allow_two=True accepts that.")
+    most = MOST_MASKED if protect == "fhe+masks" else MOST_PARTIES
+    if parties > most:
+        other = ", or 'fhe'" if parties <= MOST_PARTIES else ""
+        raise UserError(
+            f"With the protection {protect!r} at most {most} parties can add up, got {parties}. Use fewer{other}."
+        )
 
 
 def new_session() -> bytes:

@@ -148,7 +148,7 @@ def _consent(state: ServerState, received: Received) -> tuple[ServerState, Answe
 def _unmask(state: ServerState, received: Received) -> tuple[ServerState, Answers]:
     """Take the masks that are left away from the encrypted sum: it stays encrypted."""
     shares = _revealed(state, received)
-    correction: Vector = np.zeros(state.policy.length, np.int64)
+    correction: Vector = np.zeros(state.policy.width, np.int64)
     survivors = {party: state.publics[party].mask_public for party in state.survivors}
     for dealer in state.members:
         with blame(dealer):

@@ -1,0 +1,137 @@
+"""A server that returns anything but the sum of the vectors it was sent is noticed, in every way it could."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.measure.sessions import SERVER, Session, Step, contexts, vectors
+from unalike.crypto import bfv, masks
+from unalike.measure.protocol import party, tags
+from unalike.measure.protocol.errors import ProtocolError
+from unalike.measure.protocol.messages import Message, pack_numbers, write
+from unalike.measure.protocol.policy import TAGS, new_session
+
+MODES = ["fhe", "fhe+masks"]
+
+
+def ready(protect, count=4, **fields):
+    """A session in which the parties wait for the sum; their ciphertexts, and the true sum."""
+    session = Session(vectors(count), protect, **fields)
+    session.until(Step.VECTOR)
+    sent = {i: Message.from_bytes(raw).parts[0] for i, raw in session.outbox.items()}
+    if protect == "fhe+masks":
+        session.until(Step.UNMASK)
+    session.ask_server()
+    return session, sent, Message.from_bytes(session.answers[0]).parts[1]
+
+
+def answer(session, number, payload, survivors=None):
+    """What party ``number`` makes of this payload as the sum."""
+    step = Step.UNMASK if session.policy.masked else Step.VECTOR
+    content = pack_numbers(tuple(session.parties) if survivors is None else survivors), payload
+    raw = write(session.policy, step, SERVER, number, content, session.signers[-1])
+    return party.step(session.parties[number], raw)[0].total
+
+
+def noticed(session, payload, survivors=None):
+    for number in (0, 1):
+        with pytest.raises(ProtocolError, match="Some party or the server spoilt the sum: its tags") as caught:
+            answer(session, number, payload, survivors)
+        assert caught.value.party is None
+
+
+@pytest.mark.parametrize("protect", MODES)
+def test_the_true_sum_passes(protect):
+    session, _, payload = ready(protect)
+    assert (answer(session, 0, payload) == sum(vectors(4))).all()
+
+
+@pytest.mark.parametrize("protect", MODES)
+def test_a_sum_of_the_servers_own_making(protect):
+    """A point mass on one label would let it read that label's share from each published degree."""
+    session, _, _ = ready(protect)
+    public = contexts()[2]
+    for forged in (np.zeros(8, np.int64), np.array([0, 900, 900, 900, 900, 1, 2, 3])):
+        noticed(session, public.encrypt(forged).to_bytes())
+
+
+@pytest.mark.parametrize("protect", MODES)
+def test_one_partys_ciphertext_as_the_sum(protect):
+    session, sent, _ = ready(protect)
+    noticed(session, sent[3])
+
+
+def added(session, payloads):
+    return session.server.carrier.total(dict(enumerate(payloads)))
+
+
+def test_a_partial_sum_or_one_counted_twice():
+    session, sent, _ = ready("fhe")
+    noticed(session, added(session, [sent[0], sent[1], sent[2]]))
+    noticed(session, added(session, [*sent.values(), sent[2]]))
+    noticed(session, added(session, [sent[0], sent[1], sent[2], sent[2]]))
+    # said to be what it is, a sum of t parties or more is one
+    partial = added(session, [sent[0], sent[1], sent[2]])
+    assert (answer(session, 0, partial, (0, 1, 2)) == sum(vectors(4)[:3])).all()
+    noticed(session, added(session, list(sent.values())), (0, 1, 2))
+
+
+@pytest.mark.parametrize("protect", MODES)
+def test_a_sum_with_something_added(protect):
+    session, _, payload = ready(protect)
+    for place in range(5 + TAGS):
+        change = np.zeros(5 + TAGS, np.int64)
+        change[place] = 1
+        noticed(session, session.server.carrier.subtract(payload, change))
+
+
+def test_a_sum_of_another_session():
+    _, _, old = ready("fhe")
+    session, sent, payload = ready("fhe")
+    noticed(session, old)
+    other, _, _ = ready("fhe")
+    foreign = Message.from_bytes(other.outbox[3]).parts[0]
+    noticed(session, added(session, [sent[0], sent[1], sent[2], foreign]))
+    assert answer(session, 0, payload) is not None
+
+
+def test_the_tags_of_a_sum_that_wraps_in_a_tag():
+    """Tags count modulo t, whatever the numbers are."""
+    given = [
+        np.full(3, -bfv.HALF // 4 + 1),
+        np.full(3, bfv.HALF // 4),
+        np.zeros(3, np.int64),
+        np.ones(3, np.int64),
+    ]
+    for protect in MODES:
+        assert (Session(given, protect, bound=bfv.HALF).run()[0] == sum(given)).all()
+
+
+def test_keys_and_pads_are_of_one_policy_and_one_party():
+    session = Session(vectors(4))
+    shared = contexts()[1].shared
+    assert len(shared) == 32
+    assert contexts()[2].shared == b""
+    assert repr(shared) not in repr(contexts()[1])
+    key = tags.tag_key(session.policy, shared)
+    assert key != tags.tag_key(replace(session.policy, session=new_session()), shared)
+    ends = {tuple(tags.extended(session.policy, key, k, np.zeros(5, np.int64))[5:]) for k in range(4)}
+    assert len(ends) == 4
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 300))
+def test_tags_add_up(seed, length):
+    rng = np.random.default_rng(seed)
+    policy = Session(vectors(3, length)).policy
+    key = masks.expand(bytes(32), 8, 256).astype(np.uint8).tobytes() * 4
+    own = rng.integers(-3000, 3000, (3, length))
+    total = sum(tags.extended(policy, key, k, own[k]) for k in (0, 2))
+    assert (tags.checked(policy, key, (0, 2), total) == own[0] + own[2]).all()
+    with pytest.raises(ProtocolError):
+        tags.checked(policy, key, (0, 1), total)
