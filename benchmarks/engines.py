@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import argparse
 import copy
+import sys
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.work import BATCH, LR, MOMENTUM, Workload, interleave, machine, train
+from unalike.engine.compiled import Compiled
 from unalike.engine.federation import Federation
 from unalike.engine.sequential import Sequential
 from unalike.engine.vectorised import Vectorised
 from unalike.models import MODELS
 
+OURS = ("sequential", "vectorised", "compiled")
 TABLE = Workload("MLP, adult's shape", (123,), 2, "mlp(32,16,8)", 10, 3_256)
 WORK = [
     TABLE,
     Workload("MLP, 100 parties", (123,), 2, "mlp(32,16,8)", 100, 512),
     Workload("simple-cnn, CIFAR's shape", (3, 32, 32), 10, "simple-cnn", 10, 256),
     Workload("simple-cnn, MNIST's shape", (1, 28, 28), 10, "simple-cnn", 10, 256),
+    Workload("MLP, covtype's shape", (54,), 7, "mlp(32,16,8)", 10, 3_256),
+    Workload("fedavg-cnn, MNIST's shape", (1, 28, 28), 10, "fedavg-cnn", 4, 64),
 ]
 NETS = [(20, "16"), (123, "32,16,8"), (123, "100"), (200, "100,50"), (400, "100"), (784, "100"), (784, "200")]
 NETS += [(784, "200,200"), (784, "500")]
@@ -59,11 +64,13 @@ def plain_loop(federation: Federation, workload: Workload) -> None:
 def measure(workload: Workload, repeats: int) -> dict[str, float]:
     """Rows per CPU-second of every contender."""
     federation = workload.federation()
+    compiled = Compiled.of(federation.task, workload.shape, 1, lambda line: print(line, file=sys.stderr))
     return interleave(
         {
             "plain loop": lambda: plain_loop(federation, workload),
             "sequential": lambda: train(federation, Sequential()),
             "vectorised": lambda: train(federation, Vectorised()),
+            "compiled": lambda: train(federation, compiled),
         },
         len(federation.train),
         repeats,
@@ -80,8 +87,9 @@ def main() -> None:
     print(
         f"Rows trained per CPU-second, one thread, median of {options.repeats} interleaved turns; {machine()}.\n"
     )
-    print("| work | weights | plain loop | sequential | vectorised | sequential / plain | vectorised / plain |")
-    print("|---|---|---|---|---|---|---|")
+    ratios = " | ".join(f"{name} / plain" for name in OURS)
+    print(f"| work | weights | plain loop | {' | '.join(OURS)} | {ratios} |")
+    print("|---" * (3 + 2 * len(OURS)) + "|")
     for workload in SIZES if options.sizes else WORK:
         rate = measure(workload, options.repeats)
         plain = rate["plain loop"]
@@ -90,7 +98,7 @@ def main() -> None:
             f"{workload.federation().task.size:,}",
             *(f"{value:,.0f}" for value in rate.values()),
         ]
-        cells += [f"{rate[engine] / plain:.2f}" for engine in ("sequential", "vectorised")]
+        cells += [f"{rate[engine] / plain:.2f}" for engine in OURS]
         print("| " + " | ".join(cells) + " |", flush=True)
 
 

@@ -16,6 +16,7 @@ LEVELS = [
     {"bench"},
     {"engine", "vertical", "trees"},
     {"privacy", "algorithms"},
+    {"compiled"},
     {"models"},
     {"measure"},
     {"partition"},

@@ -115,8 +115,9 @@ def test_a_name_is_taken_once():
 
 
 def test_overrides():
-    assert FedProx.overrides("loss")
-    assert not FedProx.overrides("correct")
+    assert FedProx.overrides("proximal")
+    assert FedProx.overrides("loss", "proximal")
+    assert not FedProx.overrides("correct", "linear")
     assert not FedAvg.overrides("loss")
 
 

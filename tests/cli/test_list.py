@@ -35,7 +35,7 @@ def test_parameters_with_and_without_defaults(unalike):
 
 def test_everything(unalike):
     everything = unalike("list", "--json").json
-    assert [part["name"] for part in everything["engines"]] == ["auto", "sequential", "vectorised"]
+    assert [part["name"] for part in everything["engines"]] == ["auto", "sequential", "vectorised", "compiled"]
     out = unalike("list").out
     assert all(f"{kind.upper()}\n" in out for kind in everything)
 

@@ -21,10 +21,10 @@ SCAFFOLD = _of(
     "algorithms/scaffold.py",
     (
         "the control variates' sign is flipped",
-        'grad - party.state["c"] + party.received["c"]',
-        'grad + party.state["c"] - party.received["c"]',
+        'return party.received["c"] - party.state["c"]',
+        'return party.state["c"] - party.received["c"]',
     ),
-    ("the server's control variate is forgotten in a step", ' - party.state["c"] + party.received["c"]', ""),
+    ("the server's control variate is forgotten in a step", 'party.received["c"] - party.state', "-party.state"),
     ("a party's control variate is lost", '"dc": new - c_i}, {"c": new}', '"dc": new - c_i}, party.state'),
     ("c_i starts from the weights", 'return {"c": w.new_zeros(w.shape)}', 'return {"c": w.clone()}'),
     ("c starts from the weights", '"w": w, "c": w.new_zeros(w.shape)', '"w": w, "c": w.clone()'),
@@ -51,12 +51,15 @@ FEDNOVA = _of(
     ("the mean step count is forgotten", 'replies.mean["steps"] * ', ""),
     ("the mean step count is of another power", 'replies.mean["steps"] * ', 'replies.mean["steps"].sqrt() * '),
 )
-FEDPROX = _of(
-    "algorithms/fedprox.py",
-    ("the square is forgotten", "drift.dot(drift)", "drift.norm()"),
-    ("the half is forgotten", "self.mu / 2", "self.mu"),
-    ("parties are pushed away", "+ self.mu / 2", "- self.mu / 2"),
-)
+FEDPROX = [
+    *_of(
+        "algorithms/contract.py",
+        ("the square is forgotten", "drift.dot(drift)", "drift.norm()"),
+        ("the half is forgotten", "+ mu / 2 *", "+ mu *"),
+        ("parties are pushed away", "+ mu / 2 *", "- mu / 2 *"),
+    ),
+    *_of("algorithms/fedprox.py", ("another centre", 'party.received["w"]', 'party.received["w"] * 0')),
+]
 QFEDAVG = _of(
     "algorithms/qfedavg.py",
     ("h without q", "h = self.q * loss", "h = loss"),
@@ -179,7 +182,7 @@ CARRIERS = [
         ("one batch for the mean feature", "exchanges.MEASURE_ROWS):", "exchanges.MEASURE_ROWS)[:1]:"),
         ("parts are added up, not averaged", "value * (len(index) / len(own))", "value"),
         ("what was trained is not looked at", 'own["trained"] = w', 'own["trained"] = algorithm.start(me)'),
-        ("the correction is skipped", 'if algorithm.overrides("correct")', "if False"),
+        ("the correction is skipped", 'if algorithm.overrides("correct", "linear")', "if False"),
     ),
     *_of(
         "engine/vectorised.py",
@@ -191,7 +194,7 @@ CARRIERS = [
         ),
         ("somebody else's measurement", "value[torch.from_numpy(back).to(value.device)]", "value"),
         ("parts are weighted by another party's rows", "len(r) / len(own[i])", "len(r) / len(own[0])"),
-        ("the correction is skipped", 'if algorithm.overrides("correct")', "if False"),
+        ("the correction is skipped", 'if algorithm.overrides("correct", "linear")', "if False"),
     ),
     *_of(
         "engine/simulation.py",

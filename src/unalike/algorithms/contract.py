@@ -199,13 +199,27 @@ class Algorithm:
         """The weights that local training starts from."""
         return party.received["w"]
 
+    def proximal(self, party: Party) -> tuple[float, Tensor] | None:
+        """(mu, centre) of a term mu/2 ||w - centre||^2 in the local objective, or None."""
+        return None
+
+    def linear(self, party: Party) -> Tensor | None:
+        """A vector that is added to every local gradient, or None."""
+        return None
+
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
-        """The local objective on one batch."""
-        return party.task.loss(w, batch)
+        """The local objective on one batch. Where its own part is ``proximal``, an engine need not call it."""
+        near = self.proximal(party)
+        if near is None:
+            return party.task.loss(w, batch)
+        mu, centre = near
+        drift = w - centre
+        return party.task.loss(w, batch) + mu / 2 * drift.dot(drift)
 
     def correct(self, party: Party, w: Tensor, grad: Tensor) -> Tensor:
         """The gradient that the local optimiser uses; ``grad`` has the weight decay in it already."""
-        return grad
+        added = self.linear(party)
+        return grad if added is None else grad + added
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
         """What leaves the party after training, and the state it keeps."""
@@ -224,6 +238,6 @@ class Algorithm:
         return party.received["w"]
 
     @classmethod
-    def overrides(cls, method: str) -> bool:
-        """Whether this algorithm has its own version of a method (the engine skips what changes nothing)."""
-        return getattr(cls, method) is not getattr(Algorithm, method)
+    def overrides(cls, *methods: str) -> bool:
+        """Whether this algorithm has its own version of one of these (the engine skips what changes nothing)."""
+        return any(getattr(cls, method) is not getattr(Algorithm, method) for method in methods)

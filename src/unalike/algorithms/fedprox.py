@@ -10,8 +10,6 @@ from unalike.errors import UserError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from unalike.models.task import Batch
-
 
 @algorithm("fedprox", paper="Li et al. 2020 (arXiv:1812.06127), Algorithm 2")
 class FedProx(Algorithm):
@@ -28,7 +26,6 @@ class FedProx(Algorithm):
         if not self.mu >= 0:
             raise UserError(f"FedProx.mu must be >= 0, got {self.mu}. Use 0 for FedAvg.")
 
-    def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
-        """The local objective with the proximal term."""
-        drift = w - party.received["w"]
-        return party.task.loss(w, batch) + self.mu / 2 * drift.dot(drift)
+    def proximal(self, party: Party) -> tuple[float, Tensor]:
+        """The proximal term is centred at the received model."""
+        return self.mu, party.received["w"]

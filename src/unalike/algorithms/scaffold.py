@@ -75,9 +75,9 @@ class Scaffold(Algorithm):
 
         return {"gradient": grad(lambda w: party.task.loss(w, batch))(party.received["w"])}
 
-    def correct(self, party: Party, w: Tensor, grad: Tensor) -> Tensor:
-        """Line 10."""
-        return grad - party.state["c"] + party.received["c"]
+    def linear(self, party: Party) -> Tensor:
+        """Line 10: what every gradient is corrected by, c - c_i."""
+        return party.received["c"] - party.state["c"]
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
         """Lines 12 to 14."""

@@ -8,6 +8,10 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from unalike.compiled.chain import NotAChain
+from unalike.compiled.compiler import NoCompiler
+from unalike.compiled.operation import Operation
+from unalike.engine.compiled import Compiled
 from unalike.engine.exchange import Engine, Exchange, Reply
 from unalike.engine.sequential import Sequential
 from unalike.engine.vectorised import Vectorised
@@ -16,7 +20,11 @@ from unalike.models.task import Task
 
 Say = Callable[[str], None]
 
-ENGINES: dict[str, type[Sequential] | type[Vectorised]] = {"sequential": Sequential, "vectorised": Vectorised}
+ENGINES: dict[str, type[Sequential] | type[Vectorised]] = {
+    "sequential": Sequential,
+    "vectorised": Vectorised,
+    "compiled": Compiled,
+}
 
 LARGEST_STACKED = 100_000
 """Nets with more weights than this run one after the other on a CPU.
@@ -43,10 +51,26 @@ def cannot_vectorise(task: Task) -> str | None:
     return None
 
 
-def choose_engine(name: str, task: Task, parties: int, say: Say) -> Engine:
-    """The engine of that name; ``auto`` follows the measured rule. ``say`` gets one line where it falls back."""
+def choose_engine(
+    name: str, task: Task, parties: int, say: Say, *, shape: tuple[int, ...] = (), threads: int = 1
+) -> Engine:
+    """The engine of that name; ``auto`` follows the measured rule. ``say`` gets one line where it falls back.
+
+    ``shape`` is that of a row, ``threads`` how many parties may train at once. The compiled engine gives the task
+    its operation, so that evaluation is as fast; the others take it away.
+    """
     if name not in {"auto", *ENGINES}:
         raise unknown("engine", name, ["auto", *ENGINES])
+    task.operation = None
+    if name == "compiled":
+        try:
+            compiled = Compiled.of(task, shape, threads, say)
+        except (NotAChain, NoCompiler) as error:
+            engine = choose_engine("auto", task, parties, say)
+            say(f"Cannot be compiled ({error}): this net runs on the {engine.name} engine instead.")
+            return engine
+        task.operation = Operation(compiled.kernel)
+        return compiled
     if name == "sequential":
         return Sequential()
     reason = cannot_vectorise(task)

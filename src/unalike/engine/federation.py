@@ -60,6 +60,15 @@ class Rows:
         x = x.to(self._dtype)
         return x if self._plain else (x - self._shift) / self._scale
 
+    def stored(self) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
+        """All rows as they are kept, and the (x - shift) / scale that is still to do; None for sparse ones."""
+        if self._sparse is not None:
+            return None
+        if self._prepared or self._plain:
+            return self._x, None, None
+        shift, scale = (v.broadcast_to(self._shape).contiguous() for v in (self._shift, self._scale))
+        return self._x, shift, scale
+
     def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """The rows and labels at ``index``, which may have any number of axes."""
         flat = index.reshape(-1)

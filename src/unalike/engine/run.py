@@ -15,7 +15,6 @@ import torch
 import unalike
 from unalike.data import Dataset
 from unalike.engine.checkpoint import Checkpoint
-from unalike.engine.choose import ENGINES
 from unalike.engine.evaluation import Figures, evaluate
 from unalike.engine.rundir import RunDirectory, finite, read_result, read_rounds, read_spec
 from unalike.engine.simulation import Simulation, State, Traffic
@@ -118,7 +117,7 @@ def _recorded(
     spec = simulation.spec
     saved = folder.load_checkpoint(watcher.say, lambda checkpoint: _foreign(checkpoint, simulation))
     if saved is not None:
-        _restore(simulation, saved)
+        _restore(simulation, saved, watcher)
         watcher.say(f"Going on after round {saved.round} of {spec.rounds}.")
     last = time.monotonic()
     watcher.started(simulation)
@@ -163,12 +162,12 @@ def _foreign(saved: Checkpoint, simulation: Simulation) -> str | None:
     return None
 
 
-def _restore(simulation: Simulation, saved: Checkpoint) -> None:
+def _restore(simulation: Simulation, saved: Checkpoint, watcher: Watcher) -> None:
     """Go on from a checkpoint, on the engine that made it: the bits depend on it."""
     tensors = {name: value.to(simulation.task.device) for name, value in saved.tensors.items()}
     simulation.state = State.of(saved.round, tensors)
     if saved.meta["engine"] != simulation.engine.name:
-        simulation.engine = ENGINES[str(saved.meta["engine"])]()
+        simulation.use(str(saved.meta["engine"]), watcher.say)
 
 
 def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:

@@ -31,9 +31,7 @@ class Sequential:
         if not exchange.trains:
             return Reply.of(exchange, number, algorithm.weight(me), algorithm.report(me), {})
         buffers = buffers.clone()
-        # Layers that draw, such as dropout, have a stream of their own in each exchange.
-        with own_torch_stream(stream(exchange.seed, "layers", exchange.round, number, exchange.turn)):
-            w, loss = self._train(exchange, me, number, buffers)
+        w, loss = self._train(exchange, me, number, buffers)
         if exchange.measures and not exchange.measures_first:
             own["trained"] = w
             own["measured"] = self._measure(exchange, exchange.party(own), number, buffers)
@@ -42,6 +40,12 @@ class Sequential:
         return Reply.of(exchange, number, algorithm.weight(me), algorithm.upload(me, w), more)
 
     def _train(self, exchange: Exchange, me: Party, number: int, buffers: Tensor) -> tuple[Tensor, Tensor]:
+        """The weights after local training, and the mean loss of its steps."""
+        # Layers that draw, such as dropout, have a stream of their own in each exchange.
+        with own_torch_stream(stream(exchange.seed, "layers", exchange.round, number, exchange.turn)):
+            return self._steps(exchange, me, number, buffers)
+
+    def _steps(self, exchange: Exchange, me: Party, number: int, buffers: Tensor) -> tuple[Tensor, Tensor]:
         algorithm, optimiser, plan = exchange.algorithm, exchange.optimiser, exchange.plan(number)
         w = algorithm.start(me).detach().clone().requires_grad_()
         slots = optimiser.init(w.detach())
@@ -54,7 +58,7 @@ class Sequential:
             with torch.no_grad():
                 if optimiser.weight_decay:
                     grad = grad.add(w, alpha=optimiser.weight_decay)
-                if algorithm.overrides("correct"):
+                if algorithm.overrides("correct", "linear"):
                     grad = algorithm.correct(me, w, grad)
                 optimiser.step(w, grad, slots, exchange.lr, step)
                 total += loss

@@ -107,7 +107,7 @@ class Simulation:
         self.federation = build_federation(spec, data)
         self.task = self.federation.task
         self._check_fit(say)
-        self.engine = choose_engine(spec.engine, self.task, self.cohort_size, say)
+        self.use(spec.engine, say)
         self.initial = self.task.initial()
         server = self.algorithm.init_server(self.task, self.initial)
         self.state = State(0, server, self.task.initial_buffers(), {})
@@ -127,6 +127,11 @@ class Simulation:
             )
         if spec.batch_norm != "average" and not self.task.has_batch_norm:
             say(f"{spec.model} has no batch norm: --batch-norm {spec.batch_norm} changes nothing.")
+
+    def use(self, engine: str, say: Callable[[str], None]) -> None:
+        """Run on the engine of that name."""
+        shape, threads = self.federation.dataset.shape, self.spec.threads
+        self.engine = choose_engine(engine, self.task, self.cohort_size, say, shape=shape, threads=threads)
 
     @property
     def cohort_size(self) -> int:

@@ -65,10 +65,12 @@ class RunSpec:
     )
     augment: Literal["none", "crop-flip"] = _option("none", "none, or crop-flip for training images")
     seed: int = _option(0, "seed of everything random")
-    engine: Literal["auto", "sequential", "vectorised"] = _option("auto", "auto, sequential or vectorised")
+    engine: Literal["auto", "sequential", "vectorised", "compiled"] = _option(
+        "auto", "auto, sequential, vectorised or compiled"
+    )
     device: str = _option("cpu", "cpu, cuda or mps")
     dtype: Literal["float32", "float64"] = _option("float32", "float32 or float64")
-    threads: int = _option(1, "CPU threads inside one operation")
+    threads: int = _option(1, "CPU threads: inside an operation, or parties at once (compiled)")
     code: str | None = dataclasses.field(default=None, metadata={"derived": True})
     """Fingerprint of code and files from outside this package, so that a changed one is a new run."""
 

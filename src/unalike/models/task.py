@@ -139,7 +139,8 @@ class Task:
 
     ``slices`` maps a layer's or parameter's name ("head", "body.0", "head.weight") to its slice of the
     vector; the body comes first and the head last. ``public`` holds rows that the server itself owns,
-    ``population`` is the number of parties.
+    ``population`` is the number of parties. ``operation`` is what computes (w, x) -> logits, features in place of
+    the net, where the engine has something faster.
     """
 
     def __init__(
@@ -158,6 +159,7 @@ class Task:
         self.device = torch.device(device)
         self.public = public
         self.population = population
+        self.operation: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
         net = self._fresh_net(0)
         self.parameters = Layout(dict(net.named_parameters()))
         buffers = dict(net.named_buffers())
@@ -228,6 +230,8 @@ class Task:
         In training, ``track=False`` leaves the running statistics alone: for a second model in the same loss, such
         as MOON's frozen ones.
         """
+        if self.operation is not None:
+            return self.operation(w, batch.x)
         tensors = self.parameters.unflatten(w)
         tensors |= self._constants
         if self.buffers.size or self._counters:

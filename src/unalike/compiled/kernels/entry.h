@@ -1,0 +1,123 @@
+/* What Python calls. A tape holds what one block of rows leaves behind in the net: TAPE floats. */
+
+int64_t unalike_tape(void) { return TAPE; }
+int64_t unalike_block(void) { return BLOCK; }
+
+/* Logits and features of `count` rows. With `keep` every block has a tape of its own, for unalike_backward. */
+void unalike_forward(const float *w, const float *x, int64_t count, float *tape, int64_t keep_tapes, float *logits,
+                     float *features) {
+    for (int64_t first = 0; first < count; first += BLOCK) {
+        const int here = (int)(count - first < BLOCK ? count - first : BLOCK);
+        for (int n = 0; n < here; n++)
+            memcpy(tape + AT_ROWS + n * ROW_STRIDE, x + (first + n) * INPUT, INPUT * sizeof(float));
+        settle(tape, here);
+        forward(w, tape, lanes_for(here));
+        gather(tape + AT_LOGITS, logits + first * CLASSES, CLASSES, here);
+        gather(tape + AT_FEATURES, features + first * FEATURES, FEATURES, here);
+        if (keep_tapes) tape += TAPE;
+    }
+}
+
+/* The gradient with respect to w, given that of the logits and of the features (either may be null). Tapes are
+ * used up: values are replaced by their gradients. */
+void unalike_backward(const float *w, int64_t count, float *tape, const float *d_logits, const float *d_features,
+                      float *d_w) {
+    memset(d_w, 0, WEIGHTS * sizeof(float));
+    for (int64_t first = 0; first < count; first += BLOCK, tape += TAPE) {
+        const int here = (int)(count - first < BLOCK ? count - first : BLOCK);
+        if (d_logits)
+            spread(d_logits + first * CLASSES, tape + AT_LOGITS, CLASSES, here);
+        else
+            memset(tape + AT_LOGITS, 0, CLASSES * BLOCK * sizeof(float));
+        if (d_features) spread(d_features + first * FEATURES, tape + AT_MORE, FEATURES, here);
+        backward(w, tape, d_features ? tape + AT_MORE : 0, d_w, here, lanes_for(here));
+    }
+}
+
+/* Cross-entropy of `count` rows, summed; the logits are replaced by its gradient times `share`. */
+static double cross_entropy(float *logits, const int64_t *labels, int count, float share) {
+    double loss = 0;
+    for (int n = 0; n < lanes_for(count); n++) {
+        float *at = logits + n;
+        if (n >= count) {
+            for (int k = 0; k < CLASSES; k++) at[k * BLOCK] = 0;
+            continue;
+        }
+        float most = at[0], sum = 0;
+        for (int k = 1; k < CLASSES; k++) most = at[k * BLOCK] > most ? at[k * BLOCK] : most;
+        const float mine = at[labels[n] * BLOCK];
+        for (int k = 0; k < CLASSES; k++) sum += at[k * BLOCK] = expf(at[k * BLOCK] - most);
+        loss += logf(sum) - (mine - most);
+        for (int k = 0; k < CLASSES; k++) at[k * BLOCK] *= share / sum;
+        at[labels[n] * BLOCK] -= share;
+    }
+    return loss;
+}
+
+/* A party's local training: cross-entropy + strength / 2 ||w - centre||^2 by stochastic gradient descent, the
+ * vector `linear` added to every gradient. */
+struct training {
+    struct data data;
+    const int64_t *index; /* [steps][width]: row numbers, negative ones fill up a short batch */
+    const int64_t *top, *left;
+    const uint8_t *flip; /* the same shape, or null: how each row is cropped and mirrored */
+    int64_t steps, width;
+    float lr, momentum, weight_decay, strength;
+    const float *centre, *linear; /* [WEIGHTS], or null */
+    float *w, *velocity, *d_w;    /* [WEIGHTS]; velocity is null without momentum */
+    float *tape;
+};
+
+/* One block of a step: its summed loss; the gradient is added to d_w. */
+static double train_block(const struct training *t, int64_t at, int here, float share) {
+    float *plain = t->tape + AT_INPUT; /* free until the block is settled */
+    int64_t labels[BLOCK];
+    for (int n = 0; n < here; n++) {
+        const int64_t number = t->index[at + n];
+        float *to = t->tape + AT_ROWS + n * ROW_STRIDE;
+        labels[n] = t->data.y[number];
+        read_row(&t->data, number, t->top ? plain : to);
+        if (t->top) crop_flip(plain, to, (int)t->top[at + n], (int)t->left[at + n], t->flip[at + n]);
+    }
+    settle(t->tape, here);
+    forward(t->w, t->tape, lanes_for(here));
+    const double loss = cross_entropy(t->tape + AT_LOGITS, labels, here, share);
+    backward(t->w, t->tape, 0, t->d_w, here, lanes_for(here));
+    return loss;
+}
+
+/* The step itself; what the proximal term adds to the loss. */
+static double descend(const struct training *t) {
+    double drift = 0;
+    for (int i = 0; i < WEIGHTS; i++) {
+        float g = t->d_w[i];
+        if (t->centre) {
+            const float away = t->w[i] - t->centre[i];
+            drift += (double)away * away;
+            g += t->strength * away;
+        }
+        g += t->weight_decay * t->w[i];
+        if (t->linear) g += t->linear[i];
+        if (t->velocity) g = t->velocity[i] = t->momentum * t->velocity[i] + g;
+        t->w[i] -= t->lr * g;
+    }
+    return t->strength / 2 * drift;
+}
+
+/* The mean loss over all steps. */
+double unalike_train(const struct training *t) {
+    double total = 0;
+    for (int64_t step = 0; step < t->steps; step++) {
+        const int64_t *index = t->index + step * t->width;
+        int64_t count = t->width;
+        while (index[count - 1] < 0) count--;
+        double loss = 0;
+        memset(t->d_w, 0, WEIGHTS * sizeof(float));
+        for (int64_t first = 0; first < count; first += BLOCK) {
+            const int here = (int)(count - first < BLOCK ? count - first : BLOCK);
+            loss += train_block(t, step * t->width + first, here, 1.0f / (float)count);
+        }
+        total += loss / (double)count + descend(t);
+    }
+    return total / (double)t->steps;
+}

@@ -1,0 +1,78 @@
+"""Nets as compiled C: whole local training in one call where the algorithm allows it, parties on threads.
+
+What an algorithm adds to FedAvg's local objective decides how it runs. Where that is at most ``proximal`` and
+``linear``, and the optimiser is SGD, Python does not return between steps. Any other ``loss`` or ``correct`` runs
+step by step as on the sequential engine, with the net as one compiled operation (``Task.operation``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unalike.algorithms.contract import Party
+from unalike.compiled.chain import NotAChain, describe
+from unalike.compiled.library import Data, Descent, Kernel, Steps
+from unalike.compiled.source import CROP
+from unalike.engine.exchange import Exchange, Reply
+from unalike.engine.federation import Federation
+from unalike.engine.optimisers import Sgd
+from unalike.engine.sequential import Sequential
+from unalike.models.task import Task
+
+
+class Compiled(Sequential):
+    """Runs an exchange with the net as C that is compiled for this machine."""
+
+    name = "compiled"
+
+    def __init__(self, kernel: Kernel, threads: int = 1) -> None:
+        self.kernel, self.threads = kernel, threads
+
+    @classmethod
+    def of(cls, task: Task, shape: tuple[int, ...], threads: int, say: Callable[[str], None]) -> Compiled:
+        """The engine for a task; ``NotAChain`` or ``NoCompiler`` says why there is none."""
+        if task.device.type != "cpu" or task.dtype != torch.float32:
+            raise NotAChain(f"the kernels compute in float32 on a CPU, not in {task.dtype} on {task.device}")
+        return cls(Kernel(describe(task.net, shape), say), threads)
+
+    def exchange(self, exchange: Exchange) -> list[Reply]:
+        """The replies of the cohort, in party order; the same bits with any number of threads."""
+        cohort = sorted(exchange.cohort)
+        threads = min(self.threads, len(cohort))
+        if threads < 2:
+            return super().exchange(exchange)
+        exchange.counts(cohort[0])  # the split of the rows is made once, not by every thread
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(lambda number: self._answer(exchange, number), cohort))
+
+    def _train(self, exchange: Exchange, me: Party, number: int, buffers: Tensor) -> tuple[Tensor, Tensor]:
+        descent, data, start = _descent(exchange, me), _data(exchange.federation), exchange.algorithm.start(me)
+        given = self.kernel.chain.input
+        too_small = exchange.augment and min(given.height, given.width) <= CROP  # the steps' own error says so
+        if descent is None or data is None or start.numel() != self.kernel.chain.size or too_small:
+            return self._steps(exchange, me, number, buffers)  # no layer of a chain draws
+        plan = {key: torch.from_numpy(np.ascontiguousarray(v)) for key, v in exchange.plan(number).items()}
+        w, loss = self.kernel.train(start, data, Steps(**plan), descent)
+        return w, w.new_tensor(loss)
+
+
+def _descent(exchange: Exchange, me: Party) -> Descent | None:
+    """The local training as the kernels know it, or None where the algorithm or the optimiser goes beyond."""
+    algorithm, optimiser = exchange.algorithm, exchange.optimiser
+    if type(optimiser) is not Sgd or algorithm.overrides("loss", "correct"):
+        return None
+    strength, centre = algorithm.proximal(me) or (0.0, None)
+    return Descent(exchange.lr, optimiser.momentum, optimiser.weight_decay, strength, centre, algorithm.linear(me))
+
+
+def _data(federation: Federation) -> Data | None:
+    """The training rows, where the kernels can read them as they are kept."""
+    stored = federation.train.stored()
+    if stored is None or stored[0].dtype not in (torch.uint8, torch.float32):
+        return None
+    return Data(stored[0], federation.train.y, stored[1], stored[2])
