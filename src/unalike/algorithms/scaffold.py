@@ -27,7 +27,7 @@ class Scaffold(Algorithm):
     weights by eta times a_t = 1 + rho + ... + rho^(K-t) in all, so that x - y = eta sum_t a_t (g_t - c_i + c).
     Divided by eta ||a||_1, with ||a||_1 = sum_t a_t = (K - rho (1 - rho^K) / (1 - rho)) / (1 - rho), the second
     term is again a mean of corrected gradients, and c_i a mean of the g_t: ``party.step_sum`` is ||a||_1. (Divided
-    by K, c_i would be too large by up to 1 / (1 - rho), and training diverges.)
+    by K, c_i would be too large by up to 1 / (1 - rho).)
 
     ``weights``: by "size" the parties count by their rows, as in FedAvg and NIID-Bench's objective; "uniform" is
     the paper's: they all count the same. It holds for x *and* for c, which stays the mean of all c_i, absent ones

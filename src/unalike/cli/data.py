@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from unalike.cli.options import AsJson, DataDir, Plugins
-from unalike.cli.plugin import load_plugin
+from unalike.cli.plugin import load_plugins
 from unalike.cli.show import draw, print_json, table
 from unalike.data import DATASETS, Dataset
 
@@ -31,8 +31,7 @@ def data(
       unalike data heart
       unalike data "csv:patients.csv(label=outcome, party=hospital)"
     """
-    for file in plugin or ():
-        load_plugin(file)
+    load_plugins(plugin)
     loader = DATASETS.build(dataset)
     columns = [column._asdict() for column in loader.columns()] if hasattr(loader, "columns") else []
     if columns and not as_json:  # before loading, which may refuse a column that is to be seen here

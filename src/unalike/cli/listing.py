@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from unalike.cli.options import AsJson, Plugins
-from unalike.cli.plugin import load_plugin
+from unalike.cli.plugin import load_plugins
 from unalike.cli.show import draw, indented, print_json
 from unalike.errors import unknown
 from unalike.registry import Registry
@@ -38,8 +38,7 @@ def list_parts(
     """
     if kind is not None and kind not in _KINDS:
         raise unknown("kind of part", kind, _KINDS)
-    for file in plugin or ():
-        load_plugin(file)
+    load_plugins(plugin)
     found = {each: parts(each) for each in (_KINDS if kind is None else (kind,))}
     if as_json:
         print_json(found if kind is None else {kind: found[kind]})

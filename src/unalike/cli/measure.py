@@ -19,7 +19,7 @@ from unalike.cli.options import (
     RunsFolder,
     Seed,
 )
-from unalike.cli.plugin import load_plugin
+from unalike.cli.plugin import load_plugins
 from unalike.cli.show import draw, duration, print_json, size, table
 from unalike.cli.store import find_run, read_runs
 from unalike.data import Dataset, load_dataset
@@ -106,8 +106,7 @@ def measure(
 
     Each party learns how far its distribution is from that of all rows, from 0 (alike) to 1.
     """
-    for file in plugin or ():
-        load_plugin(file)
+    load_plugins(plugin)
     _check_figure(figure)
     features = of == "features"
     if model_of is not None and not features:

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from unalike.cli.options import AsJson, DataDir, DatasetName, PartiesNumber, PartitionText, Plugins, Seed
-from unalike.cli.plugin import load_plugin
+from unalike.cli.plugin import load_plugins
 from unalike.cli.show import draw, print_json, table
 from unalike.data import Dataset, load_dataset
 from unalike.data.dataset import Array
@@ -51,8 +51,7 @@ def partition(
 
     See "unalike list partitions" for all of them. Labels are counted as the parties see them.
     """
-    for file in plugin or ():
-        load_plugin(file)
+    load_plugins(plugin)
     data = load_dataset(dataset)
     made = make_partition(partition, data, parties, seed)
     counts = seen_label_counts(data, made)

@@ -6,9 +6,16 @@ import hashlib
 import importlib.util
 import sys
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 
 from unalike.errors import UserError
+
+
+def load_plugins(paths: Iterable[Path] | None) -> None:
+    """Run the files that ``--plugin`` names."""
+    for path in paths or ():
+        load_plugin(path)
 
 
 def load_plugin(path: Path) -> None:

@@ -23,7 +23,7 @@ from unalike.cli.options import (
     RunsFolder,
     Seed,
 )
-from unalike.cli.plugin import load_plugin
+from unalike.cli.plugin import load_plugins
 from unalike.cli.program import program
 from unalike.cli.show import draw, print_json, table
 from unalike.data import load_dataset
@@ -64,8 +64,7 @@ def recommend_algorithm(
     Labels and features are measured first. The ranking is from NIID-Bench's published tables, or from your own
     runs once there are enough with similar parties. "unalike run --algorithm auto" takes the first.
     """
-    for file in plugin or ():
-        load_plugin(file)
+    load_plugins(plugin)
     situation = _read(measurement) if measurement else _measure(dataset, partition, parties, seed, protect)
     advice = recommend(situation, own_comparisons(runs, situation))
     if as_json:

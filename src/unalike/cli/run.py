@@ -14,7 +14,7 @@ import typer
 
 from unalike.bench.evidence import advise
 from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder
-from unalike.cli.plugin import load_plugin
+from unalike.cli.plugin import load_plugins
 from unalike.cli.program import program
 from unalike.cli.progress import follower
 from unalike.cli.show import costs, draw, figures_table, print_json, say
@@ -53,8 +53,7 @@ def run(
     """
     given = {name: value for name, value in fields.items() if value is not None}
     with redirect_stdout(sys.stderr):  # what a plugin prints must not mix with the result
-        for file in plugin or ():
-            load_plugin(file)
+        load_plugins(plugin)
         chosen, auto = _spec(spec, given, runs, quiet=quiet)
         result = _train(chosen, runs, checkpoint_seconds, quiet=quiet, auto=auto)
     if as_json:
