@@ -97,3 +97,5 @@ def test_by_the_round_a_long_round_is_a_long_step():
     paper = moved("qfedavg(1)", epochs=None, steps=1, batch_size=64, lr=1e-6, optimiser="sgd")
     assert float(paper) == pytest.approx(float(once), rel=1e-9)  # one step: no difference
     assert QFedAvg().length == "step"
+    long = {"epochs": None, "steps": 20, "batch_size": 64, "lr": 0.1, "optimiser": "sgd"}
+    assert moved("qfedavg(1, round)", **long) > 1.5 * moved("qfedavg(1)", **long)  # the square stops it

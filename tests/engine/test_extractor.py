@@ -1,11 +1,21 @@
 import numpy as np
 import pytest
+from torch import nn
 
 from unalike import load_dataset, run
 from unalike.engine.extractor import run_extractor
 from unalike.errors import UserError
 from unalike.measure import measure, party_features
+from unalike.models import Net
+from unalike.models.task import register_model
 from unalike.partition import make_partition
+
+
+@register_model("test-flat-norm")
+class FlatNorm:
+    def build(self, shape, classes):
+        body = nn.Sequential(nn.Flatten(), nn.Linear(int(np.prod(shape)), 6), nn.BatchNorm1d(6))
+        return Net(body, nn.Linear(6, classes))
 
 
 @pytest.fixture(scope="module")
@@ -42,3 +52,11 @@ def test_mistakes(trained, tmp_path):
         run_extractor(tmp_path, load_dataset("digits"))
     with pytest.raises(UserError, match="do not fit"):
         run_extractor(trained.run_dir, load_dataset("heart"))
+
+
+def test_a_rows_features_do_not_depend_on_the_rows_beside_it(tmp_path):
+    made = run(runs=tmp_path, dataset="digits", model="test-flat-norm", rounds=1, steps=2)
+    data = load_dataset("digits")
+    extract = run_extractor(made.run_dir, data)
+    rows = (data.x_test[:8] - data.shift) / data.scale
+    np.testing.assert_allclose(extract(rows)[:2], extract(rows[:2]), atol=1e-6)

@@ -8,7 +8,7 @@ from unalike.errors import UserError
 from unalike.measure import measure, party_features, party_labels
 from unalike.measure import situation as module
 from unalike.measure.situation import Situation, simulated_situation, situation_from, situation_of
-from unalike.partition import make_partition
+from unalike.partition import as_seen, make_partition
 
 
 def of(partition, parties=10, seed=0, dataset="digits"):
@@ -48,6 +48,7 @@ def test_many_parties_are_sampled(monkeypatch):
         whole = simulated_situation(data, made)
         monkeypatch.setattr(module, "SAMPLED_PARTIES", 20)
         some = simulated_situation(data, made)
+        assert some == simulated_situation(*as_seen(data, made))  # a party keeps its own distortion
         monkeypatch.undo()
         assert some.kind == whole.kind
         assert some.label == pytest.approx(whole.label, abs=0.12)
