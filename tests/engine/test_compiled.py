@@ -11,7 +11,7 @@ from tests.contract import paper_algorithms  # registers FedPer, IFCA, ...
 from unalike.algorithms import ALGORITHMS, Algorithm
 from unalike.compiled.library import Kernel
 from unalike.engine.check import distance, play, small_dataset, small_simulation
-from unalike.engine.choose import choose_engine
+from unalike.engine.choose import Job, choose_engine
 from unalike.engine.compiled import Compiled
 from unalike.engine.simulation import Simulation, State
 from unalike.engine.spec import RunSpec
@@ -162,7 +162,7 @@ def test_sparse_rows():
 class TestFallback:
     def choose(self, task, shape=(5,)):
         said = []
-        return choose_engine("compiled", task, 10, said.append, shape=shape), said
+        return choose_engine("compiled", Job(task=task, parties=10, shape=shape), said.append).engine, said
 
     def test_not_a_chain(self):
         task = Task(lambda: MODELS.build("resnet18").build((3, 32, 32), 10))
@@ -188,7 +188,7 @@ class TestFallback:
         task = Task(lambda: MODELS.build("mlp(6,4)").build((5,), 3))
         assert self.choose(task)[0].name == "compiled"
         assert task.operation is not None
-        choose_engine("sequential", task, 10, print)
+        choose_engine("sequential", Job(task=task, parties=10), print)
         assert task.operation is None
 
 

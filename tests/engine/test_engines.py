@@ -1,6 +1,7 @@
 """Engines against independent references: plain PyTorch training, and each other."""
 
 import copy
+import math
 
 import numpy as np
 import pytest
@@ -12,7 +13,18 @@ from torch.nn import functional
 
 from unalike.algorithms import Algorithm, FedAvg
 from unalike.engine.check import distance, play, small_dataset, small_simulation
-from unalike.engine.choose import LARGEST_STACKED, WithFallback, cannot_vectorise, choose_device, choose_engine
+from unalike.engine.choose import (
+    FLOPS,
+    LARGEST_STACKED,
+    LONG,
+    SECONDS_PER_STEP,
+    SHORT,
+    Job,
+    WithFallback,
+    cannot_vectorise,
+    choose_device,
+    choose_engine,
+)
 from unalike.engine.exchange import Exchange
 from unalike.engine.sequential import Sequential
 from unalike.engine.vectorised import Vectorised, party_bytes
@@ -161,17 +173,68 @@ def task_of(body, width=5):
 
 
 class TestChoice:
-    def choose(self, name, task, parties=10):
+    def choose(self, name, task, *, shape=(5,), parties=10, seconds=5.0, whole=True):
+        """The engine for a job whose overhead alone takes ``seconds``."""
         said = []
-        return choose_engine(name, task, parties, said.append), said
+        steps = math.ceil(seconds / SECONDS_PER_STEP)
+        job = Job(task=task, parties=parties, shape=shape, steps=steps, batch_size=1, whole=whole)
+        self.why = (choice := choose_engine(name, job, said.append)).why
+        return choice.engine, said
 
-    def test_auto(self):
+    def test_auto_between_short_and_long(self):
         small = Task(lambda: Mlp().build((5,), 3))
         assert isinstance(self.choose("auto", small)[0], WithFallback)
+        assert "stacked" in self.why
         assert isinstance(self.choose("auto", small, parties=1)[0], Sequential)
-        assert isinstance(self.choose("auto", Task(lambda: SimpleCnn().build((1, 28, 28), 3)))[0], Sequential)
+        assert "one party" in self.why
+        images = Task(lambda: SimpleCnn().build((1, 28, 28), 3))
+        assert isinstance(self.choose("auto", images, shape=(1, 28, 28), seconds=2)[0], Sequential)
+        assert "convolutions" in self.why
         large = Task(lambda: Mlp((LARGEST_STACKED // 5,)).build((5,), 3))
         assert isinstance(self.choose("auto", large)[0], Sequential)
+        assert "100,000" in self.why
+
+    def test_auto_prepares_nothing_for_a_short_run(self):
+        engine, said = self.choose("auto", Task(lambda: Mlp().build((5,), 3)), seconds=0.9 * SHORT)
+        assert engine.name == "sequential"
+        assert "short" in self.why
+        assert not said
+
+    def test_auto_compiles_for_a_long_run(self):
+        task = Task(lambda: Mlp((6, 4)).build((5,), 3))
+        engine, _ = self.choose("auto", task, seconds=LONG)
+        assert engine.name == "compiled"
+        assert "whole training" in self.why
+        assert task.operation is not None
+        # Where Python returns in every step, a stack of small nets is faster; convolutions are not stacked.
+        assert self.choose("auto", task, seconds=LONG, whole=False)[0].name == "vectorised"
+        assert task.operation is None
+        images = Task(lambda: SimpleCnn().build((1, 28, 28), 3))
+        assert self.choose("auto", images, shape=(1, 28, 28), seconds=LONG, whole=False)[0].name == "compiled"
+        assert "each step" in self.why
+
+    def test_auto_without_a_compiler_says_so(self, monkeypatch):
+        monkeypatch.setenv("PATH", "")
+        monkeypatch.delenv("CC", raising=False)
+        engine, said = self.choose("auto", Task(lambda: Mlp().build((5,), 3)), seconds=LONG)
+        assert engine.name == "vectorised"
+        assert len(said) == 1
+        assert "no C compiler" in said[0]
+        assert "no C compiler" in self.why
+
+    def test_auto_does_not_speak_of_nets_that_are_no_chains(self):
+        task = task_of(lambda: nn.Sequential(nn.Linear(5, 5), nn.Tanh()))
+        engine, said = self.choose("auto", task, seconds=LONG)
+        assert engine.name == "vectorised"
+        assert not said
+        assert "Tanh" in self.why
+
+    def test_the_work_of_convolutions_counts(self):
+        net = Task(lambda: SimpleCnn().build((1, 28, 28), 10))
+        job = Job(task=net, parties=10, shape=(1, 28, 28), steps=100)
+        # 6 x 24 x 24 of 25, 16 x 8 x 8 of 150, 256 x 120, 120 x 84, 84 x 10
+        by_hand = 3456 * 25 + 1024 * 150 + 256 * 120 + 120 * 84 + 84 * 10
+        assert job.seconds() == pytest.approx(100 * (SECONDS_PER_STEP + 6 * 64 * by_hand / FLOPS))
 
     @pytest.mark.parametrize("layer", [lambda: nn.BatchNorm1d(5), lambda: nn.Dropout(0.1)])
     def test_layers_that_mix_or_draw(self, layer):

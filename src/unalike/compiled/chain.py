@@ -63,6 +63,16 @@ class Chain:
         """Whether there is a convolution."""
         return any(layer.kind == "convolution" for layer in self.layers)
 
+    @property
+    def multiply_adds(self) -> int:
+        """Multiplications with a weight in one row's forward pass."""
+        return sum(
+            layer.made.size
+            * (layer.given.size if layer.kind == "linear" else layer.given.channels * layer.kernel**2)
+            for layer in self.layers
+            if layer.kind != "pooling"
+        )
+
 
 class NotAChain(Exception):
     """Why a net cannot be described."""

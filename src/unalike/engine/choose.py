@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import nn
 
-from unalike.compiled.chain import NotAChain
+from unalike.compiled.chain import NotAChain, describe
 from unalike.compiled.compiler import NoCompiler
 from unalike.compiled.operation import Operation
 from unalike.engine.compiled import Compiled
@@ -34,6 +36,13 @@ ten parties is at least twice as fast as one party after the other, with 80 to 2
 and with 400 thousand the stack loses because it no longer fits the cache.
 Convolutions gain nothing from stacking on a CPU, whatever their size.
 """
+SHORT = 2.0
+"""Seconds of training below which nothing pays: the first stacked step takes 1.5 s of imports inside PyTorch."""
+LONG = 10.0
+"""Seconds of training from which compiling pays: it takes 1 to 3 s once for a net, and saves a fifth or more."""
+SECONDS_PER_STEP = 0.7e-3
+FLOPS = 30e9
+"""What PyTorch takes for a step and does in a second on these nets, about."""
 
 
 def cannot_vectorise(task: Task) -> str | None:
@@ -51,40 +60,100 @@ def cannot_vectorise(task: Task) -> str | None:
     return None
 
 
-def choose_engine(
-    name: str, task: Task, parties: int, say: Say, *, shape: tuple[int, ...] = (), threads: int = 1
-) -> Engine:
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What an engine is chosen for."""
+
+    task: Task
+    parties: int
+    """Parties in a round."""
+    shape: tuple[int, ...] = ()
+    """That of a row."""
+    threads: int = 1
+    whole: bool = True
+    """Whether the kernels can run a party's whole local training (``compiled.trains_whole``)."""
+    steps: int = 0
+    """Local steps of all parties in all rounds, about."""
+    batch_size: int = 64
+
+    def seconds(self) -> float:
+        """How long training would take one party after the other, about: on one core of today's kind."""
+        try:
+            multiply_adds = describe(self.task.net, self.shape).multiply_adds
+        except NotAChain:
+            multiply_adds = self.task.size
+        return self.steps * (SECONDS_PER_STEP + 6 * self.batch_size * multiply_adds / FLOPS)
+
+
+NAMED = "named by the spec or the checkpoint"
+
+
+class Choice(NamedTuple):
+    """An engine, and why it is this one."""
+
+    engine: Engine
+    why: str
+
+
+def choose_engine(name: str, job: Job, say: Say) -> Choice:
     """The engine of that name; ``auto`` follows the measured rule. ``say`` gets one line where it falls back.
 
-    ``shape`` is that of a row, ``threads`` how many parties may train at once. The compiled engine gives the task
-    its operation, so that evaluation is as fast; the others take it away.
+    The compiled engine gives the task its operation, so that evaluation is as fast; the others take it away.
+    The rule looks at the job and at whether there is a compiler, never at what happens to be compiled already:
+    the same spec has the same bits on the same machine.
     """
     if name not in {"auto", *ENGINES}:
         raise unknown("engine", name, ["auto", *ENGINES])
-    task.operation = None
+    job.task.operation = None
     if name == "compiled":
-        try:
-            compiled = Compiled.of(task, shape, threads, say)
-        except (NotAChain, NoCompiler) as error:
-            engine = choose_engine("auto", task, parties, say)
-            say(f"Cannot be compiled ({error}): this net runs on the {engine.name} engine instead.")
-            return engine
-        task.operation = Operation(compiled.kernel)
-        return compiled
+        return _compiled(job, say, NAMED, say)
     if name == "sequential":
-        return Sequential()
-    reason = cannot_vectorise(task)
+        return Choice(Sequential(), NAMED)
     if name == "vectorised":
+        reason = cannot_vectorise(job.task)
         if reason:
             say(f"{reason}: this net runs on the sequential engine instead.")
-            return Sequential()
-        return WithFallback(say)
-    if reason or parties < 2:
-        return Sequential()
+            return Choice(Sequential(), reason)
+        return Choice(WithFallback(say), NAMED)
+    seconds = job.seconds()
+    if job.task.device.type == "cpu" and seconds < SHORT:
+        return Choice(Sequential(), "the run is too short for any preparation to pay")
+    stacked, why = _stacked(job)
+    if job.task.device.type == "cpu" and seconds >= LONG and (job.whole or not stacked):
+        how = "a party's whole training is one call" if job.whole else "the net is one call in each step"
+        return _compiled(job, say, f"a chain of layers and a run worth compiling for; {how}", lambda line: None)
+    return Choice(WithFallback(say) if stacked else Sequential(), why)
+
+
+def _compiled(job: Job, say: Say, why: str, say_unknown: Say) -> Choice:
+    """The compiled engine, or the better of the others; ``say_unknown`` hears of nets that kernels do not know."""
+    try:
+        compiled = Compiled.of(job.task, job.shape, job.threads, say)
+    except (NotAChain, NoCompiler) as error:
+        stacked, reason = _stacked(job)
+        engine: Engine = WithFallback(say) if stacked else Sequential()
+        line = f"Cannot be compiled ({error}): this net runs on the {engine.name} engine instead."
+        (say_unknown if isinstance(error, NotAChain) else say)(line)
+        return Choice(engine, f"cannot be compiled ({error}); {reason}")
+    job.task.operation = Operation(compiled.kernel)
+    return Choice(compiled, why)
+
+
+def _stacked(job: Job) -> tuple[bool, str]:
+    """Whether a stack of the parties' nets is faster than one after the other, and why."""
+    task = job.task
+    reason = cannot_vectorise(task)
+    if reason:
+        return False, reason
+    if job.parties < 2:
+        return False, "one party in a round"
     if task.device.type != "cpu":
-        return WithFallback(say)
-    convolves = any(isinstance(module, nn.modules.conv._ConvNd) for module in task.net.modules())
-    return Sequential() if convolves or task.size > LARGEST_STACKED else WithFallback(say)
+        return True, f"parties stacked on {task.device}"
+    if any(isinstance(module, nn.modules.conv._ConvNd) for module in task.net.modules()):
+        return False, "convolutions gain nothing from stacking on a CPU"
+    if task.size > LARGEST_STACKED:
+        return False, f"more than {LARGEST_STACKED:,} weights gain nothing from stacking on a CPU"
+    return True, "a small net without convolutions, parties stacked"
 
 
 class WithFallback:
@@ -92,6 +161,8 @@ class WithFallback:
 
     def __init__(self, say: Say) -> None:
         self._engine: Engine = Vectorised()
+        self.fell_back: str | None = None
+        """Why the sequential engine took over, if it did."""
         self._say = say
         self._worked: set[str] = set()
 
@@ -111,6 +182,7 @@ class WithFallback:
             replies = Sequential().exchange(exchange)
             self._engine = Sequential()
             first = str(error).strip().split("\n")[0]
+            self.fell_back = f"cannot be vectorised: {first}"
             self._say(f"Cannot be vectorised ({first}): the run goes on on the sequential engine.")
         self._worked.add(exchange.ask.kind)
         return replies

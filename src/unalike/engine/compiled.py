@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unalike.algorithms.contract import Party
+from unalike.algorithms.contract import Algorithm, Party
 from unalike.compiled.chain import NotAChain, describe
 from unalike.compiled.library import Data, Descent, Kernel, Steps
 from unalike.compiled.source import CROP
 from unalike.engine.exchange import Exchange, Reply
 from unalike.engine.federation import Federation
-from unalike.engine.optimisers import Sgd
+from unalike.engine.optimisers import LocalOptimiser, Sgd
 from unalike.engine.sequential import Sequential
 from unalike.models.task import Task
 
@@ -61,10 +61,15 @@ class Compiled(Sequential):
         return w, w.new_tensor(loss)
 
 
+def trains_whole(algorithm: Algorithm, optimiser: LocalOptimiser) -> bool:
+    """Whether the kernels know the local training: SGD on FedAvg's objective and ``proximal`` and ``linear``."""
+    return type(optimiser) is Sgd and not algorithm.overrides("loss", "correct")
+
+
 def _descent(exchange: Exchange, me: Party) -> Descent | None:
     """The local training as the kernels know it, or None where the algorithm or the optimiser goes beyond."""
     algorithm, optimiser = exchange.algorithm, exchange.optimiser
-    if type(optimiser) is not Sgd or algorithm.overrides("loss", "correct"):
+    if not trains_whole(algorithm, optimiser) or not isinstance(optimiser, Sgd):
         return None
     strength, centre = algorithm.proximal(me) or (0.0, None)
     return Descent(exchange.lr, optimiser.momentum, optimiser.weight_decay, strength, centre, algorithm.linear(me))

@@ -194,6 +194,7 @@ def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
         "weights_sha256": simulation.state.digest(),
         "weights": simulation.task.size,
         "engine": simulation.engine.name,
+        "why_this_engine": simulation.why_this_engine,
         "version": unalike.__version__,
         "data_sha256": simulation.federation.dataset.digest,
         "torch": torch.__version__,

@@ -14,7 +14,8 @@ from torch import Tensor
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.contract import Ask, Replies, Vectors
 from unalike.data import Dataset, load_dataset
-from unalike.engine.choose import choose_device, choose_engine
+from unalike.engine.choose import Job, choose_device, choose_engine
+from unalike.engine.compiled import trains_whole
 from unalike.engine.evaluation import Figures, Models, evaluate, without_each
 from unalike.engine.exchange import Exchange, combine, traffic
 from unalike.engine.federation import Federation, Rows, batch_of, take_public
@@ -130,8 +131,23 @@ class Simulation:
 
     def use(self, engine: str, say: Callable[[str], None]) -> None:
         """Run on the engine of that name."""
-        shape, threads = self.federation.dataset.shape, self.spec.threads
-        self.engine = choose_engine(engine, self.task, self.cohort_size, say, shape=shape, threads=threads)
+        spec = self.spec
+        rows = len(self.federation.train) * (1 - spec.validation - spec.held_out) / self.federation.size
+        job = Job(
+            task=self.task,
+            parties=self.cohort_size,
+            shape=self.federation.dataset.shape,
+            threads=spec.threads,
+            whole=trains_whole(self.algorithm, self.optimiser),
+            steps=spec.rounds * self.cohort_size * spec.work.count(round(rows)),
+            batch_size=spec.batch_size,
+        )
+        self.engine, self._why = choose_engine(engine, job, say)
+
+    @property
+    def why_this_engine(self) -> str:
+        """Why the run uses the engine that it uses."""
+        return getattr(self.engine, "fell_back", None) or self._why
 
     @property
     def cohort_size(self) -> int:
