@@ -30,6 +30,7 @@ from unalike.errors import UserError
 _SPEC = "spec.toml"
 _ROUNDS = "rounds.jsonl"
 _RESULT = "result.json"
+_FAILURE = "failure.json"
 _WEIGHTS = "weights.safetensors"
 _LOCK = "lock"
 _PID = "lock.pid"
@@ -118,6 +119,10 @@ class RunDirectory:
         self.sync()
         atomic_write(self.path / _RESULT, (json.dumps(finite(result), indent=2) + "\n").encode())
 
+    def write_failure(self, problem: str) -> None:
+        """Note why the run cannot go on. Its next result, if there is one after all, counts instead."""
+        atomic_write(self.path / _FAILURE, (json.dumps({"problem": problem}) + "\n").encode())
+
     def result(self) -> dict[str, JSON] | None:
         """The result, or None where there is none that can be read."""
         return read_result(self.path)
@@ -144,6 +149,14 @@ def read_result(path: Path) -> dict[str, JSON] | None:
     except (OSError, ValueError):
         return None
     return result if isinstance(result, dict) else None
+
+
+def read_failure(path: Path) -> str | None:
+    """Why the run in folder ``path`` failed, or None. Takes no lock."""
+    try:
+        return str(json.loads((path / _FAILURE).read_bytes())["problem"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 class _RoundsFile:
