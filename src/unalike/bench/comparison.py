@@ -1,4 +1,4 @@
-"""Our accuracies beside a paper's: the difference, and whether it is within twice the paper's standard deviation."""
+"""Our accuracies beside a paper's: the difference, and whether it is within two of the paper's deviations."""
 
 from __future__ import annotations
 
