@@ -45,7 +45,7 @@ def compare(
 ) -> list[Compared]:
     """Every line beside the cell of ``table`` (none: ours alone); ``notes`` explain known differences."""
     cells = {
-        (cell.dataset, cell.partition, cell.algorithm): cell
+        (cell.dataset, cell.our_partition, cell.algorithm): cell
         for cell in (published(table) if table else ())
         if cell.setting == setting
     }

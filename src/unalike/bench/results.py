@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from unalike.algorithms import ALGORITHMS
+from unalike.data import DATASETS
 from unalike.engine.files import list_folder
 from unalike.engine.rundir import read_failure, read_result, read_rounds, read_spec
 from unalike.errors import UserError
@@ -68,8 +69,8 @@ class Record:
 
     @property
     def dataset(self) -> str:
-        """The data set."""
-        return str(self.spec.get("dataset"))
+        """As the tables name it, without what is as by default."""
+        return brief(DATASETS, self.spec.get("dataset"))
 
     @property
     def partition(self) -> str:
@@ -152,8 +153,8 @@ class Setting:
 
     @property
     def dataset(self) -> str:
-        """The data set."""
-        return str(self.spec.get("dataset"))
+        """As the tables name it, without what is as by default."""
+        return brief(DATASETS, self.spec.get("dataset"))
 
     @property
     def partition(self) -> str:
