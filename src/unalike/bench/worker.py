@@ -167,4 +167,4 @@ def main(runs: str, prepare: Callable[[], None] = lambda: None) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1])

@@ -1,4 +1,4 @@
-"""How a study is followed: a bar over all of its runs on a terminal, a line a run elsewhere. All of it on stderr."""
+"""How a study is followed: a bar over all of its runs on a terminal, a line a run elsewhere. All on stderr."""
 
 from __future__ import annotations
 

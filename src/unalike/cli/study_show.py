@@ -1,4 +1,4 @@
-"""A study's report in the terminal: ours, the paper's, and how far apart; or figures and costs where there is none."""
+"""A study's report in the terminal: ours beside the paper's, or figures and costs where there is no paper."""
 
 from __future__ import annotations
 
@@ -60,9 +60,8 @@ def _print_compared(results: StudyResults) -> None:
         draw(f"{len(results.compared) - len(shown)} further cells have no finished run yet.")
     for number, note in enumerate(notes, 1):
         draw(indented(f"[{number}] {note}"))
-    draw(
-        f"Accuracy in percent on the test set after the last round. Paper: {TABLES[results.study.published or '']}."
-    )
+    paper = TABLES[results.study.published or ""]
+    draw(f"Accuracy in percent on the test set after the last round. Paper: {paper}.")
 
 
 def _compared_row(cell: Compared, notes: list[str]) -> list[str]:
