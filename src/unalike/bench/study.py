@@ -114,12 +114,17 @@ def _tuned(plan: Plan, look: Any) -> dict[str, Tuned]:
         others = {
             name: value
             for name, value in tuning.fields.items()
-            if name not in ("dataset", "partition", "algorithm") and _varies(plan, name)
+            if name not in ("dataset", "partition", "algorithm") and _varies(plan, tuning.fields, name)
         }
         title = ", ".join([place, *(f"{name} {value}" for name, value in others.items())])
         made[f"{title}: {tuning.algorithm}"] = Tuned(tuning.fields, tuning.algorithm, choice.algorithm, validation)
     return made
 
 
-def _varies(plan: Plan, name: str) -> bool:
-    return len({repr(tuning.fields.get(name)) for tuning in plan.tunings}) > 1
+def _varies(plan: Plan, fields: Mapping[str, Any], name: str) -> bool:
+    """Whether a field differs between combinations on the same data set and partition."""
+
+    def same(others: Mapping[str, Any]) -> bool:
+        return all(others.get(each) == fields.get(each) for each in ("dataset", "partition"))
+
+    return len({repr(each.fields.get(name)) for each in plan.tunings if same(each.fields)}) > 1
