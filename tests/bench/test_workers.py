@@ -318,7 +318,7 @@ def test_a_real_worker_follows_orders(tmp_path, monkeypatch):
     reasons = sorted(record.problem for record in results.failed)
     assert reasons[1] == reasons[2]
     assert reasons[1].startswith("data not found: ")
-    assert "Download" in reasons[1]
+    assert "Or name another --data-dir." in reasons[1]
     assert "finite" in reasons[0] or "diverged" in reasons[0] or "large" in reasons[0]
     # The data may be there next time; a divergence would only repeat.
     assert len(Schedule(plan_study(study), runs).pending) == 2
