@@ -94,10 +94,13 @@ def test_an_old_store_is_brought_up_to_date(runs):
             for step in MIGRATIONS[:version]:
                 base.executescript(step)
             base.execute(f"PRAGMA user_version = {version}")
-            base.execute(
+            insert = (
                 "INSERT INTO runs (key, folder, stamp, state, rounds_done, spec, figures) "
-                "VALUES ('gone', 'gone', '', 'finished', 0, '{}', '{}')"
+                "VALUES (?, ?, ?, 'finished', 0, '{}', '{}')"
             )
+            base.execute(insert, ("gone", "gone", ""))
+            for key, folder, stamp, *_ in before[0]:  # as it was read before there was the newest column
+                base.execute(insert, (key, folder, stamp))
         assert synced(runs) == before
         with sqlite3.connect(runs / FILE) as base:
             assert base.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -76,9 +77,18 @@ def tries(runs):
 
 def test_every_run_is_made_once_and_kept(tmp_path):
     runner, ear = employ(tmp_path)
+    kept = []
+
+    def look(record):  # at once, so that a killed study's results can be asked for
+        with sqlite3.connect(tmp_path / "results.sqlite") as base:
+            kept.append(base.execute("SELECT state FROM runs WHERE key = ?", (record.key,)).fetchone())
+        ear.ended.append(record)
+
+    ear.run_ended = look
     schedule = runner.run()
     assert {record.state for record in schedule.records.values()} == {"finished"}
     assert len(ear.ended) == len(schedule.records) == TOTAL
+    assert kept == [("finished",)] * TOTAL
     assert set(tries(tmp_path).values()) == {1}
     with Store(tmp_path) as store:
         assert len(store.rows()) == TOTAL
@@ -253,22 +263,46 @@ def weights(runs):
     }
 
 
+def check_ended(study, runs, stamps, alone):
+    """Each run is there once, as an undisturbed process makes it, and in the store."""
+    for name, stamp in stamps.items():  # what had ended was not made again
+        assert (runs / name / "result.json").stat().st_mtime_ns == stamp
+    schedule = Schedule(plan_study(load_study(study)), runs)
+    assert schedule.over
+    assert len(weights(runs)) == len(schedule.records) == 8
+    assert weights(runs) == weights(alone)
+    with Store(runs) as store:
+        assert store.sync() == 0
+        assert sorted(row["folder"] for row in store.rows()) == sorted(weights(alone))
+        assert len(store.rows(rounds=True)) == 8 * 12
+
+
 @posix
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_kills_at_random_moments_lose_nothing(tmp_path):
     """Workers and whole studies are killed; each run ends once, with the weights of an undisturbed one."""
-    rng = random.Random(seed := int.from_bytes(os.urandom(4)))
-    study, runs = tmp_path / "tiny.toml", tmp_path / "runs"
+    study, alone = tmp_path / "tiny.toml", tmp_path / "alone"
     study.write_text(TINY)
-    stamps: dict[str, int] = {}
-    lives = int(os.environ.get("UNALIKE_KILLS", "3"))
+    undisturbed = Schedule(plan_study(load_study(study)), alone)
+    while (job := undisturbed.take()) is not None:
+        run(job.spec, runs=alone)
+        undisturbed.finished(job)
+    rng = random.Random(seed := int.from_bytes(os.urandom(4)))
+    print("seed", seed)
+    lives, runs, stamps = int(os.environ.get("UNALIKE_KILLS", "3")), tmp_path / "0", {}
     for number in range(lives):
-        process = live(study, runs)
+        process, kills = live(study, runs), 0
         end = time.monotonic() + rng.uniform(3, 9)
         while time.monotonic() < end and process.poll() is None:
             time.sleep(rng.uniform(0.1, 3))
-            if (found := children(process.pid)) and rng.random() < 0.5:
+            if kills < 2 and rng.random() < 0.5 and (found := children(process.pid)):
                 os.kill(rng.choice(found), signal.SIGKILL)
+                kills += 1  # a third one of the same run would rightly count as its failure
+        if process.poll() is not None:
+            assert process.returncode == 0
+            check_ended(study, runs, stamps, alone)
+            runs, stamps = tmp_path / str(number + 1), {}
+            continue
         if number % 2:  # the processes that it employed are left, and must end by themselves
             process.kill()
         else:
@@ -276,25 +310,8 @@ def test_kills_at_random_moments_lose_nothing(tmp_path):
         process.wait()
         for path in runs.glob("*/result.json"):
             assert stamps.setdefault(path.parent.name, path.stat().st_mtime_ns) == path.stat().st_mtime_ns
-    assert live(study, runs).wait(timeout=300) == 0, seed
-    for name, stamp in stamps.items():  # what had ended was not made again
-        assert (runs / name / "result.json").stat().st_mtime_ns == stamp, seed
-    schedule = Schedule(plan_study(load_study(study)), runs)
-    assert schedule.over
-    ended = weights(runs)
-    assert len(ended) == len(schedule.records) == 8
-    alone = tmp_path / "alone"
-    for planned in list(plan_study(load_study(study)).tuning_runs()):
-        run(planned.spec, runs=alone)
-    undisturbed = Schedule(plan_study(load_study(study)), alone)
-    while (job := undisturbed.take()) is not None:
-        run(job.spec, runs=alone)
-        undisturbed.finished(job)
-    assert ended == weights(alone), seed
-    with Store(runs) as store:
-        assert store.sync() == 0
-        assert sorted(row["folder"] for row in store.rows()) == sorted(ended)
-        assert len(store.rows(rounds=True)) == 8 * 12
+    assert live(study, runs).wait(timeout=300) == 0
+    check_ended(study, runs, stamps, alone)
 
 
 @posix

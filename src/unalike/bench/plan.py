@@ -69,7 +69,7 @@ class Tuning:
                 return Choice()
             problems += [record.problem or "failed" for record in records if record.state == "failed"]
             found = [record.figures.get("validation_accuracy") for record in records]
-            if any(record.state == "failed" for record in records) or any(value is None for value in found):
+            if any(value is None for value in found):  # also of a failed run
                 continue
             mean = statistics.fmean(float(value or 0.0) for value in found)
             if mean > best:

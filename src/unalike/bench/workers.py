@@ -84,7 +84,7 @@ class _Process:
             try:
                 self._events.put((self, json.loads(line)))
             except ValueError:  # half a line of a killed process
-                break
+                continue
         self._events.put((self, {"event": "gone"}))
 
     def _collect(self) -> None:
