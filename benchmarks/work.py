@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import torch
 from torch import nn
 
 from benchmarks.workload import LR, MOMENTUM, Workload
@@ -31,16 +30,22 @@ def federation(workload: Workload) -> Federation:
     rows = np.arange(workload.parties * workload.rows)
     names = tuple(map(str, range(workload.parties)))
     partition = Partition("equal", tuple(np.split(rows, workload.parties)), names)
+    return Federation(dataset(workload), partition, _task(workload))
+
+
+def _task(workload: Workload) -> Task:
     model = MODELS.build(workload.model)
-    return Federation(dataset(workload), partition, Task(lambda: model.build(workload.shape, workload.classes)))
+    return Task(lambda: model.build(workload.shape, workload.classes))
 
 
 def plain_net(workload: Workload) -> nn.Sequential:
-    """The net as torch's own layers in a row, for those who do not have ours; always with the same weights."""
-    torch.manual_seed(0)
+    """The net as torch's own layers in a row, for those who do not have ours, with our initial weights."""
+    task = _task(workload)
     net = MODELS.build(workload.model).build(workload.shape, workload.classes)
     assert isinstance(net.body, nn.Sequential)
-    return nn.Sequential(*net.body, net.head)
+    layers = nn.Sequential(*net.body, net.head)
+    nn.utils.vector_to_parameters(task.initial(), layers.parameters())
+    return layers
 
 
 def train(federation: Federation, engine: Engine, batch: int) -> None:
