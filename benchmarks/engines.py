@@ -39,9 +39,8 @@ SIZES = [
 ]
 
 
-def data_loaders(parties: Federation, workload: Workload) -> None:
+def data_loaders(net: nn.Module, parties: Federation, workload: Workload) -> None:
     """What everybody writes: a copy of the net for each party, a DataLoader, torch.optim."""
-    net = plain_net(workload)
     x = torch.from_numpy(parties.dataset.x)
     y = torch.from_numpy(parties.dataset.y)
     total = [torch.zeros_like(p) for p in net.parameters()]
@@ -60,11 +59,11 @@ def data_loaders(parties: Federation, workload: Workload) -> None:
 
 def measure(workload: Workload, repeats: int) -> list[str]:
     """A line of the table: weights, rows per CPU-second of every contender, and ratios."""
-    parties = federation(workload)
+    parties, net = federation(workload), plain_net(workload)
     compiled = Compiled.of(parties.task, workload.shape, 1, lambda line: print(line, file=sys.stderr))
     rate = interleave(
         {
-            "loop": lambda: data_loaders(parties, workload),
+            "loop": lambda: data_loaders(net, parties, workload),
             "sequential": lambda: train(parties, Sequential(), workload.batch),
             "vectorised": lambda: train(parties, Vectorised(), workload.batch),
             "compiled": lambda: train(parties, compiled, workload.batch),
