@@ -51,7 +51,10 @@ def played(threads, rounds=3, **fields):
     return play(simulation, rounds), seen
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in ALGORITHMS])
+SHIPPED = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
 def test_the_same_bits_on_any_number_of_threads(name):
     alone, _ = played(1, algorithm=name)
     threads, seen = played(3, algorithm=name)
