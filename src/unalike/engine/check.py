@@ -13,7 +13,7 @@ import numpy as np
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.contract import Vectors
 from unalike.data import Dataset
-from unalike.engine.choose import ENGINES
+from unalike.engine.choose import ENGINES, cannot_vectorise
 from unalike.engine.exchange import Engine
 from unalike.engine.sequential import Sequential
 from unalike.engine.simulation import Simulation, State
@@ -129,6 +129,8 @@ def small_simulation(text: str, **fields: Any) -> Simulation:
     simulation = Simulation(spec, data=small_dataset(), say=messages.append)
     said = [line for line in messages if not line.startswith(COMPILING)]
     assert not said, f"{text}: {said[0]}"
+    if spec.engine == "auto" and cannot_vectorise(simulation.task) is None:  # the rule would not stack so little
+        simulation.use("vectorised", messages.append)
     return simulation
 
 

@@ -75,7 +75,7 @@ class RunSpec:
     )
     device: str = _option("cpu", "cpu, cuda or mps")
     dtype: Literal["float32", "float64"] = _option("float32", "float32 or float64")
-    threads: int = _option(1, "CPU threads: inside an operation, or parties at once (compiled)")
+    threads: int = _option(1, "CPU threads: parties at once, or inside an operation (vectorised)")
     code: str | None = dataclasses.field(default=None, metadata={"derived": True})
     """Fingerprint of code and files from outside this package, so that a changed one is a new run."""
 
