@@ -19,7 +19,7 @@ from unalike.measure.situation import Kind, Situation
 
 Confidence = Literal["low", "medium", "high"]
 
-_SPLITS: dict[Kind, tuple[str, ...]] = {
+SPLITS: dict[Kind, tuple[str, ...]] = {
     "one label each": ("label-count(1)",),
     "label skew": ("label-count(2)", "label-count(3)", "label-dirichlet(0.5)"),
     "feature skew": ("feature-noise(0.1)", "synthetic", "by-writer"),
@@ -28,7 +28,7 @@ _SPLITS: dict[Kind, tuple[str, ...]] = {
 }
 """The splits of NIID-Bench's Table 3 that are of a kind."""
 
-_PAPER: dict[Kind, str] = {
+PAPER: dict[Kind, str] = {
     "one label each": "fedprox",
     "label skew": "fedprox",
     "feature skew": "scaffold",
@@ -101,10 +101,10 @@ def _by_the_paper(kind: Kind) -> list[Standing]:
     """By Table 3; the paper's own choice goes before those whose chance is not clearly better."""
     rows: dict[tuple[str, str], dict[str, float]] = {}
     for cell in published("niid-bench-table3"):
-        if cell.partition in _SPLITS[kind]:
+        if cell.partition in SPLITS[kind]:
             rows.setdefault((cell.dataset, cell.partition), {})[cell.algorithm] = cell.mean
     found = standings([{name: mean - row[REFERENCE] for name, mean in row.items()} for row in rows.values()])
-    choice = next(one for one in found if one.algorithm == _PAPER[kind])
+    choice = next(one for one in found if one.algorithm == PAPER[kind])
     if choice.chance >= found[0].chance - _CLEARLY_BETTER:
         found.remove(choice)
         found.insert(0, choice)
