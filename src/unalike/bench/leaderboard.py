@@ -17,7 +17,7 @@ _MOST_SETS = 5000
 
 @dataclass(frozen=True)
 class Entry:
-    """One algorithm's line. Costs are a run's, mean over settings; rounds, over the settings where all get there."""
+    """One algorithm's line. Costs are a run's, mean over settings; rounds, over settings where all get there."""
 
     algorithm: str
     mean_rank: float

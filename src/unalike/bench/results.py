@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 from unalike.algorithms import ALGORITHMS
 from unalike.data import DATASETS
@@ -89,7 +89,7 @@ class Record:
     def accuracy(self) -> float | None:
         """Of the final global model on the global test set, in percent."""
         value = self.figures.get("accuracy")
-        return 100 * float(value) if _is_number(value) else None
+        return 100 * value if _is_number(value) else None
 
     @property
     def setting(self) -> str:
@@ -167,7 +167,7 @@ def first_round(record: Record, target: float) -> int | None:
     """The first round with that accuracy in percent."""
     for row in record.rounds:
         value = row.get("accuracy")
-        if _is_number(value) and 100 * float(value) >= target - 1e-9:
+        if _is_number(value) and 100 * value >= target - 1e-9:
             return int(row["round"])
     return None
 
@@ -206,7 +206,7 @@ def _changed(folder: Path) -> float:
     return 0.0
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
