@@ -91,7 +91,7 @@ def recommend(situation: Situation, own: Sequence[Comparison] = ()) -> Advice:
         kind,
         tuple(ranking),
         source,
-        _confidence(ranking[0]),
+        confidence_of(ranking[0]),
         tuple(_reasons(situation, kind, ranking, source)),
         tuple(_doubts(situation, kind, ranking, None if mine else len(own), paper[0])),
     )
@@ -120,7 +120,8 @@ def _by_own_runs(own: Sequence[Comparison]) -> list[Standing]:
     return often + [one for one in found if one.comparisons < ENOUGH]
 
 
-def _confidence(first: Standing) -> Confidence:
+def confidence_of(first: Standing) -> Confidence:
+    """Of the first in a ranking being better than FedAvg; of FedAvg, being as good as any."""
     if first.algorithm == REFERENCE:
         return "medium" if first.comparisons >= 5 else "low"
     if first.chance >= 0.75 and first.comparisons >= 5:

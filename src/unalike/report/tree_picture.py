@@ -1,27 +1,27 @@
-"""NIID-Bench's decision tree, from the evidence at hand: a branch for each kind of skew, the paper's choice beside."""
+"""NIID-Bench's decision tree, from the evidence at hand: a branch for each kind of skew, the paper's beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from unalike.bench.advice import ENOUGH
+from unalike.bench.advice import ENOUGH, confidence_of
 from unalike.bench.standing import REFERENCE, Standing
 from unalike.bench.tree import Leaf
 from unalike.measure.situation import Kind
-from unalike.report.figures import FAINT, INK, PALETTE, drawing, new_figure
+from unalike.report.figures import FAINT, INK, drawing, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_WIDTH, _HEIGHT = 11.0, 6.1  # inches
-_HEAD, _FOOT, _ROW = 1.3, 0.62, 0.84
-_ROOT, _WHAT, _HOW, _OURS, _PAPER = (0.2, 1.45), (2.1, 1.45), (4.0, 1.55), (6.0, 2.75), (8.95, 1.85)
+_WIDTH, _HEIGHT = 11.0, 5.95  # inches
+_HEAD, _ROW = 1.1, 0.84
+_ROOT, _WHAT, _HOW, _OURS, _PAPER = (0.2, 1.3), (1.9, 1.2), (3.5, 1.45), (5.3, 3.2), (8.75, 2.05)
 """Columns: left edge and width."""
 _BOX = 0.66  # height
 _QUIET = "#666666"
-_GREY, _GREEN, _BLUE, _WHITE = "#ededed", "#dcefe6", "#dbe9f4", "#ffffff"
+_GREY, _GREEN, _PALE, _WHITE = "#ededed", "#cfe9dc", "#f1f8f4", "#ffffff"
 _NAMES = {
     "fedavg": "FedAvg",
     "fedprox": "FedProx",
@@ -33,6 +33,11 @@ _NAMES = {
     "moon": "MOON",
 }
 _LONGEST = 28  # letters of a name
+_NOTE = (
+    "Better, worse: than FedAvg, by more than 0.1 points, in settings that differ in the algorithm alone. Chance: "
+    "share of comparisons won, draws half, shrunk by two\ndraws. Labels come before features, features before "
+    "amounts: a federation goes to the first branch that fits."
+)
 _ROWS: tuple[tuple[Kind, str, str], ...] = (
     ("one label each", "labels", "most parties\nhave one label"),
     ("label skew", "labels", "parties have\nseveral labels"),
@@ -59,7 +64,7 @@ def tree_picture(leaves: Sequence[Leaf], source: str) -> Figure:
         _branches(axes, middles)
         for kind, y in middles.items():
             _leaf(axes, by_kind[kind], y)
-        axes.text(0.2, _HEIGHT - 0.36, _note(), fontsize=8.4, color=_QUIET, va="center", linespacing=1.35)
+        axes.text(0.2, _HEIGHT - 0.36, _NOTE, fontsize=8.4, color=_QUIET, va="center", linespacing=1.35)
     return figure
 
 
@@ -91,20 +96,19 @@ def _leaf(axes: Axes, leaf: Leaf, y: float) -> None:
         count = f"{leaf.comparisons} comparison{'' if leaf.comparisons == 1 else 's'}; {ENOUGH} of one kind needed"
         axes.text(left + width / 2, y + 0.14, count, ha="center", va="center", color=_QUIET, fontsize=8.2)
     else:
-        _box(axes, _OURS, y, "", _BLUE if leaf.best.algorithm == REFERENCE else _GREEN)
-        axes.text(
-            left + width / 2, y - 0.18, _name(leaf.best.algorithm), ha="center", va="center", fontweight="bold"
-        )
+        sure = confidence_of(leaf.best)
+        title = f"{_name(leaf.best.algorithm)}, {sure} confidence"
+        _box(axes, _OURS, y, "", _PALE if sure == "low" else _GREEN)
+        axes.text(left + width / 2, y - 0.18, title, ha="center", va="center", fontweight="bold")
         for line, text in enumerate(_evidence(leaf)):
             axes.text(left + width / 2, y + 0.05 + 0.16 * line, text, ha="center", va="center", fontsize=8.0)
     same = leaf.best is not None and leaf.best.algorithm.split("(")[0] == leaf.paper
     _box(axes, _PAPER, y, "", _WHITE, edge=FAINT)
     left, width = _PAPER
-    mark = "" if leaf.best is None else "same" if same else "other"
     named = "(no branch)" if leaf.kind == "alike" else _name(leaf.paper)
     axes.text(left + width / 2, y - 0.18, named, ha="center", va="center", fontweight="bold" if same else "normal")
     theirs = f"{_record(leaf.paper_standing)} in Table 3" if leaf.paper != REFERENCE else "FedAvg costs least"
-    for line, text in enumerate(filter(None, (theirs, f"{mark} as by this evidence" if same else ""))):
+    for line, text in enumerate(filter(None, (theirs, "the same as by this evidence" if same else ""))):
         axes.text(
             left + width / 2, y + 0.05 + 0.16 * line, text, ha="center", va="center", fontsize=8.0, color=_QUIET
         )
@@ -116,31 +120,23 @@ def _evidence(leaf: Leaf) -> tuple[str, str]:
         near = leaf.nearest
         return (
             "nobody was better in most comparisons",
-            f"next: {_name(near.algorithm)}, {_record(near)}, median {near.median_gain:+.1f}",
+            f"next: {_name(near.algorithm, 13)}, {_record(near)}, median {near.median_gain:+.1f}",
         )
     best = leaf.best
     return (
-        f"{_record(best)} comparisons",
-        f"median {best.median_gain:+.1f} points, worst {best.worst_gain:+.1f}; chance {best.chance:.2f}",
+        f"{_record(best)} comparisons; chance {best.chance:.2f}",
+        f"median {best.median_gain:+.1f} points, worst {best.worst_gain:+.1f}",
     )
 
 
 def _record(one: Standing) -> str:
-    return f"better in {one.better}, worse in {one.worse} of {one.comparisons}"
+    return f"{one.better} better, {one.worse} worse of {one.comparisons}"
 
 
-def _name(algorithm: str) -> str:
+def _name(algorithm: str, longest: int = _LONGEST) -> str:
     base, bracket, rest = algorithm.partition("(")
     name = f"{_NAMES.get(base, base)}{bracket}{rest}"
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-
-
-def _note() -> str:
-    return (
-        "Better, worse: than FedAvg, by more than 0.1 points, in settings that differ in the algorithm alone. Chance: share of "
-        "comparisons won, draws half,\nshrunk by two draws. Labels come before features, features before amounts: a "
-        "federation goes to the first branch that fits."
-    )
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def _box(
