@@ -80,11 +80,6 @@ def show_leaderboard(
     else:
         blocks, source = _own(folders, parse_target(target), apart=apart)
     tables = leaderboard(blocks, alpha=alpha, algorithms=algorithm or ())
-    if as_json:
-        leaves = [leaf.to_dict() for leaf in grow(blocks)]
-        print_json({"source": source, "tables": [each.to_dict() for each in tables], "tree": leaves})
-    else:
-        _print(tables, source, None if published else target or "fedavg")
     if output is not None:
         from unalike.report.leaderboard_picture import leaderboard_picture
 
@@ -93,6 +88,11 @@ def show_leaderboard(
         from unalike.report.tree_picture import tree_picture
 
         _save(tree_picture(grow(blocks), source), tree)
+    if as_json:
+        leaves = [leaf.to_dict() for leaf in grow(blocks)]
+        print_json({"source": source, "tables": [each.to_dict() for each in tables], "tree": leaves})
+    else:
+        _print(tables, source, None if published else target or "fedavg")
 
 
 def _own(folders: Sequence[Path], target: float | None, *, apart: bool) -> tuple[list[Block], str]:
