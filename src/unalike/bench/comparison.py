@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from unalike.bench.published import Cell, published
-from unalike.bench.results import Line, Setting, Spread
+from unalike.bench.results import Line, Setting, Spread, brief
+from unalike.partition import PARTITIONS
 
 LEAST_STD = 0.1
 """The tables are rounded to this: a published deviation of 0.0 or 0.1 is as small as they can say."""
@@ -52,7 +53,7 @@ def compare(
 ) -> list[Compared]:
     """Every line beside the cell of ``table`` (none: ours alone); ``notes`` explain known differences."""
     cells = {
-        (cell.dataset, cell.partition, cell.algorithm): cell
+        (cell.dataset, brief(PARTITIONS, cell.partition), cell.algorithm): cell
         for cell in (published(table) if table else ())
         if cell.setting == setting
     }

@@ -32,7 +32,7 @@ _NAMES = {
     "rfedavg+": "rFedAvg+",
     "moon": "MOON",
 }
-_LONGEST = 28  # letters of a name
+_LONGEST = 21  # letters of a name
 _NOTE = (
     "Better, worse: than FedAvg, by more than 0.1 points, in settings that differ in the algorithm alone. Chance: "
     "share of comparisons won, draws half, shrunk by two\ndraws. Labels come before features, features before "
@@ -119,8 +119,9 @@ def _evidence(leaf: Leaf) -> tuple[str, str]:
     if leaf.nearest is not None:
         near = leaf.nearest
         return (
-            "nobody was better in most comparisons",
-            f"next: {_name(near.algorithm, 13)}, {_record(near)}, median {near.median_gain:+.1f}",
+            f"nobody was better in most of {near.comparisons} comparisons",
+            f"next: {_name(near.algorithm.split('(')[0], 13)}, median {near.median_gain:+.1f}, "
+            f"{near.better} better, {near.worse} worse",
         )
     best = leaf.best
     return (
