@@ -94,6 +94,16 @@ def test_one_algorithm_less_where_that_gives_more():
     assert len(complete(blocks[:4], ["fedavg", "fedprox", "moon"])[0]) == 3  # 2 x 2 against 1 x 3
 
 
+def test_what_no_single_setting_has_alone():
+    """No setting has exactly fedavg and fedprox, yet these two are what all share."""
+    blocks = [
+        block(str(i), fedavg=1, fedprox=2, **{name: 3}) for i, name in enumerate(("moon", "fednova", "scaffold"))
+    ]
+    names, used = complete(blocks, ["fedavg", "fedprox", "moon", "fednova", "scaffold"])
+    assert names == ["fedavg", "fedprox"]
+    assert len(used) == 3
+
+
 presence = st.lists(st.sets(st.sampled_from("abcd")), min_size=1, max_size=6)
 
 
@@ -141,7 +151,13 @@ def test_too_little_says_so(blocks):
 
 def test_a_failed_seed_puts_an_algorithm_last_in_its_setting():
     records = [
-        record(name, accuracy, seed, state, partition=partition)
+        record(
+            name,
+            0.1 if (name, partition) == ("fedavg", PARTITIONS[0]) else accuracy,
+            seed,
+            state,
+            partition=partition,
+        )
         for partition in PARTITIONS
         for name, accuracy in (("fedavg", 0.5), ("moon", 0.9))
         for seed in (0, 1)
@@ -155,7 +171,8 @@ def test_a_failed_seed_puts_an_algorithm_last_in_its_setting():
         1,
     )
     assert (entries["fedavg"].wins, entries["fedavg"].failed) == (1, 0)
-    assert entries["moon"].accuracy == pytest.approx(90.0)  # where nobody failed
+    assert entries["moon"].accuracy == pytest.approx(90.0)  # both, where nobody failed
+    assert entries["fedavg"].accuracy == pytest.approx(50.0)
 
 
 def test_a_finished_run_without_a_number_failed():
@@ -206,6 +223,18 @@ def test_a_parametrisation_that_failed_is_not_selected():
     records = tuned(accuracies=(0.9, 0.4), validations=(0.6, 0.7))
     failed = [record("fedprox(mu=0.001)", partition=p, state="failed") for p in PARTITIONS[:2]]
     assert {entry.algorithm for entry in overall(records + failed).entries} == {"fedavg", "fedprox(1.0)"}
+
+
+def test_a_parametrisation_that_failed_on_one_seed_is_not_selected_for_the_other():
+    records = [
+        record("fedavg", 0.5, seed) for seed in (0, 1)
+    ] + [
+        record("fedprox(mu=0.1)", 0.4, seed, validation_accuracy=0.3) for seed in (0, 1)
+    ] + [
+        record("fedprox(mu=1.0)", 0.9, 0, validation_accuracy=0.9),
+        record("fedprox(mu=1.0)", seed=1, state="failed"),
+    ]  # fmt: skip
+    assert {entry.algorithm for entry in overall(records).entries} == {"fedavg", "fedprox(0.1)"}
 
 
 def test_other_parameters_in_other_settings_are_one_line():

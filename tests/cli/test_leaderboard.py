@@ -58,8 +58,8 @@ def test_pictures(unalike, folder, tmp_path):
 
 def test_several_folders_are_one(unalike, folder, tmp_path):
     write_run(tmp_path / "more", algorithm="moon", partition=PARTITIONS[0])
-    found = unalike("leaderboard", "--runs", "runs", "--runs", "more", "--algorithm", "moon", "--algorithm", "fedavg",
-                    "--json").json  # fmt: skip
+    chosen = ("--algorithm", "moon", "--algorithm", "fedavg")
+    found = unalike("leaderboard", "--runs", "runs", "--runs", "more", *chosen, "--json").json
     assert {entry["algorithm"] for entry in found["tables"][0]["entries"]} == {"moon", "fedavg"}
     assert found["tables"][0]["ranking"]["settings"] == 1
     twice = unalike("leaderboard", "--runs", "runs", "--runs", "runs", "--json").json["tables"]

@@ -38,7 +38,7 @@ def play(logger, runs, killed_after=None, checkpoint=0.0):
         result = run(SPEC, runs=runs, watcher=watcher, checkpoint_seconds=checkpoint)
     except Kill:
         return
-    logger.finish(SPEC, result.rows, played=True)
+    logger.finish(SPEC, result.rows)
 
 
 # ---- MLflow, against a small copy of what is used of it
@@ -145,7 +145,7 @@ def make_silent():
 def test_a_finished_run_is_logged_as_a_whole_and_once(mlflow, tmp_path):
     result = run(SPEC, runs=tmp_path)
     for _ in range(2):
-        MLflow(tmp_path).finish(SPEC, result.rows, played=False)
+        MLflow(tmp_path).finish(SPEC, result.rows)
     assert steps(mlflow) == [1, 2, 3, 4, 5]
 
 
@@ -200,7 +200,8 @@ def test_the_command_logs_and_stops(mlflow, tmp_path, monkeypatch):
 # ---- TensorBoard
 
 
-def test_a_tensorboard_log_is_written_anew(tmp_path, monkeypatch):
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_tensorboard_log_is_written_anew(tmp_path, monkeypatch, saved):
     """Against a writer of text lines; the real one is below."""
 
     class Writer:
@@ -225,7 +226,10 @@ def test_a_tensorboard_log_is_written_anew(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard", types.ModuleType("tensorboard"))
     module = types.SimpleNamespace(SummaryWriter=Writer)
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
-    play(TensorBoard(tmp_path), tmp_path, killed_after=3)
+    with monkeypatch.context() as killed:
+        if not saved:  # rounds 1 to 3 are recorded, and played again
+            killed.setattr("unalike.engine.run._save", lambda simulation, folder: None)
+        play(TensorBoard(tmp_path), tmp_path, killed_after=3)
     play(TensorBoard(tmp_path), tmp_path)
     (file,) = (tmp_path / SPEC.folder / "tensorboard").iterdir()
     lines = file.read_text().splitlines()

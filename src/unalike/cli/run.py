@@ -95,7 +95,7 @@ def _train(
             stop.where, stop.algorithm = watcher.where, spec.algorithm if auto else ""
         raise
     for logger in loggers:
-        logger.finish(spec, result.rows, played=watcher.simulation is not None)
+        logger.finish(spec, result.rows)
     if watcher.simulation is None and not quiet:
         say("This run was finished before: here is its stored result.")
     return result

@@ -62,11 +62,11 @@ class Logger(Watcher):
 
     def __init__(self, runs: Path, say: Callable[[str], None] = lambda message: None) -> None:
         self._runs, self._say = runs, say
-        self._broken = False
+        self._broken = self._started = False
 
     def started(self, simulation: Simulation) -> None:
         """Bring the log up to the round from which the run goes on."""
-        spec = simulation.spec
+        spec, self._started = simulation.spec, True
         rows = read_rounds(self._runs / spec.folder)[: simulation.state.round]
         self._try(lambda: self._open(spec, rows))
 
@@ -74,9 +74,9 @@ class Logger(Watcher):
         """Log a round."""
         self._try(lambda: self._log(row))
 
-    def finish(self, spec: RunSpec, rows: Sequence[Figures], *, played: bool) -> None:
-        """The run is finished; one that was not ``played`` now, but looked up, is logged as a whole."""
-        if not played:
+    def finish(self, spec: RunSpec, rows: Sequence[Figures]) -> None:
+        """The run is finished; one that was not played now, but looked up, is logged as a whole."""
+        if not self._started:
             self._try(lambda: self._open(spec, rows))
         self._try(lambda: self._close("FINISHED"))
 
