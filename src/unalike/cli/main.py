@@ -32,6 +32,11 @@ _COMMANDS = {
     "partition": ("unalike.cli.partition", "partition", "Split a data set between parties: look, measure, save."),
     "measure": ("unalike.cli.measure", "measure", "Measure how unlike the parties are; nobody sees their data."),
     "recommend": ("unalike.cli.recommend", "recommend_algorithm", "Which algorithm fits, and why."),
+    "leaderboard": (
+        "unalike.cli.leaderboard",
+        "show_leaderboard",
+        "Rank algorithms by your runs or a paper's table.",
+    ),
     "list": ("unalike.cli.listing", "list_parts", "List algorithms, data sets, partitions and other parts."),
 }
 
