@@ -1,6 +1,6 @@
 """Headless Chromium over its debugging pipe, for tests of the report and pictures of it.
 
-    python -m benchmarks.browser report.html picture.png --width 1100 --height 1400 --dark
+python -m benchmarks.browser report.html picture.png --width 1100 --height 1400 --dark
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ class Browser:
         child_in, self._out = os.pipe()
         self._in, child_out = os.pipe()
         line = f"exec {program} {FLAGS} --user-data-dir={self._home.name} about:blank 3<&{child_in} 4>&{child_out}"
-        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self._process = subprocess.Popen(["bash", "-c", line], pass_fds=(child_in, child_out), **quiet)
+        none = subprocess.DEVNULL
+        self._process = subprocess.Popen(
+            ["bash", "-c", line], pass_fds=(child_in, child_out), stdin=none, stdout=none, stderr=none
+        )
         os.close(child_in)
         os.close(child_out)
         self._rest, self._number, self._session = b"", 0, ""
@@ -66,7 +68,9 @@ class Browser:
     def __enter__(self) -> Browser:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         with suppress(OSError, TimeoutError):
             self._session = ""
             self.call("Browser.close")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 from unalike.bench.comparison import Compared, compare
 from unalike.bench.published import TABLES
-from unalike.bench.results import Line, Record, Setting, settings
+from unalike.bench.results import Line, Record, Setting, brief, settings
+from unalike.data import DATASETS
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,49 @@ class Page:
     """What a reader must know before the figures: a smaller scale, runs that are missing."""
     commands: tuple[str, ...] = ()
     failures: tuple[Record, ...] = ()
+    tuned: tuple[tuple[str, str, str], ...] = ()
+    """Where, what was chosen, and the validation accuracy of each candidate."""
+
+    @cached_property
+    def names(self) -> list[tuple[str, str]]:
+        """What to call each setting: its data set, and its partition with whatever else tells it from others."""
+        made = []
+        for one in self.settings:
+            place = (one.dataset, one.partition)
+            group = [other.spec for other in self.settings if (other.dataset, other.partition) == place]
+            apart = [
+                f"{field.replace('_', ' ')} {value}"
+                for field, value in one.spec.items()
+                if field not in ("dataset", "partition") and len({repr(spec.get(field)) for spec in group}) > 1
+            ]
+            made.append((brief(DATASETS, one.dataset), ", ".join([one.partition, *apart])))
+        return made
 
     @property
     def algorithms(self) -> list[str]:
         """The algorithms of all settings, in order."""
         return sorted({line.algorithm for setting in self.settings for line in setting.lines})
+
+    @cached_property
+    def families(self) -> dict[str, str]:
+        """What each algorithm goes by in colours and columns: its bare name, unless a setting has two of that name.
+
+        A study may tune ``fedprox`` to another mu in every setting; it is one column and one colour all the same.
+        """
+        bare = {name: name.split("(")[0] for name in self.algorithms}
+        clashes = {
+            base
+            for one in self.settings
+            for base, number in Counter(bare[line.algorithm] for line in one.lines).items()
+            if number > 1
+        }
+        return {name: name if base in clashes else base for name, base in bare.items()}
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The number of each algorithm's colour and dash."""
+        order = sorted(set(self.families.values()))
+        return {name: order.index(family) for name, family in self.families.items()}
 
     @property
     def finished(self) -> list[Record]:
@@ -80,35 +121,58 @@ class StudyResults(Protocol):
     @property
     def compared(self) -> Sequence[Compared]: ...  # noqa: D102
     @property
+    def tuned(self) -> Mapping[str, Any]: ...  # noqa: D102
+    @property
     def done(self) -> int: ...  # noqa: D102
     @property
     def total(self) -> int: ...  # noqa: D102
     @property
     def failed(self) -> Sequence[Record]: ...  # noqa: D102
     @property
-    def scale(self) -> str: ...  # noqa: D102
+    def scale(self) -> float: ...  # noqa: D102
 
 
 def page_of_study(results: StudyResults, runs: Path | None = None) -> Page:
-    """The page of a study, whole or not."""
+    """The page of a study, whole or not; settings without a finished run are only counted."""
     study, notes = results.study, []
-    if results.scale not in ("", "full"):
-        notes.append(f"This is the study at the scale “{results.scale}”, smaller than published.")
+    if results.scale != 1.0:
+        notes.append(
+            f"At scale {results.scale:g}: {results.scale:.0%} of the rounds and of the rows of the published "
+            "setting, and not comparable with it."
+        )
     if results.done < results.total:
         notes.append(f"{results.done} of {results.total} runs are done; all figures are of those.")
+    begun = tuple(one for one in results.settings if any(line.finished for line in one.lines))
+    empty = len(results.settings) - len(begun)
+    if empty:
+        notes.append(f"{empty} of {len(results.settings)} settings have no finished run and are not shown.")
     table = str(study.published or "")
-    scale = ["--scale", results.scale] if results.scale else []
-    folder = [] if runs in (None, Path("runs")) else ["--runs", str(runs)]
     return Page(
         title=study.title or study.name,
-        about=study.about,
-        settings=tuple(results.settings),
+        about=" ".join(study.about.split()),
+        settings=begun,
         compared=tuple(results.compared),
         source=TABLES.get(table, table) if any(one.paper for one in results.compared) else "",
         target=study.target,
         notes=tuple(notes),
-        commands=(shlex.join(["unalike", "study", "run", study.name, *scale, *folder]),),
+        commands=(_study_command(study, results.scale, runs),),
         failures=tuple(results.failed),
+        tuned=tuple((place, one.chosen, _candidates(one.validation)) for place, one in results.tuned.items()),
+    )
+
+
+def _study_command(study: Study, scale: float, runs: Path | None) -> str:
+    name = str(getattr(study, "source", "") or study.name)
+    words = ["unalike", "study", "run", name if name.endswith(".toml") else study.name]
+    words += [] if scale == 1.0 else ["--scale", f"{scale:g}"]
+    words += [] if runs in (None, Path("runs")) else ["--runs", str(runs)]
+    return shlex.join(words)
+
+
+def _candidates(validation: Mapping[str, float | None]) -> str:
+    return ", ".join(
+        f"{name}: failed" if value is None else f"{name}: {100 * value:.1f} %"
+        for name, value in validation.items()
     )
 
 
@@ -172,6 +236,6 @@ def _how_far(record: Record) -> str:
 
 
 def _so_far(record: Record) -> Record:
-    last = next((row for row in reversed(record.rounds) if row.get("accuracy") is not None), {})
+    last: Mapping[str, Any] = next((row for row in reversed(record.rounds) if row.get("accuracy") is not None), {})
     sums = {key: sum(row.get(key) or 0 for row in record.rounds) for key in ("bytes_up", "bytes_down", "seconds")}
     return replace(record, state="finished", figures={**last, **sums, "rounds": len(record.rounds)})

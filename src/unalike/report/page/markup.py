@@ -51,7 +51,12 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], caption: Any
     body = []
     for row in rows:
         cells = [
-            tag("td" if place else "th", cell, class_="n" if column.number else None, scope=None if place else "row")
+            tag(
+                "td" if place else "th",
+                cell,
+                class_="n" if column.number else None,
+                scope=None if place else "row",
+            )
             for place, (column, cell) in enumerate(zip(columns, row, strict=True))
         ]
         body.append(tag("tr", *cells))

@@ -201,5 +201,3 @@ def _best(setting: Setting) -> tuple[Line, Path]:
 
 def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
-
-

@@ -23,7 +23,7 @@
     parent.append(made);
     return made;
   };
-  const place = (name) => Math.max(0, DATA.algorithms.indexOf(name));
+  const place = (name) => DATA.places[name] || 0;
   const colour = (number) => `var(--c${number % 8})`;
   const dash = (number) => DASHES[(number + Math.floor(number / 8)) % DASHES.length];
   const known = (value) => value !== null && value !== undefined;
@@ -133,7 +133,7 @@
     const inside = make(svg, "g", { "clip-path": `url(#${clip})` });
     if (known(target) && target > low && target < high) {
       make(inside, "line", { class: "axis", x1: left, x2: right, y1: up(target), y2: up(target), "stroke-dasharray": "1 4" });
-      make(svg, "text", { x: left + 4, y: up(target) - 5 }, `target ${written(target)}`);
+      make(svg, "text", { x: right, y: up(target) - 5, "text-anchor": "end" }, `target ${written(target)}`);
     }
     for (const one of shown) {
       if (!one.std.length) continue;

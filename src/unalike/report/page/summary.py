@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from unalike.bench.results import Setting, Spread
+from unalike.bench.results import Setting, Spread, brief
+from unalike.data import DATASETS
 from unalike.report.page.content import Page
 from unalike.report.page.numbers import degrees, fairness
 
@@ -57,7 +58,7 @@ def summary(page: Page) -> list[str]:
 
 
 def _what(page: Page) -> str:
-    runs, settings, algorithms = len(page.finished), len(page.settings), len(page.algorithms)
+    runs, settings, algorithms = len(page.finished), len(page.settings), len(set(page.families.values()))
     if not runs:
         return "No run is finished yet."
     seeds = max((len(line.finished) for one in page.settings for line in one.lines), default=0)
@@ -118,19 +119,21 @@ def _unlike(page: Page) -> list[str]:
 def _worst(page: Page) -> list[str]:
     if len(page.settings) != 1:
         return []
-    found = [
-        (line.algorithm, made) for line in page.settings[0].lines if (made := fairness(line)) and made.values
-    ]
+    found = [(line.algorithm, made) for line in page.settings[0].lines if (made := fairness(line)) and made.values]
     if not found:
         return []
     name, best = max(found, key=lambda each: each[1].worst_tenth.mean)
     if len(found) == 1:
-        return [f"The worst tenth of the parties is right for {best.worst_tenth.mean:.1f} % of its own held-out rows."]
-    return [f"The worst tenth of the parties fares best with {name}: {best.worst_tenth} % of its own held-out rows."]
+        return [
+            f"The worst tenth of the parties is right for {best.worst_tenth.mean:.1f} % of its own held-out rows."
+        ]
+    return [
+        f"The worst tenth of the parties fares best with {name}: {best.worst_tenth} % of its own held-out rows."
+    ]
 
 
 def _place(setting: Setting) -> str:
-    return f"{setting.dataset}, {setting.partition}"
+    return f"{brief(DATASETS, setting.dataset)}, {setting.partition}"
 
 
 def _count(number: int, thing: str) -> str:
