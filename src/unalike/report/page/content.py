@@ -57,7 +57,7 @@ class Page:
 
     @cached_property
     def families(self) -> dict[str, str]:
-        """What each algorithm goes by in colours and columns: its bare name, unless a setting has two of that name.
+        """What each algorithm goes by in colours and columns: its bare name, unless a setting has two of it.
 
         A study may tune ``fedprox`` to another mu in every setting; it is one column and one colour all the same.
         """

@@ -138,8 +138,9 @@ def _features(look: Look) -> Html:
     found = look.features
     said = (
         f"{len(found['x']):,} training rows as the final global model of {found['algorithm']} (seed "
-        f"{found['seed']}) sees them: its {found['dimensions']} features on their first two principal components. Where colours of "
-        "parties lie apart, the model still sees the parties as unalike. Press a name to bring it out."
+        f"{found['seed']}) sees them: its {found['dimensions']} features on their first two principal components. "
+        "Where the colours of parties lie apart, the model still sees the parties as unalike. Press a name to "
+        "bring it out."
     )
     return tag("div", title, chart("features", "Features by party and by label"), tag("p", said, class_="caption"))
 
