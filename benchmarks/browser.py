@@ -99,11 +99,12 @@ class Browser:
             self.events.append(answer)
 
     def open(self, path: Path, fragment: str = "") -> None:
-        """Open a file, and wait until it is loaded."""
-        before = len(self.events)
-        self.call("Page.navigate", url=path.resolve().as_uri() + fragment)
-        while not any(event.get("method") == "Page.loadEventFired" for event in self.events[before:]):
-            self.events.append(self._read(60))
+        """Open a file anew, and wait until it is loaded."""
+        for address in ("about:blank", path.resolve().as_uri() + fragment):  # a new fragment alone loads nothing
+            before = len(self.events)
+            self.call("Page.navigate", url=address)
+            while not any(event.get("method") == "Page.loadEventFired" for event in self.events[before:]):
+                self.events.append(self._read(60))
 
     def run(self, script: str) -> Any:
         """The value of a JavaScript expression on the page."""
@@ -135,7 +136,8 @@ class Browser:
     def requests(self) -> list[str]:
         """The addresses that the page asked for."""
         sent = (event for event in self.events if event.get("method") == "Network.requestWillBeSent")
-        return [event["params"]["request"]["url"] for event in sent]
+        found = (str(event["params"]["request"]["url"]) for event in sent)
+        return [address for address in found if address != "about:blank"]
 
     def _read(self, seconds: float) -> dict[str, Any]:
         end = time.monotonic() + seconds

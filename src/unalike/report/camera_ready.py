@@ -18,6 +18,7 @@ from unalike.report.page.numbers import curves, fairness
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
 
 _WIDTH, _HEIGHT = 3.5, 2.5  # inches: one column of two
 _KINDS = ("svg", "pdf")
@@ -129,12 +130,22 @@ def _percent(axes: Axes) -> None:
     axes.set_ylabel("test accuracy")
 
 
-def _formatter() -> object:
-    from matplotlib.ticker import PercentFormatter
+def _formatter() -> FuncFormatter:
+    from matplotlib.ticker import FuncFormatter
 
-    return PercentFormatter(xmax=1, decimals=None)
+    return FuncFormatter(lambda value, _: f"{round(100 * value, 6):g}%")
 
 
 def _finish(figure: Figure, axes: Axes) -> None:
-    axes.legend(frameon=False, fontsize=7, handlelength=2.4, ncols=2 if len(axes.lines) > 3 else 1)
+    """The names above the chart, where they hide no line."""
+    columns = min(3, len(axes.lines))
+    axes.legend(
+        frameon=False,
+        fontsize=7,
+        handlelength=2.4,
+        ncols=columns,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        borderaxespad=0.1,
+    )
     figure.tight_layout(pad=0.4)

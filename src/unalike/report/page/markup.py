@@ -60,9 +60,10 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], caption: Any
             for place, (column, cell) in enumerate(zip(columns, row, strict=True))
         ]
         body.append(tag("tr", *cells))
-    inside = [tag("caption", caption)] if caption else []
-    made = tag("table", *inside, tag("thead", tag("tr", *head)), tag("tbody", *body))
-    return tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=caption or "table")
+    made = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body))
+    box = tag("div", made, class_="scroll", tabindex="0", role="region", aria_label=caption or "table")
+    # Not a <caption>: that would be as wide as the table and scroll away with it on a phone.
+    return join([tag("p", caption, class_="caption above"), box]) if caption else box
 
 
 def definitions(pairs: Iterable[tuple[Any, Any]]) -> Html:

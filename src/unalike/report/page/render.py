@@ -102,6 +102,8 @@ def _setting(page: Page) -> Html:
         values = list(
             dict.fromkeys(_value(field, one) for one in page.settings if one.spec.get(field) is not None)
         )
+        if field == "parties" and any(one.spec.get(field) is None for one in page.settings):
+            values.append("as the data have")
         if values == [_USUAL.get(field)]:
             usual.append(f"{name.lower()}: {values[0]}")
         elif values:

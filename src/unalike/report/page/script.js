@@ -44,7 +44,9 @@
   };
   const canvas = (box, width, height, label) => {
     box.querySelector("svg.plot")?.remove();
-    return make(box, "svg", { viewBox: `0 0 ${width} ${height}`, class: "plot", role: "img", "aria-label": label });
+    const made = make(box, "svg", { viewBox: `0 0 ${width} ${height}`, class: "plot", role: "img", "aria-label": label });
+    made.style.maxWidth = `${width}px`; // paper is wider: letters keep their size there
+    return made;
   };
 
   // ---- the box with values beside the pointer ----
@@ -133,7 +135,6 @@
     const inside = make(svg, "g", { "clip-path": `url(#${clip})` });
     if (known(target) && target > low && target < high) {
       make(inside, "line", { class: "axis", x1: left, x2: right, y1: up(target), y2: up(target), "stroke-dasharray": "1 4" });
-      make(svg, "text", { x: right, y: up(target) - 5, "text-anchor": "end" }, `target ${written(target)}`);
     }
     for (const one of shown) {
       if (!one.std.length) continue;
@@ -152,6 +153,7 @@
       const drawn = make(inside, "path", { d: path, fill: "none", "stroke-width": 1.9, "stroke-linejoin": "round", "stroke-dasharray": dash(place(one.name)), "data-line": one.name });
       drawn.style.stroke = colour(place(one.name));
     }
+    if (known(target) && target > low && target < high) make(svg, "text", { x: right, y: up(target) - 5, "text-anchor": "end", class: "halo" }, `target ${written(target)} %`);
     const cursor = make(svg, "g", { visibility: "hidden" });
     const rule = make(cursor, "line", { class: "axis", y1: top, y2: bottom });
     const dots = shown.map((one) => { const dot = make(cursor, "circle", { r: 3.5 }); dot.style.fill = colour(place(one.name)); return dot; });
