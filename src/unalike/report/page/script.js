@@ -364,7 +364,10 @@
     draw(section);
     if (scroll) (document.querySelector(".chooser") || section).scrollIntoView();
   };
-  const wanted = () => Number((location.hash.match(/^#s(\d+)$/) || [])[1] || 0);
+  const wanted = () => {
+    const number = Number((location.hash.match(/^#s(\d+)$/) || [])[1] || 0);
+    return number <= sections.length ? number : 0;
+  };
   let quiet = false;
   document.querySelectorAll(".chooser a").forEach((one) => one.addEventListener("click", () => { quiet = wanted() !== Number(one.dataset.number); }));
   addEventListener("hashchange", () => { if (wanted()) open(wanted(), !quiet); quiet = false; });
