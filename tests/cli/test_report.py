@@ -1,9 +1,12 @@
+import shlex
 import sys
 from types import SimpleNamespace
 
 import pytest
 
+from unalike.bench.results import read_record
 from unalike.engine.run import run
+from unalike.report.page import page_of_run
 
 
 @pytest.fixture
@@ -45,6 +48,20 @@ def test_all_runs_of_a_folder_with_figures_and_a_table(unalike, runs, tmp_path):
     text = (tmp_path / "page.html").read_text()
     assert "Runs in runs" in text
     assert '"heat":null' in text
+
+
+def test_the_command_on_the_page_is_the_same_run(unalike, runs):
+    fields = {
+        "drop_last": True,
+        "sample": 0.5,
+        "optimiser": "adam",
+        "partition": "label-dirichlet(0.5)+label-noise(0.1)",
+    }
+    made = run(dataset="heart", parties=3, algorithm="fedprox(mu=0.5)", rounds=1, steps=2, runs=runs, **fields)
+    (command,) = page_of_run(read_record(made.run_dir)).commands
+    before = names(runs)
+    assert unalike(*shlex.split(command)[1:], "--quiet").code == 0
+    assert names(runs) == before  # no new run: it was found finished
 
 
 def test_the_page_is_report_html_by_default(unalike, runs, tmp_path):
@@ -107,7 +124,9 @@ def test_a_study_is_asked_with_its_scale_and_choice(unalike, runs, tmp_path, mon
     answer = unalike("report", "mine", "--scale", "0.5", "--only", "seed=0", "--no-data", "-o", "s.html")
     assert answer.code == 0
     assert asked == [("mine", "runs", 0.5, ("seed=0",))]
-    assert "My study" in (tmp_path / "s.html").read_text()
+    text = (tmp_path / "s.html").read_text()
+    assert "My study" in text
+    assert "unalike study run mine --scale 0.5 --only seed=0" in text
     answer = unalike("report", "mine", "-o", "t.html")
     assert (answer.code, "No run of mine is finished" in answer.err) == (2, True)
     assert not (tmp_path / "t.html").exists()

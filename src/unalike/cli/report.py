@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -141,6 +143,8 @@ def _study_page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
     study = import_module(_STUDY)
     results = study.study_results(study.load_study(what), runs, scale, study.parse_only(only))
     page = page_of_study(results, runs)
+    chosen = shlex.join([word for text in only for word in ("--only", text)])
+    page = replace(page, commands=tuple(f"{command} {chosen}".strip() for command in page.commands))
     if not page.settings:
         raise UserError(
             f"No run of {what} is finished in {runs}. Start it: unalike study run {what} --runs {runs}"

@@ -6,7 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -165,7 +165,8 @@ def _study_command(study: Study, scale: float, runs: Path | None) -> str:
     name = str(getattr(study, "source", "") or study.name)
     words = ["unalike", "study", "run", name if name.endswith(".toml") else study.name]
     words += [] if scale == 1.0 else ["--scale", f"{scale:g}"]
-    words += [] if runs in (None, Path("runs")) else ["--runs", str(runs)]
+    if runs is not None and runs != Path("runs") and not runs.is_absolute():  # a page may be sent to others
+        words += ["--runs", str(runs)]
     return shlex.join(words)
 
 
@@ -203,13 +204,7 @@ def page_of_records(title: str, records: Sequence[Record]) -> Page:
 
 def command(spec: Mapping[str, Any]) -> str:
     """What to type to run it again: the fields that are not as by default."""
-    from unalike.engine.spec import RunSpec  # loads torch
-    from unalike.errors import UserError
-
-    try:
-        defaults = RunSpec(dataset=str(spec.get("dataset"))).to_dict()
-    except UserError:  # a plug-in's data set, or files that are not here
-        defaults = RunSpec().to_dict() | {"model": None}
+    defaults = _defaults(str(spec.get("dataset")))
     parts = ["unalike", "run"]
     for name, value in spec.items():
         if name == "code" or (name != "dataset" and defaults.get(name) == value):
@@ -219,7 +214,19 @@ def command(spec: Mapping[str, Any]) -> str:
             parts.append(flag if value else f"--no-{flag[2:]}")
         else:
             parts += [flag, str(value)]
-    return shlex.join(parts)
+    own = "  # with the same --plugin or file of your own" if spec.get("code") else ""
+    return shlex.join(parts) + own
+
+
+@lru_cache
+def _defaults(dataset: str) -> dict[str, Any]:
+    from unalike.engine.spec import RunSpec  # loads torch
+    from unalike.errors import UserError
+
+    try:
+        return RunSpec(dataset=dataset).to_dict()
+    except UserError:  # a plug-in's data set, or files that are not here
+        return RunSpec().to_dict() | {"model": None}
 
 
 def folder_of(line: Line) -> Path | None:

@@ -25,6 +25,8 @@ MOST_PARTIES = 60
 MOST_LABELS = 40
 MOST_ROWS = 1500
 _ALL_ROWS = 12_000  # of all settings of a page together
+_PROBLEMS = (UserError, OSError, KeyError, ValueError, RuntimeError, MemoryError)
+"""A chart that cannot be made is a sentence: it must not cost the page."""
 _SHOWN_GROUPS = 10  # parties or labels with a colour of their own
 
 
@@ -57,13 +59,13 @@ class Looker:
         try:
             data, partition = self._split(record.spec)
             heat = heat_map(seen_label_counts(data, partition), partition.names, data.classes)
-        except (UserError, OSError, KeyError) as error:
+        except _PROBLEMS as error:
             said = f"The data are not at hand: {_one_line(error)}"
             return Look(problem=said, feature_problem=said)
         heat["seed"] = record.seed
         try:
             return Look(heat, self._features(setting, data))
-        except (UserError, OSError, KeyError) as error:
+        except _PROBLEMS as error:
             return Look(heat, feature_problem=_one_line(error))
 
     def _split(self, spec: Mapping[str, Any]) -> tuple[Dataset, Partition]:
@@ -100,7 +102,7 @@ class Looker:
             "seed": record.seed,
             "x": [short(float(value), 3) for value in places[:, 0]],
             "y": [short(float(value), 3) for value in places[:, 1]],
-            "explained": [short(100 * float(value), 3) for value in explained],
+            "explained": [round(100 * float(value), 1) for value in explained],
             "party": _few(party, partition.names),
             "label": _few(label, data.classes),
             "dimensions": flat.shape[1],

@@ -85,7 +85,9 @@ def _unlike(setting: Setting, look: Look) -> Html:
                 class_="caption",
             ),
         )
-    return tag("div", tag("h3", "How unalike the parties are"), tag("div", tag("div", degree), heat, class_="pair"))
+    return tag(
+        "div", tag("h3", "How unalike the parties are"), tag("div", tag("div", degree), heat, class_="pair")
+    )
 
 
 def _bar(value: float) -> Html:

@@ -47,7 +47,7 @@ def summary(page: Page) -> list[str]:
     if len(page.settings) == 1 and leads:
         said.append(_one_lead(leads[0]))
     elif leads:
-        said.append(_many_leads(leads))
+        said.append(_many_leads(page, leads))
     elif len(page.finished) == 1 and page.finished[0].accuracy is not None:
         rounds = page.finished[0].figures.get("rounds")
         said.append(
@@ -77,9 +77,9 @@ def _one_lead(found: Lead) -> str:
     return f"{ends}, which is less than one standard deviation ({found.std:.1f}) and not called a win."
 
 
-def _many_leads(leads: list[Lead]) -> str:
-    first = Counter(one.first for one in leads)
-    clear = Counter(one.first for one in leads if one.clear)
+def _many_leads(page: Page, leads: list[Lead]) -> str:
+    first = Counter(page.families[one.first] for one in leads)
+    clear = Counter(page.families[one.first] for one in leads if one.clear)
     parts = [
         f"{name} in {number} of {len(leads)}" + (f" ({clear[name]} clear)" if clear[name] else " (none clear)")
         for name, number in sorted(first.items(), key=lambda each: (-each[1], each[0]))
