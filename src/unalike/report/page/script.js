@@ -153,7 +153,7 @@
       const drawn = make(inside, "path", { d: path, fill: "none", "stroke-width": 1.9, "stroke-linejoin": "round", "stroke-dasharray": dash(place(one.name)), "data-line": one.name });
       drawn.style.stroke = colour(place(one.name));
     }
-    if (known(target) && target > low && target < high) make(svg, "text", { x: right, y: up(target) - 5, "text-anchor": "end", class: "halo" }, `target ${written(target)} %`);
+    if (known(target) && target > low && target < high) make(svg, "text", { x: right, y: 10, "text-anchor": "end" }, `···· target ${written(target)} %`);
     const cursor = make(svg, "g", { visibility: "hidden" });
     const rule = make(cursor, "line", { class: "axis", y1: top, y2: bottom });
     const dots = shown.map((one) => { const dot = make(cursor, "circle", { r: 3.5 }); dot.style.fill = colour(place(one.name)); return dot; });
