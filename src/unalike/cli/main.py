@@ -29,6 +29,11 @@ _COMMANDS = {
     "data": ("unalike.cli.data", "data", "Look at a data set, or at the columns of your own table."),
     "run": ("unalike.cli.run", "run", "Train once; the same command goes on with a stopped run."),
     "runs": ("unalike.cli.runs", "app", "List, show and compare runs."),
+    "report": (
+        "unalike.cli.report",
+        "report",
+        "Write a page about a run or a study: charts, tables, all in one file.",
+    ),
     "partition": ("unalike.cli.partition", "partition", "Split a data set between parties: look, measure, save."),
     "measure": ("unalike.cli.measure", "measure", "Measure how unlike the parties are; nobody sees their data."),
     "recommend": ("unalike.cli.recommend", "recommend_algorithm", "Which algorithm fits, and why."),
