@@ -6,18 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from unalike.bench.published import Cell, published
-from unalike.bench.results import Line, Setting, Spread, brief
-from unalike.partition import PARTITIONS
+from unalike.bench.results import Line, Setting, Spread
 
 LEAST_STD = 0.1
 """The tables are rounded to this: a published deviation of 0.0 or 0.1 is as small as they can say."""
-
-_THEIRS = {
-    ("fcube", "fcube"): "synthetic",
-    ("fcube", "natural"): "synthetic",
-    ("femnist", "natural"): "by-writer",
-}
-"""Data sets and partitions that the tables name otherwise."""
 
 Place = tuple[str, str, str]
 """Data set, partition, and the algorithm's name without its parameters."""
@@ -53,7 +45,7 @@ def compare(
 ) -> list[Compared]:
     """Every line beside the cell of ``table`` (none: ours alone); ``notes`` explain known differences."""
     cells = {
-        (cell.dataset, brief(PARTITIONS, cell.partition), cell.algorithm): cell
+        (cell.dataset, cell.our_partition, cell.algorithm): cell
         for cell in (published(table) if table else ())
         if cell.setting == setting
     }
@@ -62,8 +54,7 @@ def compare(
         for line in one.lines:
             place = (one.dataset, one.partition, base_name(line))
             note = (notes or {}).get(place, "")
-            theirs = (place[0], _THEIRS.get(place[:2], place[1]), place[2])
-            made.append(Compared(*place[:2], line.algorithm, line.accuracy, cells.get(theirs), note))
+            made.append(Compared(*place[:2], line.algorithm, line.accuracy, cells.get(place), note))
     return made
 
 

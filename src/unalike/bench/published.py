@@ -7,11 +7,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 
+from unalike.errors import UserError
+from unalike.partition import PARTITIONS
+
 TABLES = {
     "niid-bench-table3": "Li et al. 2022, NIID-Bench (arXiv:2102.02079), Table 3",
     "rfedavg-tables1-2": "Wang et al. 2023, rFedAvg (ICDE), Tables I and II",
 }
 """The tables at hand, and where they are from."""
+
+
+_OURS = {"synthetic": "fcube", "by-writer": "natural", "by-user": "natural"}
+"""Partitions that are a data set's own, under our names."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +31,15 @@ class Cell:
     mean: float
     std: float
     setting: str = ""
+
+    @property
+    def our_partition(self) -> str:
+        """The partition as results name it: ``fcube``, ``similarity(10.0)``."""
+        text = _OURS.get(self.partition, self.partition)
+        try:
+            return PARTITIONS.brief(PARTITIONS.build(text))
+        except UserError:  # none of ours: it stays as the paper has it
+            return text
 
     def __str__(self) -> str:
         return f"{self.mean}±{self.std}"

@@ -42,6 +42,7 @@ _COMMANDS = {
         "show_leaderboard",
         "Rank algorithms by your runs or a paper's table.",
     ),
+    "study": ("unalike.cli.study", "app", "Run a grid of runs in parallel, and see it beside the papers'."),
     "list": ("unalike.cli.listing", "list_parts", "List algorithms, data sets, partitions and other parts."),
 }
 
@@ -142,9 +143,13 @@ def _stopped(args: Sequence[str], where: str, algorithm: str = "") -> int:
             "--algorithm",
             algorithm,
         ]
-    again = f" Go on with: {program()} {shlex.join(args)}" if args and args[0] == "run" else ""
+    again = f" Go on with: {program()} {shlex.join(args)}" if _resumable(args) else ""
     print(f"Stopped{where}.{again}", file=sys.stderr)
     return STOPPED
+
+
+def _resumable(args: Sequence[str]) -> bool:
+    return list(args[:1]) == ["run"] or list(args[:2]) == ["study", "run"]
 
 
 def _send_nowhere(*streams: TextIO) -> None:

@@ -14,6 +14,10 @@ from unalike.errors import UserError
 VARIABLE = "UNALIKE_DATA"
 
 
+class NotFound(UserError):
+    """A download is not in the data folder."""
+
+
 def data_folder() -> Path:
     """The folder in ``UNALIKE_DATA`` (``--data-dir`` sets it), else the user's cache folder."""
     named = os.environ.get(VARIABLE)
@@ -30,9 +34,7 @@ def find(name: str, candidates: Iterable[str], how: str, elsewhere: Iterable[Pat
     for path in (*(folder / candidate for candidate in names), *elsewhere):
         if path.exists():
             return path
-    raise UserError(
-        f"{name} is not in {folder} (looked for {', '.join(names)}). {how} Or name another --data-dir."
-    )
+    raise NotFound(f"{name} is not in {folder} (looked for {', '.join(names)}). {how} Or name another --data-dir.")
 
 
 def check_digest(path: Path, content: bytes | bytearray, digest: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 import unalike
-from unalike.data import Dataset
+from unalike.data import Dataset, load_dataset
 from unalike.engine.checkpoint import Checkpoint
 from unalike.engine.evaluation import Figures, evaluate
 from unalike.engine.rundir import RunDirectory, finite, read_result, read_rounds, read_spec
@@ -72,13 +72,15 @@ def run(
     data: Dataset | None = None,
     watcher: Watcher | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    load: Callable[[str], Dataset] = load_dataset,
     **fields: Any,
 ) -> Result:
     """Train once. ``run(dataset="heart", partition="natural", algorithm="fedprox(mu=0.1)")``
 
     With ``runs`` the run has a folder there, named by its key: the same call goes on where a stopped one left
     off, to the same bits, and returns a finished one's result at once. ``data`` replaces the registered data
-    set (such a run has no folder: a key cannot vouch for rows that it does not name).
+    set (such a run has no folder: a key cannot vouch for rows that it does not name). ``load`` reads a registered
+    data set, for a caller that keeps it between runs.
     """
     spec = RunSpec.from_mapping(fields) if spec is None else spec
     watcher = watcher or Watcher()
@@ -94,11 +96,18 @@ def run(
                 )
             return Result(spec, figures, read_rounds(path), path)
         # Before the folder is made: a spec that cannot be built must not leave an empty run behind.
-        simulation = Simulation(spec, say=watcher.say)
+        simulation = Simulation(spec, data=load(spec.dataset), say=watcher.say)
         with RunDirectory.open(path, COUNTED) as folder:
             folder.write_spec(spec.to_toml())
             figures = _finished(path, spec) or _recorded(simulation, folder, watcher, checkpoint_seconds)
             return Result(spec, figures, list(folder.rounds()), path)
+
+
+def record_failure(runs: Path, spec: RunSpec, problem: str, *, final: bool) -> None:
+    """Note in the run's folder why it failed, also where it never got so far as to have a folder."""
+    with RunDirectory.open(runs / spec.folder) as folder:
+        folder.write_spec(spec.to_toml())
+        folder.write_failure(problem, final=final)
 
 
 def _in_memory(spec: RunSpec, data: Dataset | None, watcher: Watcher) -> Result:

@@ -38,6 +38,10 @@ _LOCK = "lock"
 _PID = "lock.pid"
 
 
+class InUse(UserError):
+    """Another process is at work in the folder."""
+
+
 class RunDirectory:
     """The folder of one run, open for writing. Made by ``RunDirectory.open`` only, which takes the lock."""
 
@@ -121,9 +125,13 @@ class RunDirectory:
         self.sync()
         atomic_write(self.path / _RESULT, (json.dumps(finite(result), indent=2) + "\n").encode())
 
-    def write_failure(self, problem: str) -> None:
-        """Note why the run cannot go on. Its next result, if there is one after all, counts instead."""
-        atomic_write(self.path / _FAILURE, (json.dumps({"problem": problem}) + "\n").encode())
+    def write_failure(self, problem: str, *, final: bool = True) -> None:
+        """Note why the run cannot go on. Its next result, if there is one after all, counts instead.
+
+        ``final``: trying again would only repeat it, as after a divergence; a missing file may be there next time.
+        """
+        text = json.dumps({"problem": problem, "final": final})
+        atomic_write(self.path / _FAILURE, (text + "\n").encode())
 
     def result(self) -> dict[str, JSON] | None:
         """The result, or None where there is none that can be read."""
@@ -159,6 +167,14 @@ def read_failure(path: Path) -> str | None:
         return str(json.loads((path / _FAILURE).read_bytes())["problem"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def failed_for_good(path: Path) -> bool:
+    """Whether the run in folder ``path`` failed in a way that trying again would only repeat. Takes no lock."""
+    try:
+        return bool(json.loads((path / _FAILURE).read_bytes()).get("final", True))
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 class _RoundsFile:
@@ -223,7 +239,7 @@ def _lock(path: Path, stack: ExitStack) -> None:
     try:
         lock.acquire()
     except Timeout:
-        raise UserError(
+        raise InUse(
             f"{path} is in use by another process{_holder(pid)}. Wait for it, or choose another --runs folder."
         ) from None
     except NotImplementedError:  # how older versions of filelock say it

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from unalike.data.folder import data_folder
+from unalike.data.folder import NotFound, data_folder
 from unalike.data.text import SPECIAL
 from unalike.errors import UserError
 
@@ -20,7 +20,7 @@ def find_vectors(name: str) -> Path:
     for place in (path, data_folder() / path):
         if place.is_file():
             return place
-    raise UserError(
+    raise NotFound(
         f"There is no file of word vectors {name!r}, here or in {data_folder()}. "
         "Download GloVe's (nlp.stanford.edu/projects/glove), or leave vectors out."
     )

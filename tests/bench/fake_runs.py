@@ -1,0 +1,37 @@
+"""Run folders without training: what a finished or failed run leaves behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from unalike.engine.run import record_failure
+from unalike.engine.spec import RunSpec
+
+
+def finished(runs: Path, spec: RunSpec, accuracy: float = 0.5, **figures: Any) -> Path:
+    """The folder of a finished run with that test accuracy in every round."""
+    folder = runs / spec.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "spec.toml").write_text(spec.to_toml())
+    rows = [
+        {"round": number, "accuracy": accuracy, "seconds": 0.1, "bytes_up": 4, "bytes_down": 8, "cohort": 2}
+        for number in range(1, spec.rounds + 1)
+    ]
+    (folder / "rounds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = {
+        "key": spec.key,
+        "accuracy": accuracy,
+        "seconds": 0.1 * spec.rounds,
+        "weights_sha256": "0",
+        **figures,
+    }
+    (folder / "result.json").write_text(json.dumps(result))
+    return folder
+
+
+def failed(runs: Path, spec: RunSpec, problem: str = "diverged", *, final: bool = True) -> Path:
+    """The folder of a failed run."""
+    record_failure(runs, spec, problem, final=final)
+    return runs / spec.folder

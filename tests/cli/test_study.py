@@ -1,0 +1,193 @@
+"""``unalike study``: run, status, report, stop, export, list."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+STUDY = """
+title = "Two nets on digits"
+target = 0.2
+seeds = [0, 1]
+[base]
+rounds = 2
+steps = 2
+validation = 0.0
+[axes]
+model = ["mlp(8)", "logistic"]
+algorithm = ["fedavg", "fedprox"]
+[tune.fedprox]
+mu = [0.1, 1.0]
+"""
+
+
+@pytest.fixture
+def study():
+    Path("two.toml").write_text(STUDY)
+    return "two.toml"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A study that was run once, in processes of its own."""
+    from unalike.cli.main import call
+
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "two.toml").write_text(STUDY)
+    assert call(["study", "run", str(folder / "two.toml"), "--runs", str(folder / "runs"), "--quiet"]) == 0
+    return str(folder / "two.toml"), str(folder / "runs")
+
+
+def test_list(unalike):
+    answer = unalike("study", "list")
+    assert answer.code == 0
+    assert "niid-table3" in answer.out
+    names = {each["name"] for each in unalike("study", "list", "--json").json["studies"]}
+    assert {"quick", "rfedavg-silo"} <= names
+
+
+def test_list_needs_no_torch():
+    code = (
+        "import sys; from unalike.cli.main import call; call(['study', 'list']); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_run_and_look(finished, unalike):
+    name, runs = finished
+    status = unalike("study", "status", name, "--runs", runs, "--json").json
+    assert (status["total"], status["done"], status["waiting"], status["failed"]) == (12, 12, 0, 0)
+    assert status["processes"] == 0
+    assert (
+        "12 done, 0 running, 0 waiting, 0 failed, of 12 runs"
+        in unalike("study", "status", name, "--runs", runs).out
+    )
+    report = unalike("study", "report", name, "--runs", runs)
+    assert report.code == 0
+    assert "12 of 12 runs done" in report.out
+    assert "rounds to 20%" in report.out
+    assert re.search(r"digits, iid, model mlp\(8\)\s+fedavg\s+\d", report.out)
+    assert "Tuned on validation rows" in report.out
+    lines = unalike("study", "report", name, "--runs", runs, "--json").json["lines"]
+    assert {line["accuracy"]["seeds"] for line in lines} == {2}
+    again = unalike("study", "run", name, "--runs", runs)
+    assert again.code == 0
+    assert again.err == ""
+
+
+def test_only_and_scale(finished, unalike):
+    name, runs = finished
+    part = unalike(
+        "study", "report", name, "--runs", runs, "--only", "model=logistic,algorithm=fedavg", "--json"
+    ).json
+    assert (part["done"], part["total"]) == (2, 2)
+    scaled = unalike("study", "report", name, "--runs", runs, "--scale", "0.5")
+    assert "At scale 0.5: 50% of the rounds" in scaled.out
+    assert "0 of 12 runs done" in scaled.out
+
+
+def test_export(finished, unalike, tmp_path):
+    name, runs = finished
+    assert unalike("study", "export", "--csv", "all.csv", "--runs", runs).code == 0
+    rows = list(csv.DictReader(io.StringIO(Path("all.csv").read_text())))
+    assert len(rows) == 12
+    assert {"dataset", "algorithm", "seed", "accuracy", "state", "weights_sha256"} <= set(rows[0])
+    some = unalike("study", "export", name, "--only", "algorithm=fedavg", "--csv", "-", "--rounds", "--runs", runs)
+    assert len(list(csv.DictReader(io.StringIO(some.out)))) == 4 * 2
+    assert unalike("study", "export", "--parquet", "all.parquet", "--runs", runs).code == 0
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert parquet.read_table(tmp_path / "all.parquet").num_rows == 12
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "quik"], "There is no study 'quik', in the package or as a file. Did you mean 'quick'?"),
+        (["run", "two.toml", "--workers", "0"], "--workers must be at least 1, got 0."),
+        (["run", "two.toml", "--scale", "2"], "--scale must be above 0 and at most 1, got 2.0."),
+        (["run", "two.toml", "--only", "x"], "Cannot read --only 'x'."),
+        (["report", "two.toml", "--only", "model=vgg9"], "has no run with model=vgg9"),
+        (["stop", "two.toml"], "two is not running in runs."),
+        (["export"], "Choose where to: --csv FILE or --parquet FILE."),
+        (["export", "--csv", "x", "--parquet", "y"], "Choose where to"),
+        (["export", "--csv", "x"], "There is no folder of runs runs."),
+        (["export", "--csv", "x", "--scale", "0.5"], "--only and --scale need a study."),
+        (["report", "bad.toml"], "bad.toml: axes.spead is no field of a run's spec."),
+    ],
+)
+def test_mistakes_are_one_line(unalike, study, arguments, said):
+    Path("bad.toml").write_text("title = 'x'\n[axes]\nspead = [1]")
+    answer = unalike("study", *arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("Error: ")
+    assert said in answer.err
+    assert answer.err.count("\n") == 1
+
+
+LONG = STUDY.replace("rounds = 2", "rounds = 2000")
+
+
+def _wait(unalike, *arguments):
+    """Until the study is at work."""
+    end = time.monotonic() + 90
+    while time.monotonic() < end:
+        status = unalike("study", "status", "long.toml", *arguments, "--json").json
+        if status["running"] == 2:
+            return status
+        time.sleep(0.2)
+    raise AssertionError("the study never began")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX signals")
+def test_stop_and_ctrl_c_save_and_say_how_to_go_on(start, unalike):
+    Path("long.toml").write_text(LONG)
+    for ending in ("stop", "ctrl-c"):
+        process = start("study", "run", "long.toml", "--workers", "2", start_new_session=True)
+        status = _wait(unalike)
+        assert (status["processes"], status["total"], status["done"]) == (1, 12, 0)
+        end = time.monotonic() + 60
+        while time.monotonic() < end and len(list(Path("runs").glob("*/rounds.jsonl"))) != 2:
+            time.sleep(0.05)
+        if ending == "stop":
+            stopped = unalike("study", "stop", "long.toml")
+            assert stopped.code == 0
+            assert "Stopped. Go on with: unalike study run long.toml" in stopped.err
+        else:
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers, too
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out) == (130, "")
+        last = err.splitlines()[-1]
+        found = re.fullmatch(r"Stopped with 0 of 12 runs done; .* are saved\. Go on with: (.*)", last)
+        assert found, err
+        assert shlex.split(found[1]) == ["unalike", "study", "run", "long.toml", "--workers", "2"]
+        assert "Traceback" not in err
+        assert unalike("study", "status", "long.toml", "--json").json["processes"] == 0
+    saved = list(Path("runs").glob("*/checkpoint-*.safetensors"))
+    assert len({path.parent for path in saved}) >= 2
+
+
+def test_plugins_reach_the_workers(unalike):
+    Path("mine.py").write_text(
+        "from unalike import Algorithm, algorithm\n"
+        "@algorithm('mine', paper='none')\n"
+        "class Mine(Algorithm):\n"
+        "    '''FedAvg by another name.'''\n"
+        "print('this must not disturb anybody')\n"
+    )
+    Path("plug.toml").write_text("title = 'x'\n[base]\nrounds = 1\nsteps = 1\nalgorithm = 'mine'\n")
+    answer = unalike("study", "run", "plug.toml", "--plugin", "mine.py", "--quiet")
+    assert answer.code == 0, answer.err
+    (result,) = Path("runs").glob("*/result.json")
+    assert json.loads(result.read_text())["rounds"] == 1
+    assert unalike("study", "report", "plug.toml", "--plugin", "mine.py", "--json").json["done"] == 1
