@@ -187,7 +187,7 @@ def read_record(folder: Path) -> Record | None:
     key, result, changed = folder.name.rsplit("-", 1)[-1], read_result(folder), _changed(folder)
     if result is not None and result.get("key") == key and len(rounds) == spec["rounds"]:
         return Record(key, spec, "finished", result, rounds, folder=folder, changed=changed)
-    problem = read_failure(folder)
+    problem = read_failure(folder) if result is None else None  # an older failure than the result says nothing
     state: State = "unfinished" if problem is None else "failed"
     return Record(key, spec, state, {}, rounds, problem, folder, changed)
 
