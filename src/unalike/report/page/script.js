@@ -152,6 +152,10 @@
       });
       const drawn = make(inside, "path", { d: path, fill: "none", "stroke-width": 1.9, "stroke-linejoin": "round", "stroke-dasharray": dash(place(one.name)), "data-line": one.name });
       drawn.style.stroke = colour(place(one.name));
+      const alone = one.mean.filter(known).length === 1; // a line of one point would not be seen
+      if (alone) one.mean.forEach((mean, index) => {
+        if (known(mean)) make(inside, "circle", { cx: across(one.x[index]), cy: up(mean), r: 4, class: "alone" }).style.fill = colour(place(one.name));
+      });
     }
     if (known(target) && target > low && target < high) make(svg, "text", { x: right, y: 10, "text-anchor": "end" }, `···· target ${written(target)} %`);
     const cursor = make(svg, "g", { visibility: "hidden" });
