@@ -127,6 +127,7 @@ def test_a_study_is_asked_with_its_scale_and_choice(unalike, runs, tmp_path, mon
     text = (tmp_path / "s.html").read_text()
     assert "My study" in text
     assert "unalike study run mine --scale 0.5 --only seed=0" in text
+    assert "Did you mean the study 'mine'?" in unalike("report", "mines").err
     answer = unalike("report", "mine", "-o", "t.html")
     assert (answer.code, "No run of mine is finished" in answer.err) == (2, True)
     assert not (tmp_path / "t.html").exists()

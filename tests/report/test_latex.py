@@ -33,6 +33,8 @@ def test_one_seed_is_never_near_and_a_missing_cell_is_a_dash():
     assert "underline" not in one
     assert one.endswith(r"& -- \\")
     assert two.startswith(" & shards")  # the data set is named once
+    mixed = [record("fedavg", 0, 0.5), record("fedavg", 1, 0.7), record("fednova", 0, 0.59)]
+    assert r"\underline" not in latex_table(page_of_records("t", mixed))
 
 
 def test_a_published_number_stands_in_brackets():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.browser import Browser, chromium
-from tests.report.made import two_settings
+from tests.report.made import record, two_settings
 from tests.report.test_page import EVIL, evil_page
 from unalike.bench.results import read_records
 from unalike.engine.run import run
@@ -208,6 +208,16 @@ def test_made_by_hand_with_no_data_it_draws_too(browser, tmp_path):
     write_page(two_settings(), tmp_path / "page.html", use_data=False)
     browser.open(tmp_path / "page.html")
     assert browser.run("document.querySelectorAll('.open svg.plot').length") == 3
+    assert browser.complaints == []
+
+
+def test_a_single_round_is_a_dot(browser, tmp_path):
+    browser.events.clear()
+    one = record()
+    write_page(page_of_records("t", [replace(one, rounds=one.rounds[:1])]), tmp_path / "page.html", use_data=False)
+    browser.open(tmp_path / "page.html")
+    assert browser.run(f"{PLOT.format('curves')}.querySelectorAll('.alone').length") == 1
+    assert "NaN" not in browser.run("document.body.innerHTML")
     assert browser.complaints == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -118,7 +119,15 @@ def _page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
             raise UserError(f"There are no finished runs in {path}. Start one: unalike run --runs {path}")
         return page_of_records(f"Runs in {path.resolve().name}", records)
     if not path.is_dir():
-        path = find_run(read_runs(runs), what, runs).path
+        try:
+            path = find_run(read_runs(runs), what, runs).path
+        except UserError:
+            near = get_close_matches(what, _studies(), n=1, cutoff=0.8)
+            if not near:
+                raise
+            raise UserError(
+                f"There is no run and no study {what!r}. Did you mean the study {near[0]!r}?"
+            ) from None
     record = read_record(path)
     if record is None:
         raise UserError(f"{path} has no spec.toml that can be read. Run the same command again, or remove it.")
@@ -128,11 +137,12 @@ def _page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
 
 
 def _is_study(what: str) -> bool:
-    if what.endswith(".toml"):
-        return True
-    if find_spec(_STUDY) is None or Path(what).is_dir():
-        return False
-    return what in import_module(_STUDY).built_in_studies()
+    return what.endswith(".toml") or (not Path(what).is_dir() and what in _studies())
+
+
+def _studies() -> list[str]:
+    """The names of those that come with the package."""
+    return [] if find_spec(_STUDY) is None else list(import_module(_STUDY).built_in_studies())
 
 
 def _study_page(what: str, runs: Path, scale: float, only: list[str]) -> Any:

@@ -37,7 +37,7 @@ def latex_table(page: Page) -> str:
         r"% Needs \usepackage{booktabs}; quotation marks in names need \usepackage[T1]{fontenc}.",
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{escaped(page.title)}: final test accuracy in percent, mean $\pm$ standard deviation over "
+        rf"\caption{{{escaped(page.title)}. Final test accuracy in percent, mean $\pm$ standard deviation over "
         r"seeds. Bold: highest mean; underlined: within one standard deviation of it."
         rf"{source}}}",
         rf"\begin{{tabular}}{{ll{'r' * len(families)}}}",

@@ -92,8 +92,17 @@ class Page:
         """The accuracy that rounds are counted to: the page's, or what FedAvg (else the lowest line) ends with."""
         if self.target is not None:
             return self.target
-        ends = {line.algorithm: line.accuracy.mean for line in setting.lines if line.accuracy is not None}
-        return float(int(ends.get("fedavg", min(ends.values())))) if ends else None
+        ends = _ends(setting)
+        return float(int(ends[self.measure(setting)])) if ends else None
+
+    def measure(self, setting: Setting) -> str:
+        """The algorithm whose end is the goal where the page has no target."""
+        ends = _ends(setting)
+        return "fedavg" if "fedavg" in ends else min(ends, key=lambda name: ends[name])
+
+
+def _ends(setting: Setting) -> dict[str, float]:
+    return {line.algorithm: line.accuracy.mean for line in setting.lines if line.accuracy is not None}
 
 
 class Study(Protocol):

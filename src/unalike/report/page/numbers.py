@@ -127,7 +127,9 @@ def fairness(line: Line) -> Fairness | None:
 
 
 def _by_party(record: Record) -> Mapping[str, Any] | None:
-    figures = record.figures.get("personal") or record.figures.get("parties") or {}
+    figures = record.figures.get("personal") or record.figures.get("parties")
+    if not isinstance(figures, Mapping):
+        return None
     names = ("mean", "std", "worst", "worst_10_percent")
     return figures if all(isinstance(figures.get(name), int | float) for name in names) else None
 

@@ -147,7 +147,7 @@ def heat_map(counts: Array, parties: tuple[str, ...], labels: tuple[str, ...]) -
         order = np.lexsort((-shares.max(axis=1), main))
         groups = np.array_split(order, MOST_PARTIES)
         counts = np.stack([counts[group].sum(axis=0) for group in groups])
-        names = [f"{len(group)} parties" for group in groups]
+        names = [f"{len(group)} parties" if len(group) > 1 else str(parties[group[0]]) for group in groups]
         said.append(
             f"The {len(parties)} parties are sorted by their most frequent label and put together in "
             f"{MOST_PARTIES} groups, so the differences between single parties are greater than shown."

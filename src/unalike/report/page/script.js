@@ -120,7 +120,7 @@
     const across = (value) => left + ((value - first) / (last - first || 1)) * (right - left);
     const up = (value) => bottom - ((value - low) / (high - low)) * (bottom - top);
     const clip = `clip${Math.random().toString(36).slice(2)}`;
-    make(make(make(svg, "defs"), "clipPath", { id: clip }), "rect", { x: left, y: top - 4, width: right - left + 4, height: bottom - top + 8 });
+    make(make(make(svg, "defs"), "clipPath", { id: clip }), "rect", { x: left - 5, y: top - 4, width: right - left + 10, height: bottom - top + 8 });
     make(svg, "text", { x: 0, y: 10 }, y_name);
     for (const at of ticks(low, high, 5)) {
       make(svg, "line", { class: "grid", x1: left, x2: right, y1: up(at), y2: up(at) });
@@ -152,6 +152,10 @@
       });
       const drawn = make(inside, "path", { d: path, fill: "none", "stroke-width": 1.9, "stroke-linejoin": "round", "stroke-dasharray": dash(place(one.name)), "data-line": one.name });
       drawn.style.stroke = colour(place(one.name));
+      const alone = one.mean.filter(known).length === 1; // a line of one point would not be seen
+      if (alone) one.mean.forEach((mean, index) => {
+        if (known(mean)) make(inside, "circle", { cx: across(one.x[index]), cy: up(mean), r: 4, class: "alone" }).style.fill = colour(place(one.name));
+      });
     }
     if (known(target) && target > low && target < high) make(svg, "text", { x: right, y: 10, "text-anchor": "end" }, `···· target ${written(target)} %`);
     const cursor = make(svg, "g", { visibility: "hidden" });
@@ -206,9 +210,11 @@
   const heat = (box, found) => {
     const rows = found.parties.length, columns = found.labels.length, width = wide(box);
     const left = Math.min(130, 14 + 6.6 * Math.max(...found.parties.map((name) => Math.min(name.length, 18))));
-    const cell = Math.min((width - left) / columns, 96), tall = rows > 30 ? Math.max(6, 380 / rows) : 25;
     const longest = Math.max(...found.labels.map((name) => name.length));
-    const slanted = longest * 6.8 > cell - 4 && columns > 1, top = slanted ? 18 + 4.6 * Math.min(longest, 14) : 20;
+    const slanted = columns > 1 && longest * 6.8 > Math.min((width - left) / columns, 96) - 4;
+    const beyond = slanted ? 5 * Math.min(found.labels[columns - 1].length, 14) : 0; // the last name leans out
+    const cell = Math.min((width - left - beyond) / columns, 96), tall = rows > 30 ? Math.max(6, 380 / rows) : 25;
+    const top = slanted ? 18 + 4.6 * Math.min(longest, 14) : 20;
     const height = Math.ceil(top + rows * tall + 2);
     const svg = canvas(box, width, height, `Labels by party: ${rows} lines, ${columns} labels.`);
     const sums = found.counts.map((line) => Math.max(1, line.reduce((a, b) => a + b, 0)));
@@ -220,7 +226,7 @@
       if (index % each) return;
       const x = left + (index + 0.5) * cell;
       const turn = slanted ? { x, y: top - 6, "text-anchor": "start", transform: `rotate(-40 ${x} ${top - 6})` } : { x, y: top - 7, "text-anchor": "middle" };
-      make(svg, "text", turn, clipped(name, 14));
+      make(svg, "text", turn, name.trim() ? clipped(name, 14) : "␣");
     });
     found.counts.forEach((line, row) => {
       if (row % step === 0) make(svg, "text", { x: left - 8, y: top + (row + 0.5) * tall + 4, "text-anchor": "end" }, clipped(found.parties[row], 18));

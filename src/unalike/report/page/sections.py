@@ -11,6 +11,8 @@ from unalike.report.page.numbers import METRICS, curves, degrees, fairness, stri
 from unalike.report.page.parties import Look
 from unalike.report.page.tables import NONE, chart, cost_table, fairness_part, final_table, target_table
 
+_MOST_BESIDE = 14
+"""Labels up to which the heat map has room beside the degrees."""
 _DEGREES = (
     ("label", "Labels", "total variation between a party's labels and all parties', mean by rows"),
     ("feature", "Features", "Kolmogorov-Smirnov distance of features, mean over dimensions and parties"),
@@ -71,6 +73,7 @@ def _unlike(setting: Setting, look: Look) -> Html:
         if rows
         else tag("p", "No degrees were recorded with these runs.", class_="none")
     )
+    narrow = look.heat is None or len(look.heat["labels"]) <= _MOST_BESIDE
     if look.heat is None:
         heat = tag("p", "Who holds which labels is not shown. ", look.problem, class_="none")
     else:
@@ -86,7 +89,9 @@ def _unlike(setting: Setting, look: Look) -> Html:
             ),
         )
     return tag(
-        "div", tag("h3", "How unalike the parties are"), tag("div", tag("div", degree), heat, class_="pair")
+        "div",
+        tag("h3", "How unalike the parties are"),
+        tag("div", tag("div", degree), heat, class_="pair" if narrow else "stack"),
     )
 
 
@@ -154,6 +159,9 @@ def _again(setting: Setting) -> Html:
             lines.append(command(record.spec))
     return tag(
         "details",
-        tag("summary", f"Commands of the {len(lines)} runs of this setting"),
+        tag(
+            "summary",
+            f"Commands of the {len(lines)} runs of this setting" if len(lines) > 1 else "Command of this run",
+        ),
         tag("pre", "\n".join(lines), tabindex="0"),
     )

@@ -128,9 +128,7 @@ def target_table(page: Page, setting: Setting) -> Html:
         else:
             row = [str(found.rounds), f"{found.megabytes.mean:,.1f}"]
         rows.append([swatch(page, line.algorithm), *row, f"{found.reached} of {found.seeds}"])
-    own = (
-        "the study's target" if page.target is not None else "what the FedAvg line, or else the lowest, ends with"
-    )
+    own = "the study's target" if page.target is not None else f"what {page.measure(setting)} ends with"
     columns = [
         Column("Algorithm", False),
         Column("Rounds"),
