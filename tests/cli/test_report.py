@@ -87,7 +87,7 @@ def test_the_page_is_report_html_by_default(unalike, runs, tmp_path):
 def test_a_mistake_is_one_line_and_writes_nothing(unalike, runs, tmp_path, args, said):
     (tmp_path / "file").write_text("")
     (tmp_path / "empty").mkdir()
-    for name, content in (("half", 'dataset = "heart"\nrounds = 3\n'), ("broken", "= no toml")):
+    for name, content in (("half", 'dataset = "heart"\npartition = "iid"\nalgorithm = "fedavg"\nseed = 0\nrounds = 3\n'), ("broken", "= no toml")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "spec.toml").write_text(content)
     before = names(tmp_path)
@@ -100,8 +100,8 @@ def test_a_mistake_is_one_line_and_writes_nothing(unalike, runs, tmp_path, args,
 
 
 def test_a_study_is_asked_with_its_scale_and_choice(unalike, runs, tmp_path, monkeypatch):
+    import unalike.bench.study as study_module
     from unalike.bench.results import read_records, settings
-    from unalike.cli import report
 
     asked = []
 
@@ -119,8 +119,8 @@ def test_a_study_is_asked_with_its_scale_and_choice(unalike, runs, tmp_path, mon
         parse_only=lambda texts: tuple(texts),
         study_results=study_results,
     )
-    monkeypatch.setattr(report, "find_spec", lambda name: object())
-    monkeypatch.setattr(report, "import_module", lambda name: fake)
+    for name, value in vars(fake).items():
+        monkeypatch.setattr(study_module, name, value)
     answer = unalike("report", "mine", "--scale", "0.5", "--only", "seed=0", "--no-data", "-o", "s.html")
     assert answer.code == 0
     assert asked == [("mine", "runs", 0.5, ("seed=0",))]

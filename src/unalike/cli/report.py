@@ -5,8 +5,6 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from difflib import get_close_matches
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +13,6 @@ import typer
 from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder
 from unalike.cli.show import draw, print_json
 from unalike.errors import UserError
-
-_STUDY = "unalike.bench.study"
 
 
 def report(
@@ -142,16 +138,16 @@ def _is_study(what: str) -> bool:
 
 def _studies() -> list[str]:
     """The names of those that come with the package."""
-    return [] if find_spec(_STUDY) is None else list(import_module(_STUDY).built_in_studies())
+    from unalike.bench.study import built_in_studies
+
+    return list(built_in_studies())
 
 
 def _study_page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
-    if find_spec(_STUDY) is None:
-        raise UserError("This version has no studies. Give a run's key, or a folder of runs.")
+    from unalike.bench.study import load_study, parse_only, study_results
     from unalike.report.page import page_of_study
 
-    study = import_module(_STUDY)
-    results = study.study_results(study.load_study(what), runs, scale, study.parse_only(only))
+    results = study_results(load_study(what), runs, scale, parse_only(only))
     page = page_of_study(results, runs)
     chosen = shlex.join([word for text in only for word in ("--only", text)])
     page = replace(page, commands=tuple(f"{command} {chosen}".strip() for command in page.commands))
