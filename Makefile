@@ -20,8 +20,14 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Writes its tables into docs/performance.md; peers get environments of their own. To try it: make bench BENCH=--quick
+bench: export OMP_NUM_THREADS := 1
+bench: BENCH ?= --write
 bench: $(VENV)/.dev
-	$(BIN)/python -m benchmarks.engines
+	$(BIN)/python -m benchmarks.rounds $(BENCH)
+	$(BIN)/python -m benchmarks.scale $(BENCH)
+	$(BIN)/python -m benchmarks.engines $(BENCH)
+	$(BIN)/python -m benchmarks.engines --sizes $(BENCH)
 
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(0 if sys.version_info >= (3, 11) else 'unalike needs Python 3.11 or newer: make PYTHON=python3.11')"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
-import torch
+from torch import nn
 
+from benchmarks.workload import LR, MOMENTUM, Workload
 from unalike.algorithms import Ask, FedAvg
 from unalike.data import Dataset
 from unalike.engine.exchange import Engine, Exchange
@@ -20,35 +19,36 @@ from unalike.engine.work import LocalWork
 from unalike.models import MODELS, Task
 from unalike.partition import Partition
 
-BATCH = 64
-LR = 0.01
-MOMENTUM = 0.9
+
+def dataset(workload: Workload) -> Dataset:
+    """The workload's rows, in memory."""
+    return Dataset(workload.name, *workload.arrays(), tuple(map(str, range(workload.classes))))
 
 
-@dataclass(frozen=True)
-class Workload:
-    """Parties with equally many rows, one local epoch, batches of 64, SGD with momentum."""
-
-    name: str
-    shape: tuple[int, ...]
-    classes: int
-    model: str
-    parties: int
-    rows: int
-
-    def federation(self) -> Federation:
-        rng = np.random.default_rng(0)
-        total = self.parties * self.rows
-        x = rng.standard_normal((total, *self.shape), dtype=np.float32)
-        y = rng.integers(0, self.classes, total)
-        names = tuple(map(str, range(self.parties)))
-        data = Dataset(self.name, x, y, x[:8], y[:8], tuple(map(str, range(self.classes))))
-        partition = Partition("equal", tuple(np.split(np.arange(total), self.parties)), names)
-        model = MODELS.build(self.model)
-        return Federation(data, partition, Task(lambda: model.build(self.shape, self.classes)))
+def federation(workload: Workload) -> Federation:
+    """The rows with their parties, and the task."""
+    rows = np.arange(workload.parties * workload.rows)
+    names = tuple(map(str, range(workload.parties)))
+    partition = Partition("equal", tuple(np.split(rows, workload.parties)), names)
+    return Federation(dataset(workload), partition, _task(workload))
 
 
-def train(federation: Federation, engine: Engine) -> None:
+def _task(workload: Workload) -> Task:
+    model = MODELS.build(workload.model)
+    return Task(lambda: model.build(workload.shape, workload.classes))
+
+
+def plain_net(workload: Workload) -> nn.Sequential:
+    """The net as torch's own layers in a row, for those who do not have ours, with our initial weights."""
+    task = _task(workload)
+    net = MODELS.build(workload.model).build(workload.shape, workload.classes)
+    assert isinstance(net.body, nn.Sequential)
+    layers = nn.Sequential(*net.body, net.head)
+    nn.utils.vector_to_parameters(task.initial(), layers.parameters())
+    return layers
+
+
+def train(federation: Federation, engine: Engine, batch: int) -> None:
     """One round of FedAvg's local training on an engine."""
     task = federation.task
     engine.exchange(
@@ -63,7 +63,7 @@ def train(federation: Federation, engine: Engine) -> None:
             buffers=task.initial_buffers(),
             federation=federation,
             optimiser=Sgd(momentum=MOMENTUM),
-            work=LocalWork(BATCH, epochs=1),
+            work=LocalWork(batch, epochs=1),
         )
     )
 
@@ -78,10 +78,3 @@ def interleave(contenders: Mapping[str, Callable[[], None]], rows: int, repeats:
             if repeat:  # the first turn warms caches up
                 seconds[name].append(time.process_time() - began)
     return {name: rows / statistics.median(times) for name, times in seconds.items()}
-
-
-def machine() -> str:
-    """What the figures were made on."""
-    return (
-        f"{platform.machine()}, {platform.system()}, Python {platform.python_version()}, torch {torch.__version__}"
-    )

@@ -62,3 +62,10 @@ def test_starts_without_the_heavy_libraries(args):
     )
     done = subprocess.run([sys.executable, "-c", source, *args], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (1, "\n")  # sys.exit("") prints an empty line
+
+
+def test_looking_at_runs_needs_no_heavy_library(unalike):
+    assert unalike("run", "--rounds", "2", "--epochs", "1").code == 0
+    (run,) = unalike("runs", "list", "--json").json["runs"]
+    for args in (["list"], ["list", "--json"], ["show", run["key"]], ["show", run["key"], "--json"], ["compare"]):
+        test_starts_without_the_heavy_libraries(["runs", *args])

@@ -52,7 +52,7 @@ def test_summary_keeps_final_and_selected_apart(unalike):
         percent(result["accuracy"]),
         percent(result["parties"]["worst_10_percent"]),
         size(result["bytes_up"]),
-        "vectorised engine",
+        "sequential engine",
         result["run_dir"],
         f"unalike runs show {result['key']}",
     ):

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 
 import numpy as np
+import pytest
 from sklearn.datasets import load_digits
 
 from unalike.data import load_dataset
+from unalike.data.sklearn_files import packaged
+from unalike.errors import UserError
 
 
 def test_shapes_types_and_scale() -> None:
@@ -48,3 +53,25 @@ def test_the_test_set_is_fixed() -> None:
         hashlib.sha256(first.tobytes()).hexdigest()
         == "c4857d84be775f556f2f5d9dbe5dfc54c7c1bb22232cbbbfa5fe679101b24364"
     )
+
+
+def test_the_file_is_what_scikit_learn_reads() -> None:
+    pixels, labels = load_digits(return_X_y=True)
+    table = np.loadtxt(packaged("digits.csv.gz"), delimiter=",", dtype=np.uint8)
+    np.testing.assert_array_equal(table[:, :-1], pixels)
+    np.testing.assert_array_equal(table[:, -1], labels)
+
+
+def test_loading_does_not_import_scikit_learn() -> None:
+    code = (
+        "import sys; from unalike.data import load_dataset; "
+        "[load_dataset(name) for name in ('digits', 'breast-cancer', 'wine')]; "
+        "sys.exit('sklearn' in sys.modules or 'scipy.stats' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_without_scikit_learn_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UserError, match="pip install scikit-learn"):
+        load_dataset("digits")

@@ -9,6 +9,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 
 from unalike.data import load_dataset
+from unalike.data.sklearn_files import read_table
+from unalike.errors import UserError
 
 SETS = [
     (
@@ -41,3 +43,21 @@ def test_rows_split_and_scale(name: str, source, sizes: tuple[int, int], digest:
 def test_classes() -> None:
     assert load_dataset("breast-cancer").classes == ("malignant", "benign")
     assert load_dataset("wine").classes == ("class_0", "class_1", "class_2")
+
+
+@pytest.mark.parametrize(("name", "source", "file"), [
+    ("breast-cancer", load_breast_cancer, "breast_cancer.csv"), ("wine", load_wine, "wine_data.csv"),
+])  # fmt: skip
+def test_the_file_is_what_scikit_learn_reads(name: str, source, file: str) -> None:
+    table, (x, y, classes) = source(), read_table(file)
+    np.testing.assert_array_equal(x, table.data)  # every bit: no tolerance
+    np.testing.assert_array_equal(y, table.target)
+    assert classes == tuple(table.target_names)
+    assert load_dataset(name).features == tuple(str(each).replace(" ", "_") for each in table.feature_names)
+
+
+def test_a_damaged_file_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    (tmp_path / "wine_data.csv").write_text("3,2,a,b\n1,2,0\n3,4,1\n")
+    monkeypatch.setattr("unalike.data.sklearn_files.packaged", lambda name: tmp_path / name)
+    with pytest.raises(UserError, match="damaged"):
+        load_dataset("wine")

@@ -165,7 +165,7 @@ def test_chunks_are_bounded_and_change_nothing():
     for replies in results[1:]:
         for a, b in zip(results[0], replies, strict=True):
             assert a.party == b.party
-            assert torch.allclose(a.upload["delta"], b.upload["delta"], atol=1e-6)
+            assert torch.allclose(a.message["delta"], b.message["delta"], atol=1e-6)
 
 
 def task_of(body, width=5):

@@ -111,11 +111,15 @@ def test_a_resumed_run_stays_on_its_engine(tmp_path):
     spec = RunSpec.from_mapping({**SPEC.to_dict(), "engine": "auto"})
     sequential = run(RunSpec.from_mapping({**SPEC.to_dict(), "engine": "sequential"}))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unalike.engine.choose.LARGEST_STACKED", 0)  # a machine whose rule says sequential
+        patch.setattr("unalike.engine.choose.SHORT", 1e9)  # a machine whose rule says sequential
         with pytest.raises(Stop):
             run(spec, runs=tmp_path, watcher=StopsAfter(3), checkpoint_seconds=0.0)
-    resumed = run(spec, runs=tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unalike.engine.choose.SHORT", 0.0)  # one whose rule says vectorised
+        assert run(spec).figures["engine"] == "vectorised"
+        resumed = run(spec, runs=tmp_path)
     assert resumed.figures["engine"] == "sequential"
+    assert "checkpoint" in resumed.figures["why_this_engine"]
     assert resumed.figures["weights_sha256"] == sequential.figures["weights_sha256"]
 
 

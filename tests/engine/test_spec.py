@@ -3,6 +3,7 @@ import dataclasses
 import pytest
 
 from unalike.algorithms import Algorithm, algorithm
+from unalike.data import DATASETS
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
 
@@ -107,3 +108,11 @@ def test_a_part_from_outside_is_in_the_key_with_its_code(tmp_path, monkeypatch):
     assert first.code
     monkeypatch.setattr("unalike.engine.spec._source", lambda cls: "changed")
     assert RunSpec(algorithm="test-mine").key != first.key
+
+
+OF_FILES = ("csv", "parquet", "sent140", "shakespeare")  # a spec reads their content
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in DATASETS if entry.name not in OF_FILES])
+def test_defaults_without_torch_are_those_of_a_spec(name):
+    assert RunSpec.defaults(name) == RunSpec(dataset=name).to_dict()

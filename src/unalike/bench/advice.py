@@ -19,7 +19,7 @@ from unalike.measure.situation import Kind, Situation
 
 Confidence = Literal["low", "medium", "high"]
 
-_SPLITS: dict[Kind, tuple[str, ...]] = {
+SPLITS: dict[Kind, tuple[str, ...]] = {
     "one label each": ("label-count(1)",),
     "label skew": ("label-count(2)", "label-count(3)", "label-dirichlet(0.5)"),
     "feature skew": ("feature-noise(0.1)", "synthetic", "by-writer"),
@@ -28,7 +28,7 @@ _SPLITS: dict[Kind, tuple[str, ...]] = {
 }
 """The splits of NIID-Bench's Table 3 that are of a kind."""
 
-_PAPER: dict[Kind, str] = {
+PAPER: dict[Kind, str] = {
     "one label each": "fedprox",
     "label skew": "fedprox",
     "feature skew": "scaffold",
@@ -91,7 +91,7 @@ def recommend(situation: Situation, own: Sequence[Comparison] = ()) -> Advice:
         kind,
         tuple(ranking),
         source,
-        _confidence(ranking[0]),
+        confidence_of(ranking[0]),
         tuple(_reasons(situation, kind, ranking, source)),
         tuple(_doubts(situation, kind, ranking, None if mine else len(own), paper[0])),
     )
@@ -101,10 +101,10 @@ def _by_the_paper(kind: Kind) -> list[Standing]:
     """By Table 3; the paper's own choice goes before those whose chance is not clearly better."""
     rows: dict[tuple[str, str], dict[str, float]] = {}
     for cell in published("niid-bench-table3"):
-        if cell.partition in _SPLITS[kind]:
+        if cell.partition in SPLITS[kind]:
             rows.setdefault((cell.dataset, cell.partition), {})[cell.algorithm] = cell.mean
     found = standings([{name: mean - row[REFERENCE] for name, mean in row.items()} for row in rows.values()])
-    choice = next(one for one in found if one.algorithm == _PAPER[kind])
+    choice = next(one for one in found if one.algorithm == PAPER[kind])
     if choice.chance >= found[0].chance - _CLEARLY_BETTER:
         found.remove(choice)
         found.insert(0, choice)
@@ -120,7 +120,8 @@ def _by_own_runs(own: Sequence[Comparison]) -> list[Standing]:
     return often + [one for one in found if one.comparisons < ENOUGH]
 
 
-def _confidence(first: Standing) -> Confidence:
+def confidence_of(first: Standing) -> Confidence:
+    """Of the first in a ranking being better than FedAvg; of FedAvg, being as good as any."""
     if first.algorithm == REFERENCE:
         return "medium" if first.comparisons >= 5 else "low"
     if first.chance >= 0.75 and first.comparisons >= 5:

@@ -37,7 +37,7 @@ class Compared:
         """Whether ours is within two standard deviations of the published number; None without one of the two."""
         if self.difference is None or self.paper is None:
             return None
-        return abs(self.difference) <= 2 * max(self.paper.std, LEAST_STD)
+        return abs(self.difference) <= 2 * max(self.paper.std, LEAST_STD) + 1e-9
 
 
 def compare(

@@ -10,10 +10,11 @@ import math
 import statistics
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 from unalike.algorithms import ALGORITHMS
 from unalike.data import DATASETS
@@ -61,6 +62,8 @@ class Record:
     problem: str | None = None
     """Why it failed."""
     folder: Path | None = None
+    changed: float = 0.0
+    """When it was last written, in seconds; of two runs of the same thing, the later counts."""
 
     @property
     def algorithm(self) -> str:
@@ -69,7 +72,7 @@ class Record:
 
     @property
     def dataset(self) -> str:
-        """As the tables name it, without what is as by default."""
+        """The data set, as the tables name it."""
         return brief(DATASETS, self.spec.get("dataset"))
 
     @property
@@ -86,7 +89,7 @@ class Record:
     def accuracy(self) -> float | None:
         """Of the final global model on the global test set, in percent."""
         value = self.figures.get("accuracy")
-        return None if value is None else 100 * float(value)
+        return 100 * value if _is_number(value) else None
 
     @property
     def setting(self) -> str:
@@ -116,7 +119,7 @@ class Line:
         values: dict[int, list[float]] = defaultdict(list)
         for record in self.finished:
             for row in record.rounds:
-                if isinstance(row.get(name), int | float) and math.isfinite(row[name]):
+                if _is_number(row.get(name)):
                     values[int(row["round"])].append(row[name])
         whole = len(self.finished)
         return [
@@ -127,19 +130,17 @@ class Line:
 
     def mean(self, name: str) -> float | None:
         """The mean over seeds of a figure of the result, such as ``bytes_up`` or ``seconds``."""
-        made = spread(
-            record.figures[name] for record in self.finished if isinstance(record.figures.get(name), int | float)
-        )
+        made = spread(record.figures[name] for record in self.finished if _is_number(record.figures.get(name)))
         return None if made is None else made.mean
 
     def rounds_to(self, target: float) -> Spread | None:
         """The first round with that accuracy in percent, over seeds; None where a seed never reaches it."""
         first = []
         for record in self.finished:
-            reached = [int(row["round"]) for row in record.rounds if 100 * (row.get("accuracy") or 0.0) >= target]
-            if not reached:
+            reached = first_round(record, target)
+            if reached is None:
                 return None
-            first.append(reached[0])
+            first.append(reached)
         return spread(first)
 
 
@@ -153,7 +154,7 @@ class Setting:
 
     @property
     def dataset(self) -> str:
-        """As the tables name it, without what is as by default."""
+        """The data set, as the tables name it."""
         return brief(DATASETS, self.spec.get("dataset"))
 
     @property
@@ -162,21 +163,51 @@ class Setting:
         return brief(PARTITIONS, self.spec.get("partition"))
 
 
+def first_round(record: Record, target: float) -> int | None:
+    """The first round with that accuracy in percent."""
+    for row in record.rounds:
+        value = row.get("accuracy")
+        if _is_number(value) and 100 * value >= target - 1e-9:
+            return int(row["round"])
+    return None
+
+
 def read_record(folder: Path) -> Record | None:
-    """The run in a folder, finished or not; None where there is none that can be read. Takes no lock."""
-    text = read_spec(folder)
-    if text is None:
-        return None
+    """The run in a folder, finished or not; None where there is none that can be read. Takes no lock.
+
+    As for the engine, a run whose rounds are not all recorded is not finished, whatever its result says.
+    """
     try:
-        spec = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+        text, rounds = read_spec(folder), tuple(read_rounds(folder))
+        spec = None if text is None else tomllib.loads(text)
+    except (UserError, tomllib.TOMLDecodeError):
         return None
-    key, result, rounds = folder.name.rsplit("-", 1)[-1], read_result(folder), tuple(read_rounds(folder))
-    if result is not None and result.get("key") == key:
-        return Record(key, spec, "finished", result, rounds, folder=folder)
-    problem = read_failure(folder)
+    if spec is None or not _is_spec(spec):
+        return None
+    key, result, changed = folder.name.rsplit("-", 1)[-1], read_result(folder), _changed(folder)
+    if result is not None and result.get("key") == key and len(rounds) == spec["rounds"]:
+        return Record(key, spec, "finished", result, rounds, folder=folder, changed=changed)
+    problem = read_failure(folder) if result is None else None  # an older failure than the result says nothing
     state: State = "unfinished" if problem is None else "failed"
-    return Record(key, spec, state, {}, rounds, problem, folder)
+    return Record(key, spec, state, {}, rounds, problem, folder, changed)
+
+
+def _is_spec(spec: Mapping[str, Any]) -> bool:
+    texts, numbers = ("dataset", "partition", "algorithm"), ("seed", "rounds")
+    return all(isinstance(spec.get(name), str) for name in texts) and all(
+        isinstance(spec.get(name), int) for name in numbers
+    )
+
+
+def _changed(folder: Path) -> float:
+    for name in ("result.json", "failure.json", "rounds.jsonl", "spec.toml"):
+        with suppress(OSError):
+            return (folder / name).stat().st_mtime
+    return 0.0
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def read_records(runs: Path) -> list[Record]:
@@ -186,19 +217,40 @@ def read_records(runs: Path) -> list[Record]:
 
 
 def settings(records: Iterable[Record]) -> list[Setting]:
-    """The records by what they share, lines in order of the algorithm's name, records by seed."""
-    groups: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for record in records:
-        groups[record.setting][record.algorithm].append(record)
+    """The records by what they share, lines in order of the algorithm's name, one record a seed.
+
+    Where an algorithm and a seed have several (another engine, an edited plug-in), a finished one counts before
+    one that is not, then the latest. Those on other rows than the latest one of their seed are left out: the
+    file behind a name such as ``csv:PATH`` has changed.
+    """
+    groups: dict[str, dict[str, dict[int, Record]]] = defaultdict(lambda: defaultdict(dict))
+    for record in _on_the_same_rows(sorted(records, key=_precedence)):
+        groups[record.setting][record.algorithm][record.seed] = record
     made = []
     for group in groups.values():
         lines = tuple(
-            Line(name, tuple(sorted(found, key=lambda record: record.seed)))
-            for name, found in sorted(group.items())
+            Line(name, tuple(found[seed] for seed in sorted(found))) for name, found in sorted(group.items())
         )
         shared = {key: value for key, value in lines[0].records[0].spec.items() if key not in APART}
         made.append(Setting(shared, lines))
     return sorted(made, key=lambda one: (one.dataset, one.partition, repr(sorted(one.spec.items()))))
+
+
+def _precedence(record: Record) -> tuple[int, float, str]:
+    return ("unfinished", "failed", "finished").index(record.state), record.changed, record.key
+
+
+def _on_the_same_rows(records: Sequence[Record]) -> list[Record]:
+    """``records`` are in order of precedence; what is not finished does not say on which rows it was."""
+    latest: dict[tuple[str, int], Any] = {}
+    for record in records:
+        if record.state == "finished":
+            latest[record.setting, record.seed] = record.figures.get("data_sha256")
+    return [
+        record
+        for record in records
+        if record.state != "finished" or record.figures.get("data_sha256") == latest[record.setting, record.seed]
+    ]
 
 
 def brief(registry: Registry[Any], text: Any) -> str:

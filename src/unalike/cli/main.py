@@ -29,9 +29,19 @@ _COMMANDS = {
     "data": ("unalike.cli.data", "data", "Look at a data set, or at the columns of your own table."),
     "run": ("unalike.cli.run", "run", "Train once; the same command goes on with a stopped run."),
     "runs": ("unalike.cli.runs", "app", "List, show and compare runs."),
+    "report": (
+        "unalike.cli.report",
+        "report",
+        "Write a page about a run or a study: charts, tables, all in one file.",
+    ),
     "partition": ("unalike.cli.partition", "partition", "Split a data set between parties: look, measure, save."),
     "measure": ("unalike.cli.measure", "measure", "Measure how unlike the parties are; nobody sees their data."),
     "recommend": ("unalike.cli.recommend", "recommend_algorithm", "Which algorithm fits, and why."),
+    "leaderboard": (
+        "unalike.cli.leaderboard",
+        "show_leaderboard",
+        "Rank algorithms by your runs or a paper's table.",
+    ),
     "study": ("unalike.cli.study", "app", "Run a grid of runs in parallel, and see it beside the papers'."),
     "list": ("unalike.cli.listing", "list_parts", "List algorithms, data sets, partitions and other parts."),
 }

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
@@ -20,6 +21,7 @@ from unalike.cli.progress import follower
 from unalike.cli.show import costs, draw, figures_table, print_json, say
 from unalike.cli.signals import Stopped
 from unalike.engine import run as engine
+from unalike.engine.loggers import Watchers, make_loggers
 from unalike.engine.run import CHECKPOINT_SECONDS, Result
 from unalike.engine.spec import RunSpec
 
@@ -36,6 +38,9 @@ def run(
     checkpoint_seconds: Annotated[
         float, typer.Option(min=0, metavar="<float>", help="work that a kill may cost [2.0]", show_default=False)
     ] = CHECKPOINT_SECONDS,
+    log: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="also log to tensorboard or mlflow; repeatable")
+    ] = None,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress and no messages")] = False,
     **fields: Any,
@@ -55,7 +60,7 @@ def run(
     with redirect_stdout(sys.stderr):  # what a plugin prints must not mix with the result
         load_plugins(plugin)
         chosen, auto = _spec(spec, given, runs, quiet=quiet)
-        result = _train(chosen, runs, checkpoint_seconds, quiet=quiet, auto=auto)
+        result = _train(chosen, runs, checkpoint_seconds, log or (), quiet=quiet, auto=auto)
     if as_json:
         print_json(result.to_dict())
     else:
@@ -74,14 +79,23 @@ def _spec(file: Path | None, given: dict[str, Any], runs: Path, *, quiet: bool) 
     return dataclasses.replace(chosen, algorithm=advice.algorithm), True
 
 
-def _train(spec: RunSpec, runs: Path, checkpoint_seconds: float, *, quiet: bool, auto: bool) -> Result:
+def _train(
+    spec: RunSpec, runs: Path, checkpoint_seconds: float, logs: Sequence[str], *, quiet: bool, auto: bool
+) -> Result:
     watcher = follower(quiet=quiet)
+    loggers = make_loggers(logs, runs, watcher.say)
     try:
         with watcher:
-            result = engine.run(spec, runs=runs, watcher=watcher, checkpoint_seconds=checkpoint_seconds)
-    except Stopped as stop:
-        stop.where, stop.algorithm = watcher.where, spec.algorithm if auto else ""
+            all_of_them = Watchers([watcher, *loggers])
+            result = engine.run(spec, runs=runs, watcher=all_of_them, checkpoint_seconds=checkpoint_seconds)
+    except BaseException as stop:
+        for logger in loggers:
+            logger.stop()
+        if isinstance(stop, Stopped):
+            stop.where, stop.algorithm = watcher.where, spec.algorithm if auto else ""
         raise
+    for logger in loggers:
+        logger.finish(spec, result.rows)
     if watcher.simulation is None and not quiet:
         say("This run was finished before: here is its stored result.")
     return result

@@ -13,6 +13,7 @@ from unalike.cli.options import DEFAULT_RUNS, AsJson, RunsFolder
 from unalike.cli.show import age, costs, draw, figures_table, indented, percent, print_json, say, sparkline, table
 from unalike.cli.store import StoredRun, find_run, read_runs
 from unalike.data import DATASETS
+from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
 from unalike.partition import PARTITIONS
 from unalike.registry import Registry
@@ -102,12 +103,10 @@ def show_run(
 
 def _spec_lines(run: StoredRun) -> list[Any]:
     """The fields that differ from the defaults first, then the others."""
-    from unalike.engine.spec import RunSpec  # loads torch
-
     try:
-        defaults = RunSpec(dataset=str(run.spec.get("dataset"))).to_dict()
+        defaults = RunSpec.defaults(str(run.spec.get("dataset")))
     except UserError:  # a data set of a plugin
-        defaults = RunSpec().to_dict()
+        defaults = RunSpec.defaults("digits")
     own = {name: value for name, value in run.spec.items() if name == "dataset" or defaults.get(name) != value}
     rest = {name: value for name, value in run.spec.items() if name not in own}
     width = max(map(len, run.spec))

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from unalike.data.dataset import Dataset, register_dataset
+from unalike.data.sklearn_files import read_table
 from unalike.data.split import choose_test_rows
 
 _SPLIT_SEED = 569  # constant: every run, whatever its seed, is tested on the same rows
+
+# The files have no names of the features.
+_NUCLEUS = (
+    *("radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "concave_points"),
+    *("symmetry", "fractal_dimension"),
+)
+_TUMOUR = (
+    *(f"mean_{each}" for each in _NUCLEUS),
+    *(f"{each}_error" for each in _NUCLEUS),
+    *(f"worst_{each}" for each in _NUCLEUS),
+)
+_WINE = (
+    *("alcohol", "malic_acid", "ash", "alcalinity_of_ash", "magnesium", "total_phenols", "flavanoids"),
+    *("nonflavanoid_phenols", "proanthocyanins", "color_intensity", "hue", "od280/od315_of_diluted_wines"),
+    "proline",
+)
 
 
 @register_dataset("breast-cancer", paper="Street et al. 1993; UCI Breast Cancer Wisconsin, doi:10.24432/C5DW2B")
@@ -21,10 +36,8 @@ class BreastCancer:
     """
 
     def load(self) -> Dataset:
-        """Read the table from scikit-learn."""
-        from sklearn.datasets import load_breast_cancer  # slow to import, so only when it is needed
-
-        return _split("breast-cancer", load_breast_cancer())
+        """Read the table from scikit-learn's file."""
+        return _split("breast-cancer", "breast_cancer.csv", _TUMOUR)
 
 
 @register_dataset("wine", paper="Aeberhard & Forina 1992; UCI Wine, doi:10.24432/C5PC7J")
@@ -36,15 +49,14 @@ class Wine:
     """
 
     def load(self) -> Dataset:
-        """Read the table from scikit-learn."""
-        from sklearn.datasets import load_wine  # slow to import, so only when it is needed
-
-        return _split("wine", load_wine())
+        """Read the table from scikit-learn's file."""
+        return _split("wine", "wine_data.csv", _WINE)
 
 
-def _split(name: str, table: Any) -> Dataset:
+def _split(name: str, file: str, features: tuple[str, ...]) -> Dataset:
     """The table with its fixed test rows; standardised when a batch is made."""
-    x, y = table.data.astype(np.float32), table.target.astype(np.int64)
+    data, y, classes = read_table(file)
+    x = data.astype(np.float32)
     test = choose_test_rows(y, 0.2, _SPLIT_SEED)
     return Dataset(
         name=name,
@@ -52,8 +64,8 @@ def _split(name: str, table: Any) -> Dataset:
         y=y[~test],
         x_test=x[test],
         y_test=y[test],
-        classes=tuple(map(str, table.target_names)),
-        features=tuple(str(feature).replace(" ", "_") for feature in table.feature_names),
+        classes=classes,
+        features=features,
         shift=x[~test].mean(axis=0, dtype=np.float64).astype(np.float32),
         scale=x[~test].std(axis=0, dtype=np.float64).astype(np.float32),
     )

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
-
-import safetensors.torch
-import torch
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from unalike.engine.files import atomic_write, list_folder, storage_error
 from unalike.errors import UserError
+
+if TYPE_CHECKING:  # who only reads the record of a run does not wait for torch
+    import torch
 
 # What json.loads returns. A recursive type would ask for a cast at each use.
 JSON: TypeAlias = Any
@@ -109,6 +109,9 @@ def _checked(checkpoint: Checkpoint, wrong: Callable[[Checkpoint], str | None]) 
 
 def tensor_bytes(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> bytes:
     """A safetensors file as bytes, of tensors on any device, in any layout, and that may share memory."""
+    import safetensors.torch
+    import torch
+
     if "__metadata__" in tensors:  # safetensors would write a file that it cannot read
         raise ValueError("A tensor cannot have the name '__metadata__'. Use another name.")
     own = {
@@ -143,6 +146,8 @@ def _encode(checkpoint: Checkpoint) -> bytearray:
 
 
 def _decode(data: bytes) -> tuple[dict[str, JSON], dict[str, torch.Tensor]]:
+    import safetensors.torch
+
     place = data.find(_PLACE)
     if place < 0:
         raise _Damaged("no checksum" if data else "empty")

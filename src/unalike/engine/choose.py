@@ -108,21 +108,21 @@ def choose_engine(name: str, job: Job, say: Say) -> Choice:
     if name == "compiled":
         return _compiled(job, say, NAMED, say)
     if name == "sequential":
-        return Choice(Sequential(), NAMED)
+        return Choice(Sequential(job.threads), NAMED)
     if name == "vectorised":
         reason = cannot_vectorise(job.task)
         if reason:
             say(f"{reason}: this net runs on the sequential engine instead.")
-            return Choice(Sequential(), reason)
-        return Choice(WithFallback(say), NAMED)
+            return Choice(Sequential(job.threads), reason)
+        return Choice(WithFallback(say, job.threads), NAMED)
     seconds = job.seconds()
     if job.task.device.type == "cpu" and seconds < SHORT:
-        return Choice(Sequential(), "the run is too short for any preparation to pay")
+        return Choice(Sequential(job.threads), "the run is too short for any preparation to pay")
     stacked, why = _stacked(job)
     if job.task.device.type == "cpu" and seconds >= LONG and (job.whole or not stacked):
         how = "a party's whole training is one call" if job.whole else "the net is one call in each step"
         return _compiled(job, say, f"a chain of layers and a run worth compiling for; {how}", lambda line: None)
-    return Choice(WithFallback(say) if stacked else Sequential(), why)
+    return Choice(WithFallback(say, job.threads) if stacked else Sequential(job.threads), why)
 
 
 def _compiled(job: Job, say: Say, why: str, say_unknown: Say) -> Choice:
@@ -131,7 +131,7 @@ def _compiled(job: Job, say: Say, why: str, say_unknown: Say) -> Choice:
         compiled = Compiled.of(job.task, job.shape, job.threads, say)
     except (NotAChain, NoCompiler) as error:
         stacked, reason = _stacked(job)
-        engine: Engine = WithFallback(say) if stacked else Sequential()
+        engine: Engine = WithFallback(say, job.threads) if stacked else Sequential(job.threads)
         line = f"Cannot be compiled ({error}): this net runs on the {engine.name} engine instead."
         (say_unknown if isinstance(error, NotAChain) else say)(line)
         return Choice(engine, f"cannot be compiled ({error}); {reason}")
@@ -159,8 +159,9 @@ def _stacked(job: Job) -> tuple[bool, str]:
 class WithFallback:
     """The vectorised engine; where a layer or a loss turns out not to be vectorisable, the sequential one."""
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, say: Say, threads: int = 1) -> None:
         self._engine: Engine = Vectorised()
+        self._threads = threads
         self.fell_back: str | None = None
         """Why the sequential engine took over, if it did."""
         self._say = say
@@ -179,8 +180,9 @@ class WithFallback:
             if exchange.ask.kind in self._worked:  # it worked before: this is something else
                 raise
             # Where the algorithm itself is wrong, the sequential engine raises the same, with a clearer trace.
-            replies = Sequential().exchange(exchange)
-            self._engine = Sequential()
+            sequential = Sequential(self._threads)
+            replies = sequential.exchange(exchange)
+            self._engine = sequential
             first = str(error).strip().split("\n")[0]
             self.fell_back = f"cannot be vectorised: {first}"
             self._say(f"Cannot be vectorised ({first}): the run goes on on the sequential engine.")

@@ -8,7 +8,6 @@ step by step as on the sequential engine, with the net as one compiled operation
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -31,7 +30,8 @@ class Compiled(Sequential):
     name = "compiled"
 
     def __init__(self, kernel: Kernel, threads: int = 1) -> None:
-        self.kernel, self.threads = kernel, threads
+        super().__init__(threads)
+        self.kernel = kernel
 
     @classmethod
     def of(cls, task: Task, shape: tuple[int, ...], threads: int, say: Callable[[str], None]) -> Compiled:
@@ -40,22 +40,15 @@ class Compiled(Sequential):
             raise NotAChain(f"the kernels compute in float32 on a CPU, not in {task.dtype} on {task.device}")
         return cls(Kernel(describe(task.net, shape), say), threads)
 
-    def exchange(self, exchange: Exchange) -> list[Reply]:
-        """The replies of the cohort, in party order; the same bits with any number of threads."""
-        cohort = sorted(exchange.cohort)
-        threads = min(self.threads, len(cohort))
-        if threads < 2:
-            return super().exchange(exchange)
-        exchange.counts(cohort[0])  # the split of the rows is made once, not by every thread
-        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            return list(pool.map(lambda number: self._answer(exchange, number), cohort))
+    def _alone(self, exchange: Exchange, number: int) -> Reply:
+        return self._answer(exchange, number)  # no layer of a chain draws
 
     def _train(self, exchange: Exchange, me: Party, number: int, buffers: Tensor) -> tuple[Tensor, Tensor]:
         descent, data, start = _descent(exchange, me), _data(exchange.federation), exchange.algorithm.start(me)
         given = self.kernel.chain.input
         too_small = exchange.augment and min(given.height, given.width) <= CROP  # the steps' own error says so
         if descent is None or data is None or start.numel() != self.kernel.chain.size or too_small:
-            return self._steps(exchange, me, number, buffers)  # no layer of a chain draws
+            return super()._train(exchange, me, number, buffers)
         plan = {key: torch.from_numpy(np.ascontiguousarray(v)) for key, v in exchange.plan(number).items()}
         w, loss = self.kernel.train(start, data, Steps(**plan), descent)
         return w, w.new_tensor(loss)

@@ -17,8 +17,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from unalike.data.dataset import Array
 from unalike.engine import exchange as exchanges
 from unalike.engine.federation import Federation, Rows, batch_of
+from unalike.engine.threads import on_threads
 
 Figures = dict[str, Any]
 """Numbers by name, ready for JSON."""
@@ -47,41 +49,51 @@ class Models:
         return self.buffers if self.own_buffers is None else self.own_buffers.get(number, self.buffers)
 
 
-@torch.no_grad()
-def row_scores(federation: Federation, w: Tensor, buffers: Tensor, rows: Rows, index: Tensor) -> Tensor:
-    """Cross-entropy and correctness (1 or 0) of each row at ``index``, as a [rows, 2] tensor."""
-    scores: list[Tensor] = []
-    if len(index) < (1 if federation.task.rows_are_apart else 2):  # one row alone has no statistics
+def row_scores(
+    federation: Federation, w: Tensor, buffers: Tensor, rows: Rows, index: Tensor, threads: int = 1
+) -> Tensor:
+    """Cross-entropy and correctness (1 or 0) of each row at ``index``, as a [rows, 2] tensor.
+
+    Blocks of rows go through the net at once on that many threads; the bits are the same on any number.
+    """
+    if len(index) < _fewest(federation):
         return torch.zeros(0, 2, dtype=w.dtype, device=w.device)
-    # In even parts: none has one row, if there are more.
-    for part in torch.tensor_split(index, math.ceil(len(index) / exchanges.MEASURE_ROWS)):
+
+    @torch.no_grad()  # a thread has a grad mode of its own
+    def block(part: Tensor) -> Tensor:
         batch = batch_of(rows, part, buffers)
         logits = federation.task.logits(w, batch)
         losses = functional.cross_entropy(logits, batch.y, reduction="none")
-        scores.append(torch.stack([losses, (logits.argmax(dim=1) == batch.y).to(losses)], dim=1))
-    return torch.cat(scores)
+        return torch.stack([losses, (logits.argmax(dim=1) == batch.y).to(losses)], dim=1)
+
+    # In even parts: none has one row, if there are more.
+    parts = torch.tensor_split(index, math.ceil(len(index) / exchanges.MEASURE_ROWS))
+    return torch.cat(on_threads(threads, block, parts))
 
 
-def evaluate(federation: Federation, models: Models) -> Figures:
-    """All figures of one round. A figure that does not exist (no such rows, no such model) is None."""
+def evaluate(federation: Federation, models: Models, threads: int = 1) -> Figures:
+    """All figures of one round. A figure that does not exist (no such rows, no such model) is None.
+
+    No row goes through the same weights twice.
+    """
     figures: Figures = dict.fromkeys(("loss", "accuracy"))
     w = models.global_model
     if w is not None:
-        figures["loss"], figures["accuracy"] = _means(test_scores(federation, models, w))
+        figures["loss"], figures["accuracy"] = _means(test_scores(federation, models, w, threads))
     validation = [party.validation for party in federation.parties]
     held_out = [party.held_out for party in federation.parties]
     # A personal model, where the algorithm has one, is what the parties would deploy: it selects the round.
-    scored = _by_party(federation, models, validation, personal=models.personal is not None)
-    loss, accuracy = (None, None) if scored is None else _means(torch.cat(scored))
+    scores = _by_party(federation, models, validation, personal=models.personal is not None, threads=threads)
+    loss, accuracy = (None, None) if scores is None else _means(scores)
     figures |= {"validation_loss": loss, "validation_accuracy": accuracy}
     for key, personal in (("parties", False), ("personal", True)):
-        scored = _by_party(federation, models, held_out, personal=personal)
-        if scored is not None:
-            figures[key] = summary([_means(part)[1] for part in scored])
+        scores = _by_party(federation, models, held_out, personal=personal, threads=threads)
+        if scores is not None:
+            figures[key] = summary(_accuracies(federation, scores, held_out))
     return figures
 
 
-def test_scores(federation: Federation, models: Models, w: Tensor) -> Tensor:
+def test_scores(federation: Federation, models: Models, w: Tensor, threads: int) -> Tensor:
     """Row scores on the global test set.
 
     Where every party keeps its own running statistics, there are as many global models as parties that have any:
@@ -89,9 +101,9 @@ def test_scores(federation: Federation, models: Models, w: Tensor) -> Tensor:
     """
     everything = torch.arange(len(federation.test), device=w.device)
     if models.own_buffers is None:
-        return row_scores(federation, w, models.buffers, federation.test, everything)
+        return row_scores(federation, w, models.buffers, federation.test, everything, threads)
     each = list(models.own_buffers.values()) or [models.buffers]
-    scores = [row_scores(federation, w, buffers, federation.test, everything) for buffers in each]
+    scores = [row_scores(federation, w, buffers, federation.test, everything, threads) for buffers in each]
     return torch.stack(scores).mean(dim=0)
 
 
@@ -124,23 +136,35 @@ def without_each(figures: Figures) -> Figures:
 
 
 def _by_party(
-    federation: Federation, models: Models, rows: Sequence[np.ndarray[Any, Any]], *, personal: bool
-) -> list[Tensor] | None:
-    """Row scores of each party's own rows, under its personal model or the global one."""
+    federation: Federation, models: Models, rows: Sequence[Array], *, personal: bool, threads: int
+) -> Tensor | None:
+    """Scores of all parties' own rows, party after party, under its personal model or the global one."""
     device = federation.task.device
     model = models.personal if personal else models.shared
     if model is None:
         return None
     if personal or models.own_buffers is not None or not federation.task.rows_are_apart:
-        return [
-            row_scores(
-                federation, model(k), models.statistics(k), federation.train, torch.from_numpy(own).to(device)
-            )
-            for k, own in enumerate(rows)
-        ]
+
+        def own(k: int) -> Tensor:
+            index = torch.from_numpy(rows[k]).to(device)
+            return row_scores(federation, model(k), models.statistics(k), federation.train, index)
+
+        return torch.cat(on_threads(threads, own, range(len(rows))))
     together = torch.from_numpy(np.concatenate(rows)).to(device)  # one model: all parties' rows in one go
-    scores = row_scores(federation, model(0), models.buffers, federation.train, together)
-    return list(torch.split(scores, [len(own) for own in rows]))
+    return row_scores(federation, model(0), models.buffers, federation.train, together, threads)
+
+
+def _accuracies(federation: Federation, scores: Tensor, rows: Sequence[Array]) -> list[float | None]:
+    """Each party's share of right answers, or None where it has no rows that can be tried."""
+    fewest = _fewest(federation)
+    sizes = np.array([len(own) if len(own) >= fewest else 0 for own in rows])
+    owner = np.repeat(np.arange(len(rows)), sizes)
+    right = np.bincount(owner, weights=scores[:, 1].cpu().double().numpy(), minlength=len(rows))
+    return [float(r / n) if n else None for r, n in zip(right, sizes, strict=True)]
+
+
+def _fewest(federation: Federation) -> int:
+    return 1 if federation.task.rows_are_apart else 2  # one row alone has no statistics
 
 
 def _means(scores: Tensor) -> tuple[float | None, float | None]:

@@ -136,7 +136,8 @@ class Reply:
     """One party's answer: a message that is only ever added to others', and the state that the party keeps.
 
     The party scales: in ``message`` a weighted key is already multiplied by the party's weight. ``upload`` is the
-    answer as the algorithm gave it, for algorithms that need single ones. ``buffers`` are the party's running
+    answer as the algorithm gave it, for algorithms that need single ones; for others only its layout is kept
+    (tensors on the meta device, which take no memory). ``buffers`` are the party's running
     statistics after training: in the message, unless every party keeps its own.
     """
 
@@ -158,6 +159,8 @@ class Reply:
         plain = exchange.algorithm.plain
         message = {f"{PLAIN}{k}" if k in plain else k: v if k in plain else v * weight for k, v in upload.items()}
         message |= {f"{ENGINE}{key}": value * weight for key, value in more.items()}
+        if not exchange.algorithm.needs_each:
+            upload = {key: value.to("meta") for key, value in upload.items()}
         return cls(party, message | {f"{ENGINE}weight": weight}, upload, state, buffers)
 
 
@@ -198,7 +201,8 @@ def combine(exchange: Exchange, answers: Sequence[Reply]) -> Combined:
     total: Vectors = {}
     for reply in answers:
         for key, value in reply.message.items():
-            total[key] = total[key] + value if key in total else value
+            # In place, each message being read once; the first is copied, as it may be a party's state.
+            total[key] = total[key].add_(value) if key in total else value.clone()
     engine = {key.removeprefix(ENGINE): total.pop(key) for key in list(total) if key.startswith(ENGINE)}
     weight = float(engine["weight"])
     if not weight > 0:

@@ -7,17 +7,17 @@ stack of them, ``step`` updates weights and slots in place. A party starts every
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar, dataclass_transform
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Protocol, TypeVar, dataclass_transform
 
 from unalike.errors import UserError
 from unalike.registry import Registry
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 C = TypeVar("C", bound=type)
 
-Slots = dict[str, Tensor]
+Slots = dict[str, "Tensor"]
 
 
 class LocalOptimiser(Protocol):
@@ -68,7 +68,7 @@ class Sgd:
 
     def init(self, w: Tensor) -> Slots:
         """The velocity, where there is momentum."""
-        return {"velocity": torch.zeros_like(w)} if self.momentum else {}
+        return {"velocity": w.new_zeros(w.shape)} if self.momentum else {}
 
     def step(self, w: Tensor, grad: Tensor, slots: Slots, lr: float, step: int) -> None:
         """w <- w - lr v, with v <- rho v + g."""
@@ -113,7 +113,7 @@ class RmsProp(_Adaptive):
 
     def init(self, w: Tensor) -> Slots:
         """The running mean of squared gradients."""
-        return {"square": torch.zeros_like(w)}
+        return {"square": w.new_zeros(w.shape)}
 
     def step(self, w: Tensor, grad: Tensor, slots: Slots, lr: float, step: int) -> None:
         """w <- w - lr g / (sqrt(s) + eps), with s <- alpha s + (1 - alpha) g^2."""
@@ -138,7 +138,7 @@ class Adam(_Adaptive):
 
     def init(self, w: Tensor) -> Slots:
         """First and second moments."""
-        return {"first": torch.zeros_like(w), "second": torch.zeros_like(w)}
+        return {"first": w.new_zeros(w.shape), "second": w.new_zeros(w.shape)}
 
     def step(self, w: Tensor, grad: Tensor, slots: Slots, lr: float, step: int) -> None:
         """w <- w - lr m^ / (sqrt(v^) + eps)."""

@@ -19,6 +19,7 @@ from unalike.engine.evaluation import Figures, evaluate
 from unalike.engine.rundir import RunDirectory, finite, read_result, read_rounds, read_spec
 from unalike.engine.simulation import Simulation, State, Traffic
 from unalike.engine.spec import RunSpec
+from unalike.engine.vectorised import Vectorised
 from unalike.measure.situation import simulated_situation
 
 CHECKPOINT_SECONDS = 2.0
@@ -83,7 +84,7 @@ def run(
     """
     spec = RunSpec.from_mapping(fields) if spec is None else spec
     watcher = watcher or Watcher()
-    with _threads(spec.threads):
+    with _threads_restored():
         if runs is None or data is not None:
             return _in_memory(spec, data, watcher)
         path = Path(runs) / spec.folder
@@ -112,6 +113,7 @@ def record_failure(runs: Path, spec: RunSpec, problem: str, *, final: bool) -> N
 def _in_memory(spec: RunSpec, data: Dataset | None, watcher: Watcher) -> Result:
     simulation = Simulation(spec, data=data, say=watcher.say)
     rows = []
+    _use_threads(simulation)
     watcher.started(simulation)
     while simulation.state.round < spec.rounds:
         simulation.state, row = simulation.play_round()
@@ -128,6 +130,7 @@ def _recorded(
     if saved is not None:
         _restore(simulation, saved, watcher)
         watcher.say(f"Going on after round {saved.round} of {spec.rounds}.")
+    _use_threads(simulation)
     last = time.monotonic()
     watcher.started(simulation)
     try:
@@ -186,7 +189,7 @@ def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
     if known is not None and known[0] == simulation.state.round:
         final = known[1]
     else:  # the run was stopped between its last round and its end
-        final = evaluate(simulation.federation, simulation.models(simulation.state))
+        final = evaluate(simulation.federation, simulation.models(simulation.state), simulation.spec.threads)
     evaluated = [row for row in rows if row.get("validation_accuracy") is not None]
     # The earliest of equals; the test figures take no part in the choice.
     chosen = max(evaluated, key=lambda row: (row["validation_accuracy"], -row["round"]), default=None)
@@ -242,10 +245,14 @@ def _file_sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def _use_threads(simulation: Simulation) -> None:
+    """A stack is one large operation, which uses the threads; elsewhere so many parties run at once instead."""
+    torch.set_num_threads(simulation.spec.threads if simulation.engine.name == Vectorised.name else 1)
+
+
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
+def _threads_restored() -> Iterator[None]:
     before = torch.get_num_threads()
-    torch.set_num_threads(count)
     try:
         yield
     finally:

@@ -11,9 +11,8 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from filelock import FileLock, Timeout
 
 from unalike.engine.checkpoint import JSON, Checkpoint, load_latest, save_checkpoint, tensor_bytes
@@ -26,6 +25,9 @@ from unalike.engine.files import (
     write_all,
 )
 from unalike.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
 
 _SPEC = "spec.toml"
 _ROUNDS = "rounds.jsonl"

@@ -1,4 +1,4 @@
-"""The readable reference: one party after the other, one batch after the other."""
+"""The readable reference: party by party, one batch after the other; with several threads, parties at once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from unalike.algorithms.contract import Party, Vectors
 from unalike.engine import exchange as exchanges
 from unalike.engine.exchange import Exchange, Reply
 from unalike.engine.federation import batch_of
+from unalike.engine.threads import on_threads
 from unalike.engine.work import PADDING
 from unalike.models.task import Batch, own_torch_stream
 from unalike.randomness import stream
@@ -19,9 +20,33 @@ class Sequential:
 
     name = "sequential"
 
+    def __init__(self, threads: int = 1) -> None:
+        self.threads = threads
+        self._draws = False
+
     def exchange(self, exchange: Exchange) -> list[Reply]:
-        """The replies of the cohort, in party order."""
-        return [self._answer(exchange, number) for number in sorted(exchange.cohort)]
+        """The replies of the cohort, in party order; the same bits with any number of threads."""
+        cohort = sorted(exchange.cohort)
+        replies = None if self._draws or min(self.threads, len(cohort)) < 2 else self._at_once(exchange, cohort)
+        return [self._alone(exchange, number) for number in cohort] if replies is None else replies
+
+    def _at_once(self, exchange: Exchange, cohort: list[int]) -> list[Reply] | None:
+        """The replies, made on threads; None where a layer drew random numbers.
+
+        Layers draw from torch's one global stream, where parties on threads would take each other's numbers. As
+        whoever draws moves that stream, it is noticed, and everything is done again one after the other.
+        """
+        exchange.counts(cohort[0])  # the split of the rows is made once, not by every thread
+        with torch.random.fork_rng(devices=[]):
+            before = torch.default_generator.get_state()
+            replies = on_threads(self.threads, lambda number: self._answer(exchange, number), cohort)
+            self._draws = not torch.equal(before, torch.default_generator.get_state())
+        return None if self._draws else replies
+
+    def _alone(self, exchange: Exchange, number: int) -> Reply:
+        # Layers that draw, such as dropout, have a stream of their own in each exchange.
+        with own_torch_stream(stream(exchange.seed, "layers", exchange.round, number, exchange.turn)):
+            return self._answer(exchange, number)
 
     def _answer(self, exchange: Exchange, number: int) -> Reply:
         algorithm, own, buffers = exchange.algorithm, exchange.own(number), exchange.buffers_of(number)
@@ -41,11 +66,6 @@ class Sequential:
 
     def _train(self, exchange: Exchange, me: Party, number: int, buffers: Tensor) -> tuple[Tensor, Tensor]:
         """The weights after local training, and the mean loss of its steps."""
-        # Layers that draw, such as dropout, have a stream of their own in each exchange.
-        with own_torch_stream(stream(exchange.seed, "layers", exchange.round, number, exchange.turn)):
-            return self._steps(exchange, me, number, buffers)
-
-    def _steps(self, exchange: Exchange, me: Party, number: int, buffers: Tensor) -> tuple[Tensor, Tensor]:
         algorithm, optimiser, plan = exchange.algorithm, exchange.optimiser, exchange.plan(number)
         w = algorithm.start(me).detach().clone().requires_grad_()
         slots = optimiser.init(w.detach())

@@ -192,7 +192,7 @@ class Simulation:
         after = State(number, _owned(server), ledger.buffers, parties, ledger.own_buffers)
         row: Figures = {"round": number, "train_loss": ledger.loss}
         if number % self.spec.evaluate_every == 0 or number == self.spec.rounds:
-            self.evaluated = number, evaluate(self.federation, self.models(after))
+            self.evaluated = number, evaluate(self.federation, self.models(after), self.spec.threads)
             row |= without_each(self.evaluated[1])
         totals = {f"bytes_{way}": sum(sizes.values()) for way, sizes in ledger.traffic.items()}
         row |= {"cohort": len(cohort), **totals, "traffic": ledger.traffic}

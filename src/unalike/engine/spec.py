@@ -19,7 +19,6 @@ from unalike.data import DATASETS
 from unalike.engine.optimisers import OPTIMISERS
 from unalike.engine.work import LocalWork
 from unalike.errors import UserError, unknown
-from unalike.models import MODELS
 from unalike.partition import PARTITIONS, default_parties
 from unalike.registry import Registry, coerce, text_of
 
@@ -28,10 +27,16 @@ DEFAULT_MODEL = "mlp(32,16,8)"
 _PARTS: dict[str, Registry[Any]] = {
     "dataset": DATASETS,
     "partition": PARTITIONS,
-    "model": MODELS,
     "algorithm": ALGORITHMS,
     "optimiser": OPTIMISERS,
 }
+
+
+def _parts() -> dict[str, Registry[Any]]:
+    """What parts a spec names; the nets load torch."""
+    from unalike.models import MODELS
+
+    return {**_PARTS, "model": MODELS}
 
 
 def _option(default: Any, help: str) -> Any:
@@ -70,7 +75,7 @@ class RunSpec:
     )
     device: str = _option("cpu", "cpu, cuda or mps")
     dtype: Literal["float32", "float64"] = _option("float32", "float32 or float64")
-    threads: int = _option(1, "CPU threads: inside an operation, or parties at once (compiled)")
+    threads: int = _option(1, "CPU threads: parties at once, or inside an operation (vectorised)")
     code: str | None = dataclasses.field(default=None, metadata={"derived": True})
     """Fingerprint of code and files from outside this package, so that a changed one is a new run."""
 
@@ -82,9 +87,8 @@ class RunSpec:
         if self.epochs is None and self.steps is None:
             object.__setattr__(self, "epochs", 10)
         if self.model is None:
-            loader = DATASETS.build(self.dataset)
-            object.__setattr__(self, "model", getattr(loader, "model", DEFAULT_MODEL))
-        for name, registry in _PARTS.items():
+            object.__setattr__(self, "model", _model_for(self.dataset))
+        for name, registry in _parts().items():
             object.__setattr__(self, name, registry.describe(registry.build(getattr(self, name))))
         if self.parties is None:
             object.__setattr__(self, "parties", default_parties(self.partition))
@@ -113,7 +117,7 @@ class RunSpec:
 
     def _fingerprint(self) -> str | None:
         outside: dict[str, list[str]] = {}
-        for name, registry in _PARTS.items():
+        for name, registry in _parts().items():
             for part in registry.members(registry.build(getattr(self, name))):
                 if not type(part).__module__.startswith("unalike."):
                     outside.setdefault(name, []).append(_source(type(part)))
@@ -149,6 +153,15 @@ class RunSpec:
         return "".join(f"{k} = {json.dumps(v, ensure_ascii=False)}\n" for k, v in self.to_dict().items())
 
     @classmethod
+    def defaults(cls, dataset: str) -> dict[str, Any]:
+        """``RunSpec(dataset=dataset).to_dict()`` without loading torch; the fingerprint is left out."""
+        values = {field.name: field.default for field in cls.options()}
+        values |= {"dataset": dataset, "epochs": 10, "model": _model_for(dataset)}
+        values |= {name: part.describe(part.build(str(values[name]))) for name, part in _PARTS.items()}
+        values["parties"] = default_parties(str(values["partition"]))
+        return {name: value for name, value in values.items() if value is not None}
+
+    @classmethod
     def options(cls) -> list[dataclasses.Field[Any]]:
         """The fields that a user may give."""
         return [f for f in dataclasses.fields(cls) if not f.metadata.get("derived")]
@@ -181,6 +194,11 @@ class RunSpec:
         if "epochs" in overrides or "steps" in overrides:  # one replaces the other
             values = {k: v for k, v in values.items() if k not in ("epochs", "steps")}
         return values | overrides
+
+
+def _model_for(dataset: str) -> str:
+    """The net of a data set where none is named: its own text must be the canonical one."""
+    return str(getattr(DATASETS.build(dataset), "model", DEFAULT_MODEL))
 
 
 def _source(cls: type) -> str:

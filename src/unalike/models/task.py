@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -134,6 +135,17 @@ class Layout:
         return found
 
 
+class _Templates(threading.local):
+    """The net's structure in training and in evaluation, one of each for every thread.
+
+    A call puts its weights into the net for as long as it lasts: two threads would see each other's.
+    """
+
+    def __init__(self, template: Net) -> None:
+        self.training = copy.deepcopy(template).train()
+        self.evaluating = copy.deepcopy(template).eval()
+
+
 class Task:
     """A net and its loss on a kind of data, as functions of a flat weight vector.
 
@@ -180,8 +192,7 @@ class Task:
         # Every parameter is replaced at every call, so the templates hold none: they live on the meta device
         # (moving there would untie tied weights).
         template = net if self._tied else net.to("meta")
-        self._training_net = copy.deepcopy(template).train()
-        self._evaluating_net = copy.deepcopy(template).eval()
+        self._templates = _Templates(template)
 
     @property
     def size(self) -> int:
@@ -191,7 +202,7 @@ class Task:
     @property
     def net(self) -> Net:
         """The net's structure, without values: for those who must look at its layers."""
-        return self._evaluating_net
+        return self._templates.evaluating
 
     @property
     def feature_size(self) -> int:
@@ -239,7 +250,7 @@ class Task:
             statistics = (self._initial_buffers if batch.buffers is None else batch.buffers).clone()
             tensors |= self.buffers.unflatten(statistics)
             tensors |= {name: value.clone() for name, value in self._counters.items()}
-        net = self._training_net if batch.training else self._evaluating_net
+        net = self._templates.training if batch.training else self._templates.evaluating
         try:
             logits, features = functional_call(net, tensors, (batch.x,), tie_weights=self._tied)
         except ValueError as error:

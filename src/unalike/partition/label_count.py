@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
 
 from unalike.data.dataset import Array, Dataset
 from unalike.data.split import grouped_order
@@ -82,6 +81,8 @@ def _assign_all(parties: int, labels: int, k: int, rng: np.random.Generator) -> 
     k - 1 further labels so that u labels, which nobody has yet, are all chosen. How many of them party i
     takes is drawn in proportion to the ways that this leaves to the others.
     """
+    from scipy.special import logsumexp  # slow to import, so only when it is needed
+
     orphans = labels - parties  # labels that are nobody's first
     new = np.arange(k)
     unowned = np.arange(orphans + 1)[:, None]
@@ -109,6 +110,8 @@ def _assign_all(parties: int, labels: int, k: int, rng: np.random.Generator) -> 
 
 def _log_binomial(n: Array, k: Array) -> Array:
     """The logarithm of "n choose k"; minus infinity where there is no way."""
+    from scipy.special import gammaln  # slow to import, so only when it is needed
+
     possible = (k >= 0) & (k <= n)
     n, k = np.broadcast_arrays(np.where(possible, n, 0), np.where(possible, k, 0))
     value: Array = np.where(possible, gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1), -np.inf)

@@ -34,6 +34,7 @@ _NEUTRAL_STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so every machine draws the same letters
     "svg.fonttype": "path",
     "svg.hashsalt": "unalike",
+    "pdf.fonttype": 42,  # letters stay letters (TrueType), which publishers ask for
     "text.color": INK,
     "axes.labelcolor": INK,
     "axes.edgecolor": FAINT,

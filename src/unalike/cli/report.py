@@ -1,0 +1,158 @@
+"""``unalike report``: a page, figures and a table about a run, a study, or all runs in a folder."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder
+from unalike.cli.show import draw, print_json
+from unalike.errors import UserError
+
+
+def report(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|STUDY|FOLDER",
+            help="a run's key or folder, a study's name or TOML file, or a folder of runs",
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="FILE.html", help="where to [report.html]", show_default=False),
+    ] = Path("report.html"),
+    figures: Annotated[
+        Path | None, typer.Option("--figures", metavar="DIR", help="also figures for a paper, SVG and PDF")
+    ] = None,
+    latex: Annotated[
+        Path | None, typer.Option("--latex", metavar="FILE.tex", help="also the final table for LaTeX")
+    ] = None,
+    no_data: Annotated[
+        bool, typer.Option("--no-data", help="do not load data sets: no heat maps and no features")
+    ] = False,
+    scale: Annotated[
+        float, typer.Option("--scale", help="of a study: as it was run [1]", show_default=False)
+    ] = 1.0,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="FIELD=VALUE", help="of a study: only these runs; repeatable"),
+    ] = None,
+    runs: RunsFolder = DEFAULT_RUNS,
+    plugin: Plugins = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a page about a run or a study: one HTML file with all charts and tables, which needs no network.
+
+    \b
+    Examples:
+      unalike report 3f2a -o report.html
+      unalike report runs -o report.html --figures figures --latex table.tex
+
+    Who holds which labels, and what the model's features look like, is shown where the data sets are at hand.
+    """
+    from unalike.cli.plugin import load_plugins
+
+    _check(output, ("-o", ".html", ".htm"))
+    if latex is not None:
+        _check(latex, ("--latex", ".tex"))
+    if figures is not None and figures.exists() and not figures.is_dir():
+        raise UserError(f"--figures must be a folder, but {figures} is a file. Choose another name.")
+    load_plugins(plugin)
+    page = _page(what, runs, scale, only or [])
+    from unalike.report.page import write_page
+
+    written: dict[str, Any] = {"page": str(output), "bytes": write_page(page, output, not no_data)}
+    if figures is not None:
+        from unalike.report.camera_ready import camera_ready
+
+        written["figures"] = [str(path) for path in camera_ready(page, figures)]
+    if latex is not None:
+        from unalike.engine.files import atomic_write
+        from unalike.report.latex import latex_table
+
+        atomic_write(latex, latex_table(page).encode())
+        written["latex"] = str(latex)
+    if as_json:
+        print_json(written)
+        return
+    draw(f"{output}  ({written['bytes'] / 1000:,.0f} kB; open it in any browser)")
+    if figures is not None:
+        draw(f"{figures}  ({len(written['figures'])} figures)")
+    if latex is not None:
+        draw(str(latex))
+
+
+def _check(path: Path, rule: tuple[str, ...]) -> None:
+    """A name with another ending, or a folder that is not there, is a slip of the pen."""
+    flag, *endings = rule
+    if path.suffix.lower() not in endings or path.is_dir():
+        raise UserError(f"{flag} must be a file whose name ends in {endings[0]}, got {path}.")
+    if not path.parent.is_dir():
+        raise UserError(f"{flag} {path}: there is no folder {path.parent}. Make it first, or check the path.")
+
+
+def _page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
+    """Whatever ``what`` names: a study, a run's folder, a folder of runs, or the beginning of a run's name."""
+    from unalike.bench.results import read_record, read_records
+    from unalike.cli.store import find_run, read_runs
+    from unalike.report.page import page_of_records, page_of_run
+
+    if _is_study(what):
+        return _study_page(what, runs, scale, only)
+    if only or scale != 1.0:
+        raise UserError(f"--only and --scale are for studies, and {what!r} is none. Leave them out.")
+    path = Path(what)
+    if path.is_dir() and not (path / "spec.toml").exists():
+        records = read_records(path)
+        if not any(record.state == "finished" for record in records):
+            raise UserError(f"There are no finished runs in {path}. Start one: unalike run --runs {path}")
+        return page_of_records(f"Runs in {path.resolve().name}", records)
+    if not path.is_dir():
+        try:
+            path = find_run(read_runs(runs), what, runs).path
+        except UserError:
+            near = get_close_matches(what, _studies(), n=1, cutoff=0.8)
+            if not near:
+                raise
+            raise UserError(
+                f"There is no run and no study {what!r}. Did you mean the study {near[0]!r}?"
+            ) from None
+    record = read_record(path)
+    if record is None:
+        raise UserError(f"{path} has no spec.toml that can be read. Run the same command again, or remove it.")
+    if not record.rounds:
+        raise UserError(f"{path} has no rounds yet. Start it again, or choose another run.")
+    return page_of_run(record)
+
+
+def _is_study(what: str) -> bool:
+    return what.endswith(".toml") or (not Path(what).is_dir() and what in _studies())
+
+
+def _studies() -> list[str]:
+    """The names of those that come with the package."""
+    from unalike.bench.study import built_in_studies
+
+    return list(built_in_studies())
+
+
+def _study_page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
+    from unalike.bench.study import load_study, parse_only, study_results
+    from unalike.report.page import page_of_study
+
+    results = study_results(load_study(what), runs, scale, parse_only(only))
+    page = page_of_study(results, runs)
+    chosen = shlex.join([word for text in only for word in ("--only", text)])
+    page = replace(page, commands=tuple(f"{command} {chosen}".strip() for command in page.commands))
+    if not page.settings:
+        raise UserError(
+            f"No run of {what} is finished in {runs}. Start it: unalike study run {what} --runs {runs}"
+        )
+    return page

@@ -1,0 +1,257 @@
+"""What a page is made of: one neutral class that a run and a study both become."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from unalike.bench.comparison import Compared, compare
+from unalike.bench.published import TABLES
+from unalike.bench.results import Line, Record, Setting, brief, settings
+from unalike.data import DATASETS
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that is shown. ``compared`` has a published number beside ours where there is one."""
+
+    title: str
+    settings: tuple[Setting, ...]
+    about: str = ""
+    compared: tuple[Compared, ...] = ()
+    source: str = ""
+    """Where the published numbers are from."""
+    target: float | None = None
+    """Accuracy in percent that rounds are counted to; None: what FedAvg ends with."""
+    notes: tuple[str, ...] = ()
+    """What a reader must know before the figures: a smaller scale, runs that are missing."""
+    commands: tuple[str, ...] = ()
+    failures: tuple[Record, ...] = ()
+    tuned: tuple[tuple[str, str, str], ...] = ()
+    """Where, what was chosen, and the validation accuracy of each candidate."""
+
+    @cached_property
+    def names(self) -> list[tuple[str, str]]:
+        """What to call each setting: its data set, and its partition with whatever else tells it from others."""
+        made = []
+        for one in self.settings:
+            place = (one.dataset, one.partition)
+            group = [other.spec for other in self.settings if (other.dataset, other.partition) == place]
+            apart = [
+                f"{field.replace('_', ' ')} {value}"
+                for field, value in one.spec.items()
+                if field not in ("dataset", "partition") and len({repr(spec.get(field)) for spec in group}) > 1
+            ]
+            made.append((brief(DATASETS, one.dataset), ", ".join([one.partition, *apart])))
+        return made
+
+    @property
+    def algorithms(self) -> list[str]:
+        """The algorithms of all settings, in order."""
+        return sorted({line.algorithm for setting in self.settings for line in setting.lines})
+
+    @cached_property
+    def families(self) -> dict[str, str]:
+        """What each algorithm goes by in colours and columns: its bare name, unless a setting has two of it.
+
+        A study may tune ``fedprox`` to another mu in every setting; it is one column and one colour all the same.
+        """
+        bare = {name: name.split("(")[0] for name in self.algorithms}
+        clashes = {
+            base
+            for one in self.settings
+            for base, number in Counter(bare[line.algorithm] for line in one.lines).items()
+            if number > 1
+        }
+        return {name: name if base in clashes else base for name, base in bare.items()}
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The number of each algorithm's colour and dash."""
+        order = sorted(set(self.families.values()))
+        return {name: order.index(family) for name, family in self.families.items()}
+
+    @property
+    def finished(self) -> list[Record]:
+        """The runs behind the figures."""
+        return [record for one in self.settings for line in one.lines for record in line.finished]
+
+    def comparison(self, setting: Setting, line: Line) -> Compared:
+        """The line beside its published number; ours alone where there is none."""
+        place = (setting.dataset, setting.partition, line.algorithm)
+        found = [one for one in self.compared if (one.dataset, one.partition, one.algorithm) == place]
+        same = [one for one in found if one.ours == line.accuracy]  # two settings may differ in other fields
+        return (same or found or [Compared(*place, line.accuracy, None)])[0]
+
+    def goal(self, setting: Setting) -> float | None:
+        """The accuracy that rounds are counted to: the page's, or what FedAvg (else the lowest line) ends with."""
+        if self.target is not None:
+            return self.target
+        ends = _ends(setting)
+        return float(int(ends[self.measure(setting)])) if ends else None
+
+    def measure(self, setting: Setting) -> str:
+        """The algorithm whose end is the goal where the page has no target."""
+        ends = _ends(setting)
+        return "fedavg" if "fedavg" in ends else min(ends, key=lambda name: ends[name])
+
+
+def _ends(setting: Setting) -> dict[str, float]:
+    return {line.algorithm: line.accuracy.mean for line in setting.lines if line.accuracy is not None}
+
+
+class Study(Protocol):
+    """What a page needs to know of a study."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def title(self) -> str: ...  # noqa: D102
+    @property
+    def about(self) -> str: ...  # noqa: D102
+    @property
+    def target(self) -> float | None: ...  # noqa: D102
+    @property
+    def published(self) -> str | None: ...  # noqa: D102
+
+
+class StudyResults(Protocol):
+    """A study's results, as ``bench`` gathers them."""
+
+    @property
+    def study(self) -> Study: ...  # noqa: D102
+    @property
+    def settings(self) -> Sequence[Setting]: ...  # noqa: D102
+    @property
+    def compared(self) -> Sequence[Compared]: ...  # noqa: D102
+    @property
+    def tuned(self) -> Mapping[str, Any]: ...  # noqa: D102
+    @property
+    def done(self) -> int: ...  # noqa: D102
+    @property
+    def total(self) -> int: ...  # noqa: D102
+    @property
+    def failed(self) -> Sequence[Record]: ...  # noqa: D102
+    @property
+    def scale(self) -> float: ...  # noqa: D102
+
+
+def page_of_study(results: StudyResults, runs: Path | None = None) -> Page:
+    """The page of a study, whole or not; settings without a finished run are only counted."""
+    study, notes = results.study, []
+    if results.scale != 1.0:
+        notes.append(
+            f"At scale {results.scale:g}: {results.scale:.0%} of the rounds and of the rows of the published "
+            "setting, and not comparable with it."
+        )
+    if results.done < results.total:
+        notes.append(f"{results.done} of {results.total} runs are done; all figures are of those.")
+    begun = tuple(one for one in results.settings if any(line.finished for line in one.lines))
+    empty = len(results.settings) - len(begun)
+    if empty:
+        notes.append(f"{empty} of {len(results.settings)} settings have no finished run and are not shown.")
+    table = str(study.published or "")
+    return Page(
+        title=study.title or study.name,
+        about=" ".join(study.about.split()),
+        settings=begun,
+        compared=tuple(results.compared),
+        source=TABLES.get(table, table) if any(one.paper for one in results.compared) else "",
+        target=study.target,
+        notes=tuple(notes),
+        commands=(_study_command(study, results.scale, runs),),
+        failures=tuple(results.failed),
+        tuned=tuple((place, one.chosen, _candidates(one.validation)) for place, one in results.tuned.items()),
+    )
+
+
+def _study_command(study: Study, scale: float, runs: Path | None) -> str:
+    name = str(getattr(study, "source", "") or study.name)
+    words = ["unalike", "study", "run", name if name.endswith(".toml") else study.name]
+    words += [] if scale == 1.0 else ["--scale", f"{scale:g}"]
+    if runs is not None and runs != Path("runs") and not runs.is_absolute():  # a page may be sent to others
+        words += ["--runs", str(runs)]
+    return shlex.join(words)
+
+
+def _candidates(validation: Mapping[str, float | None]) -> str:
+    return ", ".join(
+        f"{name}: failed" if value is None else f"{name}: {100 * value:.1f} %"
+        for name, value in validation.items()
+    )
+
+
+def page_of_run(record: Record) -> Page:
+    """The page of one run; of one that was stopped, as far as it went."""
+    notes = []
+    if record.state != "finished":
+        notes.append(_how_far(record))
+        record = _so_far(record)
+    found = tuple(settings([record]))
+    return Page(
+        title=f"{record.algorithm} on {record.dataset}",
+        about=f"One run: {record.dataset} split by {record.partition}, trained with {record.algorithm}, "
+        f"seed {record.seed}.",
+        settings=found,
+        compared=tuple(compare(found, None)),
+        notes=tuple(notes),
+        commands=(command(record.spec),),
+    )
+
+
+def page_of_records(title: str, records: Sequence[Record]) -> Page:
+    """The page of any runs, gathered into settings; failed ones are listed apart."""
+    found = tuple(settings(records))
+    failed = tuple(record for record in records if record.state == "failed")
+    return Page(title, found, compared=tuple(compare(found, None)), failures=failed)
+
+
+def command(spec: Mapping[str, Any]) -> str:
+    """What to type to run it again: the fields that are not as by default."""
+    defaults = _defaults(str(spec.get("dataset")))
+    parts = ["unalike", "run"]
+    for name, value in spec.items():
+        if name == "code" or (name != "dataset" and defaults.get(name) == value):
+            continue
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            parts.append(flag if value else f"--no-{flag[2:]}")
+        else:
+            parts += [flag, str(value)]
+    own = "  # with the same --plugin or file of your own" if spec.get("code") else ""
+    return shlex.join(parts) + own
+
+
+@lru_cache
+def _defaults(dataset: str) -> dict[str, Any]:
+    from unalike.engine.spec import RunSpec  # loads torch
+    from unalike.errors import UserError
+
+    try:
+        return RunSpec(dataset=dataset).to_dict()
+    except UserError:  # a plug-in's data set, or files that are not here
+        return RunSpec().to_dict() | {"model": None}
+
+
+def folder_of(line: Line) -> Path | None:
+    """Where the first finished run of a line is kept."""
+    return next((record.folder for record in line.finished if record.folder is not None), None)
+
+
+def _how_far(record: Record) -> str:
+    end = f" It failed: {record.problem}" if record.problem else ""
+    return (
+        f"The run is not finished: {len(record.rounds)} of {record.spec.get('rounds')} rounds are played, and the "
+        f"figures are of the last round that was evaluated.{end}"
+    )
+
+
+def _so_far(record: Record) -> Record:
+    last: Mapping[str, Any] = next((row for row in reversed(record.rounds) if row.get("accuracy") is not None), {})
+    sums = {key: sum(row.get(key) or 0 for row in record.rounds) for key in ("bytes_up", "bytes_down", "seconds")}
+    return replace(record, state="finished", figures={**last, **sums, "rounds": len(record.rounds)})

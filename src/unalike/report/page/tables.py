@@ -1,0 +1,167 @@
+"""The tables of one setting, and the marks that they share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unalike.bench.comparison import Compared
+from unalike.bench.results import Line, Setting, Spread
+from unalike.report.page.content import Page
+from unalike.report.page.markup import Column, Html, join, table, tag, text
+from unalike.report.page.numbers import fairness, reached
+from unalike.report.page.summary import Lead, lead
+
+NONE = "–"
+
+
+def chart(kind: str, label: str) -> Html:
+    """A place for the script to draw in."""
+    return tag("figure", tag("div", class_="chart", data_chart=kind, role="group", aria_label=label))
+
+
+def final_table(page: Page, setting: Setting) -> Html:
+    """Ours, and beside it the published number."""
+    beside = [page.comparison(setting, line) for line in setting.lines]
+    papers, notes = any(one.paper for one in beside), any(one.note for one in beside)
+    first = lead(setting)
+    columns = [Column("Algorithm", False), Column("Accuracy, %"), Column("Seeds")]
+    columns += [Column("Published, %"), Column("Difference"), Column("Within 2 std", False)] if papers else []
+    columns += [Column("Note", False)] if notes else []
+    rows = []
+    for line, one in zip(setting.lines, beside, strict=True):
+        row: list[Any] = [
+            swatch(page, line.algorithm),
+            _best(one.ours, first, line.algorithm),
+            str(len(line.finished)),
+        ]
+        row += [NONE if one.paper is None else str(one.paper), _difference(one), within(one)] if papers else []
+        row += [one.note] if notes else []
+        rows.append(row)
+    said = "Accuracy of the final global model on the global test set, in percent: mean ± standard deviation."
+    return tag(
+        "div",
+        tag("h3", "Final accuracy"),
+        table(columns, rows, said),
+        tag("p", *_reading(setting), class_="caption"),
+    )
+
+
+def _reading(setting: Setting) -> list[str]:
+    first = lead(setting)
+    if first is None:
+        return []
+    if first.clear:
+        return [
+            f"▲ {first.first} leads {first.second} by {first.by:.1f} points: more than one standard deviation."
+        ]
+    why = "one seed cannot tell" if first.accuracy.seeds < 2 else "less than one standard deviation, no clear win"
+    return [f"△ {first.first} is highest, {first.by:.1f} points above {first.second}: {why}."]
+
+
+def _best(value: Spread | None, first: Lead | None, algorithm: str) -> Html:
+    written = text(NONE if value is None else str(value))
+    return tag("strong", written, mark(first)) if first and first.first == algorithm else written
+
+
+def mark(first: Lead) -> str:
+    """What stands beside the highest number: filled where the lead is clear."""
+    return " ▲" if first.clear else " △"
+
+
+def _difference(one: Compared) -> str:
+    return NONE if one.difference is None else f"{one.difference:+.1f}".replace("-", "−")
+
+
+def within(one: Compared) -> Html:
+    """Whether ours agrees with the published number: a word, and a colour beside it."""
+    if one.within is None:
+        return text(NONE)
+    return tag("span", "✓ yes", class_="yes") if one.within else tag("span", "✗ no", class_="no")
+
+
+def swatch(page: Page, algorithm: str) -> Html:
+    """The algorithm's name with its colour."""
+    place = page.places[algorithm]
+    return join([tag("i", class_="swatch", style=f"--c:var(--c{place % 8})", aria_hidden="true"), algorithm])
+
+
+def fairness_part(page: Page, setting: Setting) -> Html:
+    """How the parties fare one by one."""
+    title = tag("h3", "Fairness across parties")
+    found = [(line, made) for line in setting.lines if (made := fairness(line))]
+    if not found:
+        said = "No rows were held out in these runs (held_out = 0), so nothing is known of single parties."
+        return tag("div", title, tag("p", said, class_="none"))
+    rows = [
+        [swatch(page, line.algorithm), str(one.mean), str(one.std), str(one.worst), str(one.worst_tenth)]
+        for line, one in found
+    ]
+    columns = [
+        Column("Algorithm", False),
+        Column("Mean"),
+        Column("Std over parties"),
+        Column("Worst party"),
+        Column("Worst tenth", hint="mean over the lowest tenth of the parties"),
+    ]
+    personal = any(one.personal for _, one in found)
+    model = "own model" if personal else "global model"
+    said = f"Accuracy of the {model} on each party's own held-out rows, in percent; ± is over seeds."
+    drawn = [chart("fair", "Accuracy of each party")] if any(one.values for _, one in found) else []
+    reading = (
+        "Every dot is a party of one seed; the box spans the middle half with the median in it; the diamond is "
+        "the mean of the worst tenth."
+    )
+    caption = [tag("p", reading, class_="caption")] if drawn else []
+    return tag("div", title, *drawn, *caption, table(columns, rows, said))
+
+
+def target_table(page: Page, setting: Setting) -> Html:
+    """Rounds and bytes until the target."""
+    goal = page.goal(setting)
+    if goal is None:
+        return text("")
+    rows = []
+    for line in setting.lines:
+        found = reached(line, goal)
+        if found.rounds is None or found.megabytes is None:
+            row = [NONE, NONE]
+        else:
+            row = [str(found.rounds), f"{found.megabytes.mean:,.1f}"]
+        rows.append([swatch(page, line.algorithm), *row, f"{found.reached} of {found.seeds}"])
+    own = "the study's target" if page.target is not None else f"what {page.measure(setting)} ends with"
+    columns = [
+        Column("Algorithm", False),
+        Column("Rounds"),
+        Column("Megabytes sent"),
+        Column("Seeds that reach it"),
+    ]
+    said = f"First round with {goal:g} % test accuracy ({own}), over the seeds that reach it."
+    return tag("div", tag("h3", "Rounds to target"), table(columns, rows, said))
+
+
+def cost_table(page: Page, setting: Setting) -> Html:
+    """Bytes, seconds and the engine."""
+    columns = [
+        Column("Algorithm", False),
+        Column("Up, MB"),
+        Column("Down, MB"),
+        Column("Seconds"),
+        Column("Engine", False),
+    ]
+    rows = []
+    for line in setting.lines:
+        up, down, seconds = (line.mean(name) for name in ("bytes_up", "bytes_down", "seconds"))
+        amounts = [NONE if value is None else f"{value / 1e6:,.1f}" for value in (up, down)]
+        rows.append(
+            [swatch(page, line.algorithm), *amounts, NONE if seconds is None else f"{seconds:,.1f}", _engine(line)]
+        )
+    return tag("div", tag("h3", "Cost"), table(columns, rows, "Cost of a whole run, mean over seeds."))
+
+
+def _engine(line: Line) -> Html:
+    engines = {
+        str(record.figures["engine"]): str(record.figures.get("why_this_engine") or "")
+        for record in line.finished
+        if record.figures.get("engine")
+    }
+    return join([join([name, tag("small", why)]) for name, why in engines.items()]) if engines else text(NONE)

@@ -1,0 +1,117 @@
+import json
+
+import pytest
+
+from tests.bench.made_up import write_run
+
+ALGORITHMS = {"fedavg": 0.6, "fedprox(mu=0.1)": 0.7, "scaffold": 0.8}
+PARTITIONS = ("label-dirichlet(0.5)", "label-count(2)", "label-count(3)")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for partition in PARTITIONS:
+        for algorithm, accuracy in ALGORITHMS.items():
+            for seed in (0, 1):
+                write_run(tmp_path / "runs", accuracies=(0.1, 0.65, accuracy), algorithm=algorithm,
+                          partition=partition, seed=seed)  # fmt: skip
+    return tmp_path / "runs"
+
+
+def test_the_table(unalike, folder):
+    answer = unalike("leaderboard")
+    assert answer.code == 0
+    lines = answer.out.splitlines()
+    assert lines[0] == "From 18 runs in 3 settings (runs)."
+    (first,) = [line.split() for line in lines if line.startswith("1  scaffold")][:1]
+    assert first[2:5] == ["1.00", "3", "80.0%"]
+    assert "label skew (3 compared)" in answer.out
+    assert "Nemenyi's critical difference 1.91" in answer.out
+    assert "3 settings are few" in answer.out
+    assert "rounds to FedAvg's" in answer.out
+
+
+def test_json(unalike, folder):
+    found = unalike("leaderboard", "--json", "--target", "65").json
+    first = found["tables"][0]
+    assert first["category"] == "all settings"
+    assert [entry["algorithm"] for entry in first["entries"]] == ["scaffold", "fedprox(0.1)", "fedavg"]
+    assert first["entries"][0]["rounds_to_target"] == 2
+    assert first["ranking"]["f"] is None  # infinite: all settings agree
+    assert first["ranking"]["f_p"] == 0
+    (leaf,) = [leaf for leaf in found["tree"] if leaf["kind"] == "label skew"]
+    assert leaf["best"]["algorithm"] == "scaffold"
+
+
+def test_pictures(unalike, folder, tmp_path):
+    answer = unalike("leaderboard", "-o", "a/ranks.svg", "--tree", "tree.png", "--json")
+    assert answer.code == 0
+    json.loads(answer.out)
+    assert (tmp_path / "a" / "ranks.svg").read_text().startswith("<?xml")
+    assert (tmp_path / "tree.png").read_bytes().startswith(b"\x89PNG")
+    before = (tmp_path / "a" / "ranks.svg").read_bytes()
+    unalike("leaderboard", "-o", "a/ranks.svg")
+    assert (tmp_path / "a" / "ranks.svg").read_bytes() == before
+    assert unalike("leaderboard", "-o", "r.pdf").code == 0
+    assert (tmp_path / "r.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_several_folders_are_one(unalike, folder, tmp_path):
+    write_run(tmp_path / "more", algorithm="moon", partition=PARTITIONS[0])
+    chosen = ("--algorithm", "moon", "--algorithm", "fedavg")
+    found = unalike("leaderboard", "--runs", "runs", "--runs", "more", *chosen, "--json").json
+    assert {entry["algorithm"] for entry in found["tables"][0]["entries"]} == {"moon", "fedavg"}
+    assert found["tables"][0]["ranking"]["settings"] == 1
+    twice = unalike("leaderboard", "--runs", "runs", "--runs", "runs", "--json").json["tables"]
+    assert twice == unalike("leaderboard", "--json").json["tables"]
+
+
+def test_a_diverged_run_comes_last(unalike, folder, tmp_path):
+    for partition in PARTITIONS:
+        for seed in (0, 1):
+            write_run(
+                folder,
+                result=False,
+                failure="loss is not finite",
+                algorithm="moon",
+                partition=partition,
+                seed=seed,
+            )
+    answer = unalike("leaderboard")
+    assert "4  moon" in answer.out
+    assert "failed" in answer.out
+
+
+def test_the_published_table_alone(unalike):
+    answer = unalike("leaderboard", "--published", "niid-bench-table3")
+    assert answer.code == 0
+    assert "all settings (41 compared)" in answer.out
+    assert "1  fedprox         2.15    20" in answer.out
+    assert "sent" not in answer.out
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ([], "No finished runs in runs"),
+        (["--published", "table3"], "Unknown published table 'table3'"),
+        (["--published", "niid-bench-table3", "--algorithm", "scafold"], "Did you mean 'scaffold'"),
+        (["--published", "niid-bench-table3", "-o", "x.gif"], ".svg, .png or .pdf"),
+        (["--published", "niid-bench-table3", "--tree", "x"], ".svg, .png or .pdf"),
+        (["--published", "niid-bench-table3", "--alpha", "0"], "alpha must be"),
+        (["--target", "0"], "--target must be"),
+    ],
+)
+def test_mistakes_get_one_line(unalike, args, words):
+    answer = unalike("leaderboard", *args)
+    assert answer.code == 2
+    assert len(answer.err.splitlines()) == 1
+    assert words in answer.err
+    assert not answer.out
+
+
+def test_one_algorithm_alone_says_that_nothing_follows(unalike, tmp_path):
+    write_run(tmp_path / "runs", algorithm="fedavg")
+    answer = unalike("leaderboard", "-o", "r.svg")
+    assert answer.code == 0
+    assert "Nothing can be concluded" in answer.out

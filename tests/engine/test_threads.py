@@ -1,0 +1,131 @@
+"""Parties on threads: the same bits on any number of them, whatever the net keeps or draws."""
+
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+from unalike.algorithms import ALGORITHMS
+from unalike.engine import exchange as exchanges
+from unalike.engine.check import play, small_simulation
+from unalike.engine.evaluation import evaluate
+from unalike.engine.sequential import Sequential
+from unalike.engine.threads import on_threads
+from unalike.models import MODELS, Mlp, Net
+from unalike.models.task import register_model
+
+
+class _Noisy(nn.Module):
+    """Draws like dropout, but is no dropout layer: nobody could tell by its type."""
+
+    def forward(self, x):
+        return x * torch.rand_like(x) if self.training else x
+
+
+@pytest.fixture
+def noisy(monkeypatch):
+    monkeypatch.setattr(MODELS, "_entries", dict(MODELS._entries))
+
+    @register_model("noisy")
+    class Drawing:
+        """A net that draws."""
+
+        def build(self, shape, classes):
+            plain = Mlp((6,)).build(shape, classes)
+            return Net(nn.Sequential(plain.body, _Noisy()), plain.head)
+
+
+def played(threads, rounds=3, **fields):
+    """A simulation after some rounds on the sequential engine, and how many threads trained its parties."""
+    simulation = small_simulation(fields.pop("algorithm"), engine="sequential", **fields)
+    engine, seen = Sequential(threads), set()
+    inner = engine._answer
+
+    def answer(exchange, number):
+        seen.add(threading.get_ident())
+        return inner(exchange, number)
+
+    engine._answer = answer
+    simulation.engine = engine
+    return play(simulation, rounds), seen
+
+
+SHIPPED = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_same_bits_on_any_number_of_threads(name):
+    alone, _ = played(1, algorithm=name)
+    threads, seen = played(3, algorithm=name)
+    assert threading.get_ident() not in seen
+    assert alone.state.digest() == threads.state.digest()
+
+
+def test_many_rounds_of_a_net_whose_forward_takes_long():
+    """Long operations let other threads in: nets that were shared would see each other's weights."""
+    fields = {"algorithm": "fedavg", "model": "mlp(700,700)", "parties": 6, "sample": 1.0}
+    assert played(1, **fields)[0].state.digest() == played(4, **fields)[0].state.digest()
+
+
+def test_a_net_that_draws_goes_one_after_the_other(noisy):
+    alone, _ = played(1, algorithm="fedavg", model="noisy")
+    state = torch.default_generator.get_state()
+    threads, seen = played(3, algorithm="fedavg", model="noisy")
+    assert torch.equal(state, torch.default_generator.get_state())
+    assert threading.get_ident() in seen
+    assert alone.state.digest() == threads.state.digest()
+
+
+def test_evaluation_has_the_same_bits_on_any_number_of_threads(monkeypatch):
+    monkeypatch.setattr(exchanges, "MEASURE_ROWS", 7)
+    simulation, _ = played(1, algorithm="scaffold")
+    models = simulation.models(simulation.state)
+    assert evaluate(simulation.federation, models) == evaluate(simulation.federation, models, threads=3)
+
+
+def test_work_is_in_order_and_on_threads_with_one_thread_inside():
+    def work(item):
+        return item, torch.get_num_threads(), threading.get_ident()
+
+    items = list(range(20))
+    done = on_threads(3, work, items)
+    assert [item for item, _, _ in done] == items
+    assert {inside for _, inside, _ in done} == {1}
+    assert threading.get_ident() not in {thread for _, _, thread in done}
+    assert {thread for _, _, thread in on_threads(1, work, items)} == {threading.get_ident()}
+    assert on_threads(3, work, []) == []
+
+
+def test_an_error_stops_what_has_not_begun():
+    begun = []
+
+    def work(item):
+        begun.append(item)
+        if item == 0:
+            raise ValueError("no")
+        threading.Event().wait(0.01)
+
+    with pytest.raises(ValueError, match="no"):
+        on_threads(2, work, range(1000))
+    assert len(begun) < 500
+
+
+def test_uploads_are_kept_only_for_those_who_need_each():
+    """Twice the memory of a cohort otherwise; and adding up must not change a message."""
+    simulation = small_simulation("fedavg", engine="sequential")
+    replies, inner = [], simulation.engine.exchange
+
+    class Watched:
+        name = "sequential"
+
+        def exchange(self, exchange):
+            replies.extend(inner(exchange))
+            self.before = [reply.message["delta"].clone() for reply in replies]
+            return replies
+
+    simulation.engine = watched = Watched()
+    play(simulation, 1)
+    assert {value.device.type for reply in replies for value in reply.upload.values()} == {"meta"}
+    for reply, before in zip(replies, watched.before, strict=True):
+        assert torch.equal(reply.message["delta"], before)
