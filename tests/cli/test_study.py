@@ -110,6 +110,16 @@ def test_export(finished, unalike, tmp_path):
     assert parquet.read_table(tmp_path / "all.parquet").num_rows == 12
 
 
+def test_a_page(finished, unalike):
+    name, runs = finished
+    answer = unalike("study", "report", name, "--runs", runs, "-o", "two.html")
+    assert (answer.code, answer.out) == (0, "")
+    assert "Two nets on digits" in Path("two.html").read_text(encoding="utf-8")
+    refused = unalike("study", "report", name, "--runs", runs, "-o", "two.pdf")
+    assert refused.code == 2
+    assert "-o must be a file whose name ends in .html, got two.pdf." in refused.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
