@@ -87,7 +87,10 @@ def test_the_page_is_report_html_by_default(unalike, runs, tmp_path):
 def test_a_mistake_is_one_line_and_writes_nothing(unalike, runs, tmp_path, args, said):
     (tmp_path / "file").write_text("")
     (tmp_path / "empty").mkdir()
-    for name, content in (("half", 'dataset = "heart"\npartition = "iid"\nalgorithm = "fedavg"\nseed = 0\nrounds = 3\n'), ("broken", "= no toml")):
+    for name, content in (
+        ("half", 'dataset = "heart"\npartition = "iid"\nalgorithm = "fedavg"\nseed = 0\nrounds = 3\n'),
+        ("broken", "= no toml"),
+    ):
         (tmp_path / name).mkdir()
         (tmp_path / name / "spec.toml").write_text(content)
     before = names(tmp_path)
