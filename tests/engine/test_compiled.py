@@ -215,3 +215,22 @@ def test_an_algorithm_of_ones_own_with_both_terms():
     plain = play(small_simulation("fedavg", engine="compiled"), 2).state.tensors()
     assert distance(*states)[0] <= 1e-6
     assert distance(states[0], plain)[0] > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int16", "int32", "int64", "float32", "float64"])
+def test_tables_of_any_numbers_train_whole(kind, monkeypatch):
+    """Large ones too, which are not made floating point beforehand."""
+    monkeypatch.setattr("unalike.engine.federation.PREPARED_BYTES", 0)
+    monkeypatch.setattr("unalike.engine.sequential.Sequential._train", None)  # no step in Python
+    data = small_dataset()
+    x = np.clip(40 * data.x + 100, 0, 255).astype(kind)
+    shift, scale = x.mean(0).astype(np.float32), x.std(0).astype(np.float32)
+    data = dataclasses.replace(data, x=x, shift=shift, scale=scale)
+    spec = RunSpec(partition="natural", model="mlp(6,4)", epochs=1, batch_size=8, engine="compiled")
+    compiled = play(Simulation(spec, data=data, say=lambda line: None), 2).state.tensors()
+    monkeypatch.undo()
+    plain = dataclasses.replace(
+        data, x=((x - shift) / scale).astype(np.float32), shift=0 * shift, scale=scale / scale
+    )
+    spec = dataclasses.replace(spec, engine="sequential")
+    assert distance(play(Simulation(spec, data=plain), 2).state.tensors(), compiled)[0] <= 1e-5

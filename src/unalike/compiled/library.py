@@ -13,10 +13,13 @@ from unalike.compiled.chain import Chain
 from unalike.compiled.compiler import Say, load, vector_width
 from unalike.compiled.source import CROP, source_of
 
+KINDS = (torch.float32, torch.uint8, torch.int16)
+"""Numbers that the kernels read."""
+
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Rows [rows, ...] of bytes or float32, labels, and (x - shift) / scale of a row where it is not made yet."""
+    """Rows [rows, ...] of one of ``KINDS``, labels, and (x - shift) / scale of a row where it is not made yet."""
 
     x: Tensor
     y: Tensor
@@ -49,7 +52,7 @@ class Descent:
 class _Data(Structure):
     """``struct data`` of rows.h."""
 
-    _fields_ = (*((name, c_void_p) for name in ("x", "y", "shift", "scale")), ("is_bytes", c_int64))
+    _fields_ = (*((name, c_void_p) for name in ("x", "y", "shift", "scale")), ("kind", c_int64))
 
 
 class _Training(Structure):
@@ -130,7 +133,7 @@ class Kernel:
             raise ValueError("there are fewer rows than the steps ask for")
         shift, scale = (None if v is None else _ready(v) for v in (data.shift, data.scale))
         training = _Training(
-            data=_Data(_at(data.x), _at(data.y), _at(shift), _at(scale), int(data.x.dtype == torch.uint8)),
+            data=_Data(_at(data.x), _at(data.y), _at(shift), _at(scale), KINDS.index(data.x.dtype)),
             **{name: _at(value) for name, value in (plan | vectors).items()},
             steps=steps.index.shape[0],
             width=steps.index.shape[1],

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from unalike.algorithms.contract import Algorithm, Party
 from unalike.compiled.chain import NotAChain, describe
-from unalike.compiled.library import Data, Descent, Kernel, Steps
+from unalike.compiled.library import KINDS, Data, Descent, Kernel, Steps
 from unalike.compiled.source import CROP
 from unalike.engine.exchange import Exchange, Reply
 from unalike.engine.federation import Federation
@@ -71,6 +71,6 @@ def _descent(exchange: Exchange, me: Party) -> Descent | None:
 def _data(federation: Federation) -> Data | None:
     """The training rows, where the kernels can read them as they are kept."""
     stored = federation.train.stored()
-    if stored is None or stored[0].dtype not in (torch.uint8, torch.float32):
+    if stored is None or stored[0].dtype not in KINDS:
         return None
     return Data(stored[0], federation.train.y, stored[1], stored[2])

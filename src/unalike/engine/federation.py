@@ -53,8 +53,8 @@ class Rows:
 
     def _on_device(self, x: Array, device: torch.device) -> Tensor:
         tensor = torch.from_numpy(np.ascontiguousarray(x))
-        # Before it moves: not every device has float64.
-        return (tensor.to(self._dtype) if tensor.is_floating_point() else tensor).to(device)
+        # Small numbers stay small until the batch. Before it moves: not every device has float64.
+        return (tensor if tensor.dtype in (torch.uint8, torch.int16) else tensor.to(self._dtype)).to(device)
 
     def _prepare(self, x: Tensor) -> Tensor:
         x = x.to(self._dtype)

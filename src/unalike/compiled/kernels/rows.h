@@ -20,14 +20,16 @@ struct data {
     const void *x; /* [rows][INPUT] */
     const int64_t *y;
     const float *shift, *scale; /* [INPUT], or null */
-    int64_t is_bytes;
+    int64_t kind; /* of the numbers in x: a place in KINDS of library.py */
 };
 
 static void read_row(const struct data *data, int64_t number, float *to) {
-    if (data->is_bytes)
+    if (data->kind == 0)
+        READ_ROW(float);
+    else if (data->kind == 1)
         READ_ROW(uint8_t);
     else
-        READ_ROW(float);
+        READ_ROW(int16_t);
 }
 
 /* The row cropped and mirrored as unalike.data.augment does it; from: the row as it is. */
