@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from unalike.data import Dataset
+from unalike.engine.build import build_federation
 from unalike.engine.check import play, small_dataset
 from unalike.engine.choose import cannot_vectorise
-from unalike.engine.simulation import Simulation, build_federation
+from unalike.engine.simulation import Simulation
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
 from unalike.models import MODELS, Batch, Lstm, Task

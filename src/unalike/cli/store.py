@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from unalike.cli.program import program
 from unalike.engine.files import list_folder
-from unalike.engine.rundir import read_result, read_rounds, read_spec
+from unalike.engine.rundir import read_failure, read_result, read_rounds, read_spec
 from unalike.errors import UserError
 
 # What tells a run's folder from any other; a run that was killed at once may have only one of them.
@@ -120,6 +120,8 @@ def _read(path: Path) -> StoredRun:
     if result is not None and len(rows) != spec["rounds"]:
         problem = f"{path / 'rounds.jsonl'} is damaged after round {len(rows)}. Run the same command again."
     state = "running" if running else "damaged" if problem else "stopped" if result is None else "finished"
+    if state == "stopped" and (reason := read_failure(path)) is not None:
+        state, problem = "failed", reason
     return StoredRun(path, state, changed, spec, rows, result, problem)
 
 

@@ -10,9 +10,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from unalike.data.dataset import Array, Dataset
+from unalike.engine.build import net_maker
 from unalike.engine.run import WEIGHTS
 from unalike.engine.rundir import read_spec
-from unalike.engine.simulation import net_maker
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
 

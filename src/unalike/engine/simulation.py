@@ -13,17 +13,15 @@ from torch import Tensor
 
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.contract import Ask, Replies, Vectors
-from unalike.data import Dataset, load_dataset
-from unalike.engine.choose import Job, choose_device, choose_engine
+from unalike.data import Dataset
+from unalike.engine.build import build_federation
+from unalike.engine.choose import Job, choose_engine
 from unalike.engine.compiled import trains_whole
 from unalike.engine.evaluation import Figures, Models, evaluate, without_each
 from unalike.engine.exchange import Exchange, combine, traffic
-from unalike.engine.federation import Federation, Rows, batch_of, take_public
 from unalike.engine.optimisers import OPTIMISERS
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
-from unalike.models import MODELS, Net, ReadsWords, Task, without_running_statistics
-from unalike.partition import as_seen, make_partition
 from unalike.randomness import stream
 
 Traffic = dict[str, dict[str, int]]
@@ -276,41 +274,3 @@ class Simulation:
 def _owned(vectors: Vectors) -> Vectors:
     """The vectors with memory of their own: a view would keep the whole stack that it is a part of alive."""
     return {k: v if v.untyped_storage().nbytes() == v.nbytes else v.clone() for k, v in vectors.items()}
-
-
-def net_maker(spec: RunSpec, data: Dataset) -> Callable[[], Net]:
-    """What makes the run's net for these data."""
-    model = MODELS.build(str(spec.model))
-    reads = getattr(model, "reads", "numbers")
-    if reads != data.kind:
-        raise UserError(
-            f"{spec.model} reads {reads}, but the rows of {data.name} are {data.kind}. Choose another --model, or "
-            f"another form of the data set, such as sent140(form=bag)."
-        )
-    known = model.with_vocabulary(data.features) if isinstance(model, ReadsWords) else model
-
-    def make() -> Net:
-        net = known.build(data.shape, len(data.classes))
-        return without_running_statistics(net) if spec.batch_norm == "drop" else net
-
-    return make
-
-
-def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
-    """The data, split between the parties, and the task they share."""
-    data = load_dataset(spec.dataset) if data is None else data
-    dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
-    device = choose_device(spec.device, dtype)
-    task = Task(net_maker(spec, data), seed=spec.seed, dtype=dtype, device=device)
-    if spec.public:
-        data, x, y = take_public(data, spec.public, spec.seed)
-        rows = Rows(x, y, data, dtype, device)
-        task.public = batch_of(rows, torch.arange(len(rows), device=device))
-    partition = make_partition(spec.partition, data, spec.parties, spec.seed)
-    if partition.columns is not None:
-        raise UserError(f"{spec.partition} splits attributes, which this training cannot use. Split rows instead.")
-    if spec.augment != "none" and len(data.shape) != 3:
-        raise UserError(f"--augment {spec.augment} needs images, but {data.name} has rows of shape {data.shape}.")
-    data, partition = as_seen(data, partition)
-    task.population = partition.parties
-    return Federation(data, partition, task, seed=spec.seed, validation=spec.validation, held_out=spec.held_out)

@@ -1,0 +1,53 @@
+"""From a spec to what is trained: the net, and the data split between the parties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from unalike.data import Dataset, load_dataset
+from unalike.engine.choose import choose_device
+from unalike.engine.federation import Federation, Rows, batch_of, take_public
+from unalike.engine.spec import RunSpec
+from unalike.errors import UserError
+from unalike.models import MODELS, Net, ReadsWords, Task, without_running_statistics
+from unalike.partition import as_seen, make_partition
+
+
+def net_maker(spec: RunSpec, data: Dataset) -> Callable[[], Net]:
+    """What makes the run's net for these data."""
+    model = MODELS.build(str(spec.model))
+    reads = getattr(model, "reads", "numbers")
+    if reads != data.kind:
+        raise UserError(
+            f"{spec.model} reads {reads}, but the rows of {data.name} are {data.kind}. Choose another --model, or "
+            f"another form of the data set, such as sent140(form=bag)."
+        )
+    known = model.with_vocabulary(data.features) if isinstance(model, ReadsWords) else model
+
+    def make() -> Net:
+        net = known.build(data.shape, len(data.classes))
+        return without_running_statistics(net) if spec.batch_norm == "drop" else net
+
+    return make
+
+
+def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
+    """The data, split between the parties, and the task they share."""
+    data = load_dataset(spec.dataset) if data is None else data
+    dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
+    device = choose_device(spec.device, dtype)
+    task = Task(net_maker(spec, data), seed=spec.seed, dtype=dtype, device=device)
+    if spec.public:
+        data, x, y = take_public(data, spec.public, spec.seed)
+        rows = Rows(x, y, data, dtype, device)
+        task.public = batch_of(rows, torch.arange(len(rows), device=device))
+    partition = make_partition(spec.partition, data, spec.parties, spec.seed)
+    if partition.columns is not None:
+        raise UserError(f"{spec.partition} splits attributes, which this training cannot use. Split rows instead.")
+    if spec.augment != "none" and len(data.shape) != 3:
+        raise UserError(f"--augment {spec.augment} needs images, but {data.name} has rows of shape {data.shape}.")
+    data, partition = as_seen(data, partition)
+    task.population = partition.parties
+    return Federation(data, partition, task, seed=spec.seed, validation=spec.validation, held_out=spec.held_out)
