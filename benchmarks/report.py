@@ -33,17 +33,20 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def publish(name: str, text: str, given: argparse.Namespace) -> None:
-    """Print the text; where it is asked for, put it between the page's two comments of that name."""
+    """Print the text; where it is asked for, put it into the page."""
     print("\n" + text)
-    if not given.write or given.quick:
-        return
+    if given.write and not given.quick:
+        put(PAGE, name, text)
+
+
+def put(page: Path, name: str, text: str) -> None:
+    """Replace what is between the page's two comments of that name."""
     begin, end = f"<!-- bench:{name} -->", f"<!-- /bench:{name} -->"
-    page = PAGE.read_text(encoding="utf-8")
-    before, found, rest = page.partition(begin)
+    before, found, rest = page.read_text(encoding="utf-8").partition(begin)
     _, closed, after = rest.partition(end)
     if not (found and closed):
-        raise SystemExit(f"docs/{PAGE.name} has no place for this table: {begin} ... {end}.")
-    PAGE.write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}", encoding="utf-8")
+        raise SystemExit(f"docs/{page.name} has no place for this table: {begin} ... {end}.")
+    page.write_text(f"{before}{begin}\n{text.strip()}\n{end}{after}", encoding="utf-8")
 
 
 def made() -> str:

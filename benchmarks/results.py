@@ -1,0 +1,82 @@
+"""Our numbers beside the papers' in docs/results.md, from the finished runs of a study.
+
+unalike study run niid-table3 --only dataset=adult,dataset=covtype --runs RUNS
+python -m benchmarks.results niid-table3 --runs RUNS [--scale 0.1] [--only dataset=adult,dataset=covtype] [--name PLACE]
+
+Writes a table, and the notes of the cells outside, between the page's two comments of that name (the study's, or
+``--name``), and all runs as docs/results/NAME.csv.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks.report import ROOT, put, table
+from unalike.bench.comparison import Compared
+from unalike.bench.export import csv_bytes, study_keys
+from unalike.bench.store import Store
+from unalike.bench.study import StudyResults, load_study, parse_only, study_results
+
+PAGE = ROOT / "docs" / "results.md"
+
+
+def text_of(results: StudyResults) -> str:
+    """The table and its notes as Markdown."""
+    rows: dict[tuple[str, str], dict[str, Compared]] = {}
+    for cell in results.compared:
+        if cell.ours is not None:
+            rows.setdefault((cell.dataset, cell.partition), {})[cell.algorithm.split("(")[0]] = cell
+    names = list(dict.fromkeys(name for cells in rows.values() for name in cells))
+    notes: list[str] = []
+    lines = [
+        [f"{dataset}, `{partition}`", *(_cell(cells.get(name), notes, results) for name in names)]
+        for (dataset, partition), cells in rows.items()
+    ]
+    judged = [cell.within for cell in results.compared if cell.within is not None]
+    said = [f"{sum(judged)} of {len(judged)} numbers are within two of the paper's deviations."] if judged else []
+    if results.warning:
+        said = [results.warning]
+    said += [f"- {number}: {note}" for number, note in enumerate(notes, 1)]
+    return "\n\n".join([table(["", *names], lines), "\n".join(said)])
+
+
+def _cell(cell: Compared | None, notes: list[str], results: StudyResults) -> str:
+    if cell is None or cell.ours is None:
+        return "–"
+    _, bracket, parameters = cell.algorithm.partition("(")
+    text = f"**{cell.ours}**" + (f" ({parameters}" if bracket else "")
+    if cell.paper is not None:
+        text += f"<br>{cell.paper}"
+        if not results.warning:
+            text += " ✓" if cell.within else " ✗"
+    if cell.note and cell.within is False and not results.warning:
+        if cell.note not in notes:
+            notes.append(cell.note)
+        text += f" [{notes.index(cell.note) + 1}]"
+    return text
+
+
+def main() -> None:
+    """Write one study's part of the page."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("study")
+    parser.add_argument("--runs", type=Path, default=Path("runs"))
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--name", default="")
+    given = parser.parse_args()
+    study, only, name = load_study(given.study), parse_only(given.only), given.name or given.study
+    results = study_results(study, given.runs, given.scale, only)
+    put(PAGE, name, text_of(results))
+    file = PAGE.parent / "results" / f"{name}.csv"
+    file.parent.mkdir(exist_ok=True)
+    keys = study_keys(study, given.runs, given.scale, only)
+    with Store(given.runs) as store:
+        store.sync()
+        file.write_bytes(csv_bytes([row for row in store.rows() if row.get("key") in keys]))
+    print(f"{results.done} of {results.total} runs; {file.relative_to(ROOT)}, docs/{PAGE.name}")
+
+
+if __name__ == "__main__":
+    main()
