@@ -1,7 +1,7 @@
 """Our numbers beside the papers' in docs/results.md, from the finished runs of a study.
 
 unalike study run niid-table3 --only dataset=adult,dataset=covtype --runs RUNS
-python -m benchmarks.results niid-table3 --runs RUNS --only dataset=adult,dataset=covtype [--scale 0.1] [--name NAME]
+python -m benchmarks.results niid-table3 --runs RUNS --only dataset=adult,dataset=covtype [--scale 0.1]
 
 Writes a table, and the notes of the cells outside, between the page's two comments of that name (the study's, or
 ``--name``), and all runs as docs/results/NAME.csv.
