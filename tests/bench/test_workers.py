@@ -134,6 +134,16 @@ def test_a_failed_run_does_not_stop_the_study(tmp_path):
     assert {line.algorithm: line.accuracy for line in setting.lines}["fednova"] is None
 
 
+def test_a_failure_that_the_process_could_not_note_is_noted_and_not_tried_for_ever(tmp_path):
+    runner, _ = employ(tmp_path, {"fednova": ["lost"]})
+    runner.run()
+    assert sorted(tries(tmp_path).values()) == [1] * TOTAL
+    results = study_results(small(), tmp_path)
+    assert [record.problem for record in results.failed] == ["the file is gone"] * 2
+    employ(tmp_path)[0].run()  # it may be there next time
+    assert study_results(small(), tmp_path).done == TOTAL
+
+
 def test_failed_tuning_ends_the_study_too(tmp_path):
     runner, _ = employ(tmp_path, {"fedprox": ["failed"]})
     runner.run()

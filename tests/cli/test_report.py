@@ -113,7 +113,7 @@ def test_a_study_is_asked_with_its_scale_and_choice(unalike, runs, tmp_path, mon
         about = SimpleNamespace(name=study, title="My study", about="", target=None, published=None)
         found = settings(read_records(folder)) if scale == 0.5 else []
         return SimpleNamespace(
-            study=about, settings=found, compared=[], tuned={}, done=2, total=2, failed=[], scale=scale
+            study=about, settings=found, compared=[], tuned={}, done=2, total=2, failed=[], scale=scale, warning="half"
         )
 
     fake = SimpleNamespace(

@@ -93,7 +93,7 @@ def test_only_and_scale(finished, unalike):
     ).json
     assert (part["done"], part["total"]) == (2, 2)
     scaled = unalike("study", "report", name, "--runs", runs, "--scale", "0.5")
-    assert "At scale 0.5: 50% of the rounds" in scaled.out
+    assert "At scale 0.5: 50 % of the study's rounds" in scaled.out
     assert "0 of 12 runs done" in scaled.out
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -148,9 +146,7 @@ def _study_page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
     from unalike.report.page import page_of_study
 
     results = study_results(load_study(what), runs, scale, parse_only(only))
-    page = page_of_study(results, runs)
-    chosen = shlex.join([word for text in only for word in ("--only", text)])
-    page = replace(page, commands=tuple(f"{command} {chosen}".strip() for command in page.commands))
+    page = page_of_study(results, runs, only)
     if not page.settings:
         raise UserError(
             f"No run of {what} is finished in {runs}. Start it: unalike study run {what} --runs {runs}"

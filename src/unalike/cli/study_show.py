@@ -49,12 +49,12 @@ def _print_compared(results: StudyResults) -> None:
     draw(
         table(
             columns,
-            [_compared_row(cell, notes, judge=results.scale == 1.0) for cell in shown],
+            [_compared_row(cell, notes) for cell in shown],
             right=["ours", "seeds", "paper", "difference", "note"],
         )
     )
     judged = [cell.within for cell in shown if cell.within is not None]
-    if judged and results.scale == 1.0:
+    if judged:
         draw(f"{sum(judged)} of {len(judged)} are within two of the paper's standard deviations.")
     if len(shown) < len(results.compared):
         draw(f"{len(results.compared) - len(shown)} further cells have no finished run yet.")
@@ -64,7 +64,7 @@ def _print_compared(results: StudyResults) -> None:
     draw(f"Accuracy in percent on the test set after the last round. Paper: {paper}.")
 
 
-def _compared_row(cell: Compared, notes: list[str], *, judge: bool) -> list[str]:
+def _compared_row(cell: Compared, notes: list[str]) -> list[str]:
     assert cell.ours is not None
     return [
         f"{cell.dataset}, {cell.partition}",
@@ -73,7 +73,7 @@ def _compared_row(cell: Compared, notes: list[str], *, judge: bool) -> list[str]
         str(cell.ours.seeds),
         MISSING if cell.paper is None else str(cell.paper),
         MISSING if cell.difference is None else f"{cell.difference:+.1f}",
-        MARK[cell.within if judge else None],
+        MARK[cell.within],
         f"[{notes.index(cell.note) + 1}]" if cell.note else "",
     ]
 
