@@ -68,7 +68,9 @@ def test_only_what_changed_is_read_again(runs):
         assert len(store.rows(rounds=True)) == 6
 
 
-@pytest.mark.parametrize("damage", ["missing", "no database", "torn", "empty", "of another program", "with other tables"])
+@pytest.mark.parametrize(
+    "damage", ["missing", "no database", "torn", "empty", "of another program", "with other tables"]
+)
 def test_a_damaged_store_is_made_anew(runs, damage):
     before = synced(runs)
     file = runs / FILE

@@ -49,7 +49,10 @@ def read(text: str):
         ("title = 'x'\ntarget = true", "target must be a number"),
         ("title = 'x'\npublished = 'table9'", "published must be one of niid-bench-table3"),
         ("title = 'x'\npublished_setting = 'a'", "published_setting needs a table"),
-        ("title = 'x'\npublished = 'rfedavg-tables1-2'", "published_setting must be one of cross-silo, cross-device"),
+        (
+            "title = 'x'\npublished = 'rfedavg-tables1-2'",
+            "published_setting must be one of cross-silo, cross-device",
+        ),
         (
             "title = 'x'\npublished = 'niid-bench-table3'\npublished_setting = 'a'",
             "published_setting must be left out: niid-bench-table3 has no parts, got 'a'",

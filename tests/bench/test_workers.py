@@ -116,6 +116,12 @@ def test_a_run_that_kills_its_process_three_times_has_failed(tmp_path):
     assert study_results(small(), tmp_path).done == TOTAL
 
 
+def test_a_process_that_ends_by_itself_is_not_called_killed(tmp_path):
+    schedule = employ(tmp_path, {"fednova": ["exit"]})[0].run()
+    problems = {record.problem for record in schedule.records.values() if record.state == "failed"}
+    assert problems == {"the process ended by itself (exit code 7)"}
+
+
 @pytest.mark.parametrize("word", ["die", "exit", "silent"])
 def test_a_lost_process_is_replaced_and_its_run_tried_again(tmp_path, word):
     runner, _ = employ(tmp_path, {"*": [word, "done"]})

@@ -198,6 +198,9 @@ def test_plugins_reach_the_workers(unalike):
     Path("plug.toml").write_text("title = 'x'\n[base]\nrounds = 1\nsteps = 1\nalgorithm = 'mine'\n")
     answer = unalike("study", "run", "plug.toml", "--plugin", "mine.py", "--quiet")
     assert answer.code == 0, answer.err
+    again = shlex.split(answer.out.splitlines()[-1].removeprefix("Again: "))[1:]
+    assert again == ["study", "report", "plug.toml", "--plugin", "mine.py"]
+    assert "disturb" not in answer.out
     (result,) = Path("runs").glob("*/result.json")
     assert json.loads(result.read_text())["rounds"] == 1
     assert unalike("study", "report", "plug.toml", "--plugin", "mine.py", "--json").json["done"] == 1

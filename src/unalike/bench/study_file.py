@@ -174,7 +174,9 @@ class _Reader:
             if setting:
                 raise self.wrong("published_setting", f"needs a table. Add published, one of {', '.join(TABLES)}.")
         elif setting not in (known := dict.fromkeys(cell.setting for cell in published(table))):
-            remedy = f"must be one of {', '.join(known)}" if any(known) else f"must be left out: {table} has no parts"
+            remedy = (
+                f"must be one of {', '.join(known)}" if any(known) else f"must be left out: {table} has no parts"
+            )
             raise self.wrong("published_setting", f"{remedy}, got {setting!r}.")
         return table, setting
 

@@ -223,7 +223,9 @@ class Runner:
             )
             self._schedule.put_back(job)
             return
-        self._fail(job, f"the process was killed ({_cause(code)}): out of memory?", final=True)
+        ended = "ended by itself" if code >= 0 else "was killed"
+        guess = ": out of memory?" if code == -9 else ""
+        self._fail(job, f"the process {ended} ({_cause(code)}){guess}", final=True)
 
     def _fail(self, job: Job, problem: str, *, final: bool) -> None:
         """Note what the process that had the run could not."""

@@ -91,6 +91,7 @@ def run_study(
         raise ended from stop
     print_report(study_results(found, runs, scale, wanted))
     arguments = [study, *_selection(scale, only), *_elsewhere(runs)]
+    arguments += [word for path in plugin or () for word in ("--plugin", str(path))]
     draw("", f"Again: {program()} study report {shlex.join(arguments)}")
 
 

@@ -57,7 +57,7 @@ def _print_compared(results: StudyResults) -> None:
     if judged:
         draw(f"{sum(judged)} of {len(judged)} are within two of the paper's standard deviations.")
     if len(shown) < len(results.compared):
-        draw(f"{len(results.compared) - len(shown)} further cells have no finished run yet.")
+        draw(f"{len(results.compared) - len(shown)} further cells have no finished run.")
     for number, note in enumerate(notes, 1):
         draw(indented(f"[{number}] {note}"))
     paper = TABLES[results.study.published or ""]
@@ -97,7 +97,7 @@ def _print_lines(results: StudyResults) -> None:
             rows.append(row)
     draw(table(columns, rows, right=["accuracy", "seeds", "worst party", *columns[6:]]))
     if waiting:
-        draw(f"{waiting} further lines have no finished run yet.")
+        draw(f"{waiting} further lines have no finished run.")
     draw("Accuracy in percent after the last round: on the test set, and of the worst party on its held-out rows.")
 
 
