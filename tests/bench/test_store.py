@@ -94,6 +94,28 @@ def test_a_damaged_store_is_made_anew(runs, damage):
             assert base.execute("SELECT * FROM mine").fetchall() == [(7,)]
 
 
+@pytest.mark.parametrize(
+    ("spec", "result"),
+    [
+        ("when = 2020-01-01", "{}"),
+        ("more = 99999999999999999999999", "{}"),
+        ("model = [1, 2]", "{}"),
+        ("model = {}", "{}"),
+        ("", '{"key": "x", "parties": [1], "accuracy": [2], "seconds": {"a": 1}, "bytes_up": 1e400}'),
+        ("", '{"key": "x", "personal": "all", "loss": 99999999999999999999999}'),
+    ],
+)
+def test_a_folder_of_another_program_does_not_stop_the_store(runs, spec, result):
+    before = synced(runs)
+    (runs / "foreign-x").mkdir()
+    head = "dataset = 'digits'\npartition = 'iid'\nalgorithm = 'fedavg'\nseed = 0\nrounds = 1\n"
+    (runs / "foreign-x" / "spec.toml").write_text(head + spec)
+    (runs / "foreign-x" / "rounds.jsonl").write_text('{"round": 1, "loss": [1]}\n')
+    (runs / "foreign-x" / "result.json").write_text(result)
+    after = synced(runs)
+    assert [row for row in after[0] if row[1] != "foreign-x"] == before[0]
+
+
 def test_an_old_store_is_brought_up_to_date(runs):
     before = synced(runs)
     for version in range(1, len(MIGRATIONS)):

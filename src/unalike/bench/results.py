@@ -194,9 +194,15 @@ def read_record(folder: Path) -> Record | None:
 
 def _is_spec(spec: Mapping[str, Any]) -> bool:
     texts, numbers = ("dataset", "partition", "algorithm"), ("seed", "rounds")
-    return all(isinstance(spec.get(name), str) for name in texts) and all(
-        isinstance(spec.get(name), int) for name in numbers
+    return (
+        all(isinstance(spec.get(name), str) for name in texts)
+        and all(isinstance(spec.get(name), int) for name in numbers)
+        and all(isinstance(value, str | float) or _is_whole(value) for value in spec.values())
     )
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and abs(value) < 2**63
 
 
 def _changed(folder: Path) -> float:

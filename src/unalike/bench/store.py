@@ -132,7 +132,7 @@ class Store:
         if record.folder is None:
             return
         figures = record.figures
-        by_party = figures.get("personal") or figures.get("parties") or {}
+        by_party = figures.get("personal") or figures.get("parties")
         row = {
             "key": record.key,
             "folder": record.folder.name,
@@ -141,8 +141,8 @@ class Store:
             "problem": record.problem,
             **{name: record.spec.get(name) for name in _RUN},
             "rounds_done": len(record.rounds),
-            **{name: figures.get(name) for name in _RESULT},
-            "worst_party": by_party.get("worst"),
+            **{name: _plain(figures.get(name)) for name in _RESULT},
+            "worst_party": _plain(by_party.get("worst")) if isinstance(by_party, Mapping) else None,
             "spec": json.dumps(dict(record.spec)),
             "figures": json.dumps(dict(figures)),
         }
@@ -150,7 +150,7 @@ class Store:
             {
                 "key": record.key,
                 "round": one["round"],
-                **{name: one.get(name) for name in _ROUND},
+                **{name: _plain(one.get(name)) for name in _ROUND},
                 "figures": json.dumps(one),
             }
             for one in record.rounds
@@ -195,6 +195,11 @@ class Store:
 
 def _insert(table: str, row: Mapping[str, Any]) -> str:
     return f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join(f':{name}' for name in row)})"
+
+
+def _plain(value: Any) -> Any:
+    """What a column can hold: a file that another program wrote may have anything."""
+    return value if isinstance(value, str | float) or (isinstance(value, int) and abs(value) < 2**63) else None
 
 
 def _torn(error: sqlite3.Error) -> bool:
