@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -201,3 +203,9 @@ def test_listing_needs_no_torch():
         "import sys; from unalike.bench.study_file import *; built_in_studies(); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_file_in_the_docs_is_a_study():
+    page = Path(__file__).parents[2] / "docs" / "studies.md"
+    (text,) = re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert plan_study(read(text)).total == 3 * 2 * 3 * 3 + 2 * 3 * 4

@@ -213,6 +213,8 @@ def test_of_equals_nobody_leads():
     page = page_of_records("t", [*even, *low])
     assert lead(page.settings[0]).equals == ("fedavg", "fednova", "scaffold")
     assert "fedavg, fednova and scaffold end equally high, at 50.0 %: none leads." in " ".join(summary(page))
+    same = "The worst tenth of the parties fares equally with fedavg, fednova, fedprox and scaffold: "
+    assert same in " ".join(summary(page))
     text = render(page, use_data=False)
     assert "△" not in text
     assert "▲" not in text

@@ -138,14 +138,19 @@ def _worst(page: Page) -> list[str]:
     found = [(line.algorithm, made) for line in page.settings[0].lines if (made := fairness(line)) and made.values]
     if not found:
         return []
-    name, best = max(found, key=lambda each: each[1].worst_tenth.mean)
+    found.sort(key=lambda each: -each[1].worst_tenth.mean)
+    name, best = found[0]
     if len(found) == 1:
         return [
             f"The worst tenth of the parties is right for {best.worst_tenth.mean:.1f} % of its own held-out rows."
         ]
-    return [
-        f"The worst tenth of the parties fares best with {name}: {best.worst_tenth} % of its own held-out rows."
-    ]
+    top, next_ = best.worst_tenth, found[1][1].worst_tenth
+    equals = [each for each, made in found if top.mean - made.worst_tenth.mean < _SAME]
+    if len(equals) > 1:
+        return [f"The worst tenth of the parties fares equally with {_listed(equals)}: {top.mean:.1f} %."]
+    clear = min(top.seeds, next_.seeds) > 1 and top.mean - next_.mean >= max(top.std, next_.std)
+    doubt = "" if clear else ", which is no clear lead"
+    return [f"The worst tenth of the parties fares best with {name}: {top} % of its own held-out rows{doubt}."]
 
 
 def _place(setting: Setting) -> str:
