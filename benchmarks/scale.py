@@ -83,6 +83,8 @@ def measure(engine: str, parties: tuple[int, ...], rounds: int, repeats: int) ->
             job = {"workload": dataclasses.asdict(workload(number)), "engine": engine, "rounds": rounds}
             workers.append(Worker([sys.executable, "-m", "benchmarks.scale", "--serve"], job))
             stack.callback(workers[-1].close)
+            if workers[-1].version != engine:
+                raise SystemExit(f"{number:,} parties run on the {workers[-1].version} engine, not {engine}.")
         turns = [[worker.ask({"play": 1}) for worker in workers] for _ in range(repeats + 1)][1:]
     return [
         {**played[-1], "round": statistics.median(turn["round"] for turn in played)}

@@ -215,3 +215,14 @@ def test_partitions_are_listed_in_short(unalike, monkeypatch, partition, shown):
         assert unalike("runs", command).code == 0
     assert f"heart, {shown} " in unalike("runs", "list").out
     assert unalike("runs", "show", "heart").code == 0
+
+
+def test_show_says_why_it_was_this_engine(unalike, two):
+    assert "Engine: sequential (the run is too short" in unalike("runs", "show", two["fedavg"].name).out
+    result = json.loads((two["fedavg"] / "result.json").read_text())
+    del result["why_this_engine"]  # as older versions wrote it
+    (two["fedavg"] / "result.json").write_text(json.dumps(result))
+    shown = unalike("runs", "show", two["fedavg"].name)
+    assert shown.code == 0
+    assert "Engine:" not in shown.out
+    assert states(unalike)[two["fedavg"].name] == "finished"

@@ -105,3 +105,46 @@ def test_the_vector_width():
 def test_the_folder(monkeypatch):
     monkeypatch.delenv("UNALIKE_CACHE")
     assert compiler.cache_folder().name == "compiled"
+
+
+def test_what_cannot_be_loaded_is_no_compiler(folder, monkeypatch):
+    """A folder from which no program may run (noexec): the run goes on on another engine."""
+
+    def refuses(path):
+        raise OSError(f"{path}: failed to map segment from shared object")
+
+    monkeypatch.setattr("ctypes.CDLL", refuses)
+    with pytest.raises(NoCompiler, match="failed to map segment"):
+        load(SOURCE, lambda line: None)
+    monkeypatch.setenv("UNALIKE_CACHE", str(folder / "file" / "cache"))
+    folder.mkdir(exist_ok=True)
+    (folder / "file").write_text("not a folder")
+    with pytest.raises(NoCompiler, match="failed to map segment"):
+        load(SOURCE, lambda line: None)
+
+
+@pytest.mark.parametrize("method", ["write_text", "replace"])
+def test_a_full_disk_is_no_compiler(folder, monkeypatch, method):
+    def full(self, *args, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(f"pathlib.Path.{method}", full)
+    with pytest.raises(NoCompiler, match="No space left"):
+        load(SOURCE, lambda line: None)
+    monkeypatch.undo()
+
+
+def test_a_compiler_that_complains_in_another_encoding(folder, tmp_path, monkeypatch):
+    broken = tmp_path / "broken"
+    broken.write_bytes(b'#!/bin/sh\ncase "$*" in *net.c*) printf "error: \\351\\n" >&2; exit 1;; esac\n')
+    broken.chmod(0o700)
+    monkeypatch.setenv("CC", str(broken))
+    with pytest.raises(NoCompiler, match="error"):
+        load(SOURCE, lambda line: None)
+
+
+def test_a_file_where_the_folder_should_be(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("UNALIKE_CACHE", str(tmp_path / "file"))
+    assert load(SOURCE, lambda line: None).answer() == 42
+    assert (tmp_path / "file").read_text() == "not a folder"

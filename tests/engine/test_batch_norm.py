@@ -21,7 +21,7 @@ NOTHING_HELD = {"held_out": 0.0, "validation": 0.0}
 def simulation_of(policy, sample=0.67, **fields):
     data = small_dataset()
     data = replace(data, x=data.x * 5 + 3, x_test=data.x_test * 5 + 3)  # far from what fresh statistics expect
-    spec = RunSpec(**(FIELDS | NOTHING_HELD | fields), batch_norm=policy, sample=sample, dtype="float64")
+    spec = RunSpec(**(FIELDS | NOTHING_HELD | {"dtype": "float64"} | fields), batch_norm=policy, sample=sample)
     return Simulation(spec, data=data)
 
 
@@ -210,3 +210,13 @@ def test_parties_that_never_took_part_are_not_in_the_global_figure():
 def test_a_batch_of_one_row_is_one_line(policy):
     with pytest.raises(UserError, match="batch of one row"):
         play(simulation_of(policy, batch_size=1), 1)
+
+
+def test_local_figures_are_the_same_in_a_run_that_goes_on():
+    """Parties take part in another order than that of their numbers, which is what a checkpoint keeps."""
+    whole = play(simulation_of("local", sample=0.34, dtype="float32", seed=1), 4)
+    resumed = simulation_of("local", sample=0.34, dtype="float32", seed=1)
+    resumed.state = State.of(4, dict(sorted(whole.state.tensors().items())))
+    assert list(whole.state.own_buffers) != list(resumed.state.own_buffers)
+    one, other = (evaluate(each.federation, each.models(each.state)) for each in (whole, resumed))
+    assert one == other

@@ -147,7 +147,7 @@ def test_images_too_small_to_crop():
         simulation.play_round()
 
 
-def test_sparse_rows():
+def test_sparse_rows(monkeypatch):
     from scipy import sparse
 
     data = small_dataset()
@@ -157,6 +157,11 @@ def test_sparse_rows():
         spec = RunSpec(partition="natural", model="mlp(6,4)", epochs=1, batch_size=8, engine=engine)
         states.append(play(Simulation(spec, data=data, say=lambda line: None), 2).state.tensors())
     assert distance(*states)[0] <= 1e-5
+    # No kernel reads them, so every step is one of Python's: the rule must know.
+    monkeypatch.setattr("unalike.engine.choose.LONG", 0.0)
+    monkeypatch.setattr("unalike.engine.choose.SHORT", 0.0)
+    auto = Simulation(dataclasses.replace(spec, engine="auto"), data=data, say=lambda line: None)
+    assert auto.engine.name == "vectorised"
 
 
 class TestFallback:
@@ -224,6 +229,7 @@ def test_tables_of_any_numbers_train_whole(kind, monkeypatch):
     monkeypatch.setattr("unalike.engine.sequential.Sequential._train", None)  # no step in Python
     data = small_dataset()
     x = np.clip(40 * data.x + 100, 0, 255).astype(kind)
+    x = x if kind == "uint8" else x - np.array(150, kind)
     shift, scale = x.mean(0).astype(np.float32), x.std(0).astype(np.float32)
     data = dataclasses.replace(data, x=x, shift=shift, scale=scale)
     spec = RunSpec(partition="natural", model="mlp(6,4)", epochs=1, batch_size=8, engine="compiled")
@@ -234,3 +240,39 @@ def test_tables_of_any_numbers_train_whole(kind, monkeypatch):
     )
     spec = dataclasses.replace(spec, engine="sequential")
     assert distance(play(Simulation(spec, data=plain), 2).state.tensors(), compiled)[0] <= 1e-5
+
+
+@pytest.mark.parametrize("augment", ["none", "crop-flip"])
+def test_images_of_16_bits(augment, monkeypatch):
+    """Negative ones too, which 16 bits without a sign would make large."""
+    monkeypatch.setattr("unalike.engine.federation.PREPARED_BYTES", 0)
+    data = images(prepared=False)
+    x = 100 * data.x.astype(np.int16) - 12_000
+    shift, scale = (v.astype(np.float32) for v in (100 * data.shift - 12_000, 100 * data.scale))
+    data = dataclasses.replace(data, x=x, x_test=x[: len(data.y_test)], shift=shift, scale=scale)
+    states = []
+    for engine in ("sequential", "compiled"):
+        spec = RunSpec(
+            partition="natural", model="simple-cnn", epochs=1, batch_size=8, engine=engine, augment=augment
+        )
+        states.append(play(Simulation(spec, data=data, say=lambda line: None), 1).state.tensors())
+        if engine == "sequential":
+            monkeypatch.setattr("unalike.engine.sequential.Sequential._train", None)  # the kernels read them
+    assert distance(*states)[0] <= 1e-5
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_algorithm_that_draws_has_the_same_bits(threads):
+    """From torch's global stream, which it should not: the outcome must not depend on what else drew from it."""
+
+    class Draws(Algorithm):
+        def upload(self, party, w):
+            return {"delta": w - party.received["w"] + 0.01 * torch.rand(w.shape)}, party.state
+
+    digests = set()
+    for _ in range(2):
+        simulation = small_simulation("fedavg", engine="compiled", threads=threads)
+        simulation.algorithm = Draws()
+        digests.add(play(simulation, 2).state.digest())
+        torch.rand(7)
+    assert len(digests) == 1

@@ -27,6 +27,8 @@ from unalike.engine.choose import (
 )
 from unalike.engine.exchange import Exchange
 from unalike.engine.sequential import Sequential
+from unalike.engine.simulation import Simulation
+from unalike.engine.spec import RunSpec
 from unalike.engine.vectorised import Vectorised, party_bytes
 from unalike.engine.work import PADDING, LocalWork
 from unalike.errors import UserError
@@ -106,9 +108,6 @@ def test_engines_agree_on_convolutions():
     object.__setattr__(data, "x", images)
     object.__setattr__(data, "x_test", images[:40])
     object.__setattr__(data, "scale", np.float32(255))
-    from unalike.engine.simulation import Simulation
-    from unalike.engine.spec import RunSpec
-
     states = []
     for engine in ("sequential", "vectorised"):
         spec = RunSpec(partition="natural", model="simple-cnn", epochs=1, batch_size=8, engine=engine)
@@ -228,6 +227,19 @@ class TestChoice:
         assert engine.name == "vectorised"
         assert not said
         assert "Tanh" in self.why
+
+    def test_a_net_that_nothing_else_can_run_is_not_called_short(self):
+        task = task_of(lambda: nn.Sequential(nn.Linear(5, 5), nn.BatchNorm1d(5)))
+        assert self.choose("auto", task, seconds=0.1)[0].name == "sequential"
+        assert "statistics" in self.why
+
+    @pytest.mark.parametrize(("batch_size", "steps"), [(10**7, None), (10**7, 1), (100_000, None)])
+    def test_a_batch_has_no_more_rows_than_a_party(self, batch_size, steps):
+        """Full batches, the way many write them: 5 rounds of digits are over in a moment."""
+        fields = {"batch_size": batch_size, "steps": steps, "epochs": None if steps else 1, "rounds": 5}
+        simulation = Simulation(RunSpec(dataset="digits", **fields), say=print)
+        assert simulation.engine.name == "sequential"
+        assert "short" in simulation.why_this_engine
 
     def test_the_work_of_convolutions_counts(self):
         net = Task(lambda: SimpleCnn().build((1, 28, 28), 10))

@@ -214,3 +214,37 @@ def test_a_finished_run_needs_no_lock(tmp_path):
     first = run(SPEC, runs=tmp_path)
     with RunDirectory.open(tmp_path / SPEC.folder):  # somebody else is in there
         assert run(SPEC, runs=tmp_path).figures == first.figures
+
+
+def test_threads_after_a_fallback_are_those_of_a_run_that_goes_on(monkeypatch):
+    """Otherwise sums inside an operation would have other bits after a stop than without one."""
+
+    def fails(self, exchange):
+        raise RuntimeError("no vmap rule")
+
+    monkeypatch.setattr("unalike.engine.vectorised.Vectorised.exchange", fails)
+    seen = []
+
+    class Looks(Watcher):
+        def round_done(self, row):
+            seen.append(torch.get_num_threads())
+
+    fields = {"rounds": 2, "threads": 3, "engine": "vectorised"}
+    result = run(RunSpec.from_mapping({**SPEC.to_dict(), **fields}), watcher=Looks())
+    assert "vmap" in result.figures["why_this_engine"]
+    assert seen == [1, 1]
+
+
+def test_a_failure_is_forgotten_when_the_run_gets_further(tmp_path):
+    from unalike.cli.store import read_runs
+    from unalike.engine.run import record_failure
+
+    record_failure(tmp_path, SPEC, "data not found", final=False)
+    assert [each.state for each in read_runs(tmp_path)] == ["failed"]
+    with pytest.raises(Stop):
+        run(SPEC, runs=tmp_path, watcher=StopsAfter(2), checkpoint_seconds=0.0)
+    assert [each.state for each in read_runs(tmp_path)] == ["stopped"]
+    record_failure(tmp_path, SPEC, "it diverged", final=True)
+    with RunDirectory.open(tmp_path / SPEC.folder) as folder:
+        folder.append_round({"round": 2})  # played again, which is no progress
+    assert [each.state for each in read_runs(tmp_path)] == ["failed"]

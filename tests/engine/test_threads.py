@@ -6,14 +6,17 @@ import pytest
 import torch
 from torch import nn
 
+from tests.contract import paper_algorithms  # registers Ditto, ...
 from unalike.algorithms import ALGORITHMS
 from unalike.engine import exchange as exchanges
 from unalike.engine.check import play, small_simulation
 from unalike.engine.evaluation import evaluate
 from unalike.engine.sequential import Sequential
 from unalike.engine.threads import on_threads
-from unalike.models import MODELS, Mlp, Net
+from unalike.models import MODELS, Mlp, Net, Task
 from unalike.models.task import register_model
+
+assert paper_algorithms.NAMES
 
 
 class _Noisy(nn.Module):
@@ -129,3 +132,28 @@ def test_uploads_are_kept_only_for_those_who_need_each():
     assert {value.device.type for reply in replies for value in reply.upload.values()} == {"meta"}
     for reply, before in zip(replies, watched.before, strict=True):
         assert torch.equal(reply.message["delta"], before)
+
+
+def test_initial_weights_on_threads():
+    """A party's method may ask for other initial weights, which are drawn from torch's one global stream."""
+    task = Task(lambda: Mlp((300, 300)).build((50,), 3))
+    alone = task.initial(1)
+    assert all(torch.equal(alone, w) for w in on_threads(4, task.initial, [1, 1, 1, 1] * 10))
+
+
+def test_threads_inside_an_operation_stay_as_they_are():
+    """A stack goes on with its own number of them after an evaluation on threads."""
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        on_threads(3, lambda item: item, range(3))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_an_evaluation_of_personal_models_has_the_same_bits_on_any_number_of_threads():
+    simulation, _ = played(1, algorithm="test-ditto")
+    models = simulation.models(simulation.state)
+    assert models.personal is not None
+    assert evaluate(simulation.federation, models) == evaluate(simulation.federation, models, threads=3)

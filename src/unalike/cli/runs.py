@@ -10,7 +10,19 @@ import typer
 from unalike.algorithms import ALGORITHMS
 from unalike.cli.compare import comparison, print_comparison
 from unalike.cli.options import DEFAULT_RUNS, AsJson, RunsFolder
-from unalike.cli.show import age, costs, draw, figures_table, indented, percent, print_json, say, sparkline, table
+from unalike.cli.show import (
+    age,
+    costs,
+    draw,
+    engine_line,
+    figures_table,
+    indented,
+    percent,
+    print_json,
+    say,
+    sparkline,
+    table,
+)
 from unalike.cli.store import StoredRun, find_run, read_runs
 from unalike.data import DATASETS
 from unalike.engine.spec import RunSpec
@@ -93,7 +105,7 @@ def show_run(
         return
     draw(f"{run.path}  ({run.state}, {run.rounds_done} of {run.spec['rounds']} rounds)", "", *_spec_lines(run), "")
     if run.result is not None:
-        draw(figures_table(run.result), "", costs(run.result))
+        draw(figures_table(run.result), "", costs(run.result), *engine_line(run.result))
     elif run.figures:
         draw(figures_table({"rounds": run.figures["round"], **run.figures}, last="last evaluated round"))
     _draw_curve(run)

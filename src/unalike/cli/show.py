@@ -144,3 +144,9 @@ def costs(figures: Mapping[str, Any]) -> str:
     """What the run took, in one line."""
     up, down = size(figures["bytes_up"]), size(figures["bytes_down"])
     return f"Sent {up} up, {down} down. Took {duration(figures['seconds'])} on the {figures['engine']} engine."
+
+
+def engine_line(figures: Mapping[str, Any]) -> list[str]:
+    """Why it was this engine; runs of older versions do not say."""
+    why = figures.get("why_this_engine")
+    return [f"Engine: {figures['engine']} ({why})."] if why else []

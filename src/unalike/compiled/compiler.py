@@ -75,26 +75,38 @@ def load(source: str, say: Say) -> ctypes.CDLL:
     except OSError:  # nothing can be kept there: compile for this process alone
         with tempfile.TemporaryDirectory(prefix="unalike-") as alone:
             say("Compiling the net for this machine (its cache folder cannot be written to).")
-            return ctypes.CDLL(str(_compile(compiler, source, Path(alone))))
+            return _opened(_compile(compiler, source, Path(alone)))
     with making as place:
         say("Compiling the net for this machine, once.")
         made = _compile(compiler, source, Path(place))
         # A whole file appears under its name at once: another process sees all of it or nothing.
-        return ctypes.CDLL(str(made.replace(folder / f"{key}-{_digest(made)}.so")))
+        try:
+            made = made.replace(folder / f"{key}-{_digest(made)}.so")
+        except OSError as error:
+            raise NoCompiler(f"the library cannot be kept in {folder} ({error.strerror})") from None
+        return _opened(made)
 
 
 def _compile(compiler: str, source: str, folder: Path) -> Path:
     text, made = folder / "net.c", folder / "net.so"
-    text.write_text(source, encoding="utf-8")
     command = [compiler, *FLAGS, str(text), "-o", str(made), "-lm"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        text.write_text(source, encoding="utf-8")
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS)
     except (OSError, subprocess.SubprocessError) as error:
         raise NoCompiler(f"{compiler} did not finish ({error})") from None
     if done.returncode or not made.exists():
         first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:200])
         raise NoCompiler(f"{compiler} failed ({first})")
     return made
+
+
+def _opened(path: Path) -> ctypes.CDLL:
+    """The library; where a folder may not hold programs (noexec), there is none."""
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise NoCompiler(f"what was compiled cannot be loaded ({error})") from None
 
 
 def _kept(folder: Path, key: str) -> ctypes.CDLL | None:

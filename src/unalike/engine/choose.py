@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from unalike.compiled.chain import NotAChain, describe
+from unalike.compiled.chain import Chain, NotAChain, describe
 from unalike.compiled.compiler import NoCompiler
 from unalike.compiled.operation import Operation
 from unalike.engine.compiled import Compiled
@@ -76,12 +76,17 @@ class Job:
     """Local steps of all parties in all rounds, about."""
     batch_size: int = 64
 
+    @property
+    def chain(self) -> Chain | None:
+        """The net as the kernels know it, if it is a chain."""
+        try:
+            return describe(self.task.net, self.shape)
+        except NotAChain:
+            return None
+
     def seconds(self) -> float:
         """How long training would take one party after the other, about: on one core of today's kind."""
-        try:
-            multiply_adds = describe(self.task.net, self.shape).multiply_adds
-        except NotAChain:
-            multiply_adds = self.task.size
+        multiply_adds = self.task.size if self.chain is None else self.chain.multiply_adds
         return self.steps * (SECONDS_PER_STEP + 6 * self.batch_size * multiply_adds / FLOPS)
 
 
@@ -116,9 +121,9 @@ def choose_engine(name: str, job: Job, say: Say) -> Choice:
             return Choice(Sequential(job.threads), reason)
         return Choice(WithFallback(say, job.threads), NAMED)
     seconds = job.seconds()
-    if job.task.device.type == "cpu" and seconds < SHORT:
-        return Choice(Sequential(job.threads), "the run is too short for any preparation to pay")
     stacked, why = _stacked(job)
+    if job.task.device.type == "cpu" and seconds < SHORT and (stacked or job.chain):
+        return Choice(Sequential(job.threads), "the run is too short for any preparation to pay")
     if job.task.device.type == "cpu" and seconds >= LONG and (job.whole or not stacked):
         how = "a party's whole training is one call" if job.whole else "the net is one call in each step"
         return _compiled(job, say, f"a chain of layers and a run worth compiling for; {how}", lambda line: None)

@@ -17,7 +17,7 @@ from unalike.algorithms.contract import Algorithm, Party
 from unalike.compiled.chain import NotAChain, describe
 from unalike.compiled.library import KINDS, Data, Descent, Kernel, Steps
 from unalike.compiled.source import CROP
-from unalike.engine.exchange import Exchange, Reply
+from unalike.engine.exchange import Exchange
 from unalike.engine.federation import Federation
 from unalike.engine.optimisers import LocalOptimiser, Sgd
 from unalike.engine.sequential import Sequential
@@ -39,9 +39,6 @@ class Compiled(Sequential):
         if task.device.type != "cpu" or task.dtype != torch.float32:
             raise NotAChain(f"the kernels compute in float32 on a CPU, not in {task.dtype} on {task.device}")
         return cls(Kernel(describe(task.net, shape), say), threads)
-
-    def _alone(self, exchange: Exchange, number: int) -> Reply:
-        return self._answer(exchange, number)  # no layer of a chain draws
 
     def _train(self, exchange: Exchange, me: Party, number: int, buffers: Tensor) -> tuple[Tensor, Tensor]:
         descent, data, start = _descent(exchange, me), _data(exchange.federation), exchange.algorithm.start(me)

@@ -102,7 +102,8 @@ def test_scores(federation: Federation, models: Models, w: Tensor, threads: int)
     everything = torch.arange(len(federation.test), device=w.device)
     if models.own_buffers is None:
         return row_scores(federation, w, models.buffers, federation.test, everything, threads)
-    each = list(models.own_buffers.values()) or [models.buffers]
+    # By number, not as they came: a run that goes on has them in another order, and a sum's bits depend on it.
+    each = [models.own_buffers[number] for number in sorted(models.own_buffers)] or [models.buffers]
     scores = [row_scores(federation, w, buffers, federation.test, everything, threads) for buffers in each]
     return torch.stack(scores).mean(dim=0)
 

@@ -117,6 +117,7 @@ def _in_memory(spec: RunSpec, data: Dataset | None, watcher: Watcher) -> Result:
     watcher.started(simulation)
     while simulation.state.round < spec.rounds:
         simulation.state, row = simulation.play_round()
+        _use_threads(simulation)
         rows.append(row)
         watcher.round_done(row)
     return Result(spec, outcome(simulation, rows), rows)
@@ -136,6 +137,7 @@ def _recorded(
     try:
         while simulation.state.round < spec.rounds:
             state, row = simulation.play_round()
+            _use_threads(simulation)
             folder.append_round(row)
             simulation.state = state
             watcher.round_done(row)
@@ -246,7 +248,10 @@ def _file_sha256(path: Path) -> str:
 
 
 def _use_threads(simulation: Simulation) -> None:
-    """A stack is one large operation, which uses the threads; elsewhere so many parties run at once instead."""
+    """A stack is one large operation, which uses the threads; elsewhere so many parties run at once instead.
+
+    After every round: the engine may have fallen back, and a run that goes on from there starts on the other one.
+    """
     torch.set_num_threads(simulation.spec.threads if simulation.engine.name == Vectorised.name else 1)
 
 

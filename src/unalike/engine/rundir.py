@@ -80,8 +80,11 @@ class RunDirectory:
         """Append the row of round ``row["round"]``, unless it is there already from before a stop.
 
         NaN and infinities become null. The row survives a killed process at once, a power cut after ``sync``.
+        A run that got further has not failed any more.
         """
-        self._rounds.append(row)
+        if self._rounds.append(row):
+            with suppress(OSError):
+                (self.path / _FAILURE).unlink()
 
     def sync(self) -> None:
         """Make all rows survive a power cut."""
@@ -195,12 +198,13 @@ class _RoundsFile:
         except OSError as error:
             raise storage_error(path, error) from error
 
-    def append(self, row: Mapping[str, JSON]) -> None:
+    def append(self, row: Mapping[str, JSON]) -> bool:
+        """Whether the row was new."""
         number = row["round"]
         if type(number) is not int:
             raise ValueError(f"A row's 'round' must be an int, got {number!r}.")
         if number <= self._last:
-            return
+            return False
         if number != self._last + 1:
             raise ValueError(f"Round {number} does not follow round {self._last}.")
         line = json.dumps(finite(row), allow_nan=False).encode() + b"\n"
@@ -216,6 +220,7 @@ class _RoundsFile:
         self._size += len(line)
         self._last = number
         self._saved = False
+        return True
 
     def sync(self) -> None:
         if self._saved:

@@ -136,9 +136,9 @@ class Simulation:
             parties=self.cohort_size,
             shape=self.federation.dataset.shape,
             threads=spec.threads,
-            whole=trains_whole(self.algorithm, self.optimiser),
+            whole=trains_whole(self.algorithm, self.optimiser) and self.federation.train.stored() is not None,
             steps=spec.rounds * self.cohort_size * spec.work.count(round(rows)),
-            batch_size=spec.batch_size,
+            batch_size=min(spec.batch_size, math.ceil(rows)),
         )
         self.engine, self._why = choose_engine(engine, job, say)
 

@@ -86,10 +86,16 @@ class Batch:
         return real.sum(dim=0) / self.mask.sum().clamp(min=1)
 
 
+_ONE_STREAM = threading.RLock()
+
+
 @contextmanager
 def own_torch_stream(rng: np.random.Generator) -> Iterator[None]:
-    """Layers that draw from torch's global stream (initial weights, dropout) draw from ``rng`` in here."""
-    with torch.random.fork_rng(devices=[]):
+    """Layers that draw from torch's global stream (initial weights, dropout) draw from ``rng`` in here.
+
+    One thread at a time: there is one stream, and a party's method may ask for initial weights.
+    """
+    with _ONE_STREAM, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(rng.integers(2**63)))  # torch.manual_seed would reseed cuda too
         yield
 
