@@ -162,15 +162,16 @@ def test_an_evaluation_of_personal_models_has_the_same_bits_on_any_number_of_thr
 @pytest.mark.parametrize("name", ["sequential", "compiled"])
 def test_the_threads_of_the_spec_are_used(name, monkeypatch):
     """To train, and to evaluate: the bits would not tell."""
-    used = []
+    used = {"sequential": set(), "evaluation": set()}
 
-    def spied(threads, work, items):
-        used.append(threads)
-        return on_threads(threads, work, items)
+    def spy(module):
+        def spied(threads, work, items):
+            used[module].add(threads)
+            return on_threads(threads, work, items)
 
-    for module in ("sequential", "evaluation"):
         monkeypatch.setattr(f"unalike.engine.{module}.on_threads", spied)
+
+    for module in used:
+        spy(module)
     play(small_simulation("fedavg", engine=name, threads=3), 1)
-    assert used[0] == 3  # the parties
-    assert used[1:]
-    assert set(used[1:]) == {3}  # the test rows, validation rows and held-out rows
+    assert used == {"sequential": {3}, "evaluation": {3}}
