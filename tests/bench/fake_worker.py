@@ -1,7 +1,7 @@
 """A worker process without torch, for tests of the study that employs it: ``python fake_worker.py HABITS RUNS``.
 
 HABITS is JSON: by algorithm (or ``*``), what becomes of its runs, one word a time the run is tried, the last for
-all further times: done, failed, busy, die, exit, broken, hang, silent.
+all further times: done, failed, lost, busy, die, exit, broken, hang, silent.
 """
 
 import json
@@ -39,6 +39,8 @@ def main(habits, runs):
             (folder / "spec.toml").write_text(toml(spec))
             (folder / "failure.json").write_text(json.dumps({"problem": "it diverged", "final": True}))
             say("failed", problem="it diverged")
+        elif word == "lost":  # it failed before there was a run to note it in
+            say("failed", problem="the file is gone")
         elif word == "busy":
             say("busy")
         elif word == "die":

@@ -30,6 +30,15 @@ def test_beside_the_papers_cell():
 def test_within_two_deviations_of_a_rounded_table(ours, std, within):
     cell = Cell("mnist", "iid", "fedavg", 99.0, std)
     assert Compared("mnist", "iid", "fedavg", Spread(ours, 0.0, 3), cell).within is within
+    assert Compared("mnist", "iid", "fedavg", Spread(ours, 0.0, 3), cell, judged=False).within is None
+
+
+def test_a_table_is_taken_at_its_own_rounding():
+    """rFedAvg's tables have two digits: a deviation of 0.04 is one, and 0.1 points are more than two of them."""
+    runs = [record(accuracy=value, dataset="mnist", partition="similarity(10)") for value in (0.9895, 0.989)]
+    far, near = (one([each], "rfedavg-tables1-2", setting="cross-silo") for each in runs)
+    assert str(far.paper) == "98.85±0.04"
+    assert (far.within, near.within) == (False, True)
 
 
 def test_without_one_of_the_two():

@@ -180,3 +180,7 @@ def test_missing_files_are_a_problem_of_their_runs_alone(tmp_path, monkeypatch):
     assert record.state == "failed"
     assert record.problem.startswith("data not found: sent140 is not in")
     assert "Download" in record.problem
+    text = "title = 'x'\n[axes]\ndataset = ['csv:none.csv(label=y)', 'digits']"
+    missing, here = (goal.planned for goal in plan_study(read_study("x", text, "x")).goals)
+    assert here.spec is not None
+    assert missing.problem == "data not found: There is no readable file none.csv. Check the path."

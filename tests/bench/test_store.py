@@ -68,7 +68,9 @@ def test_only_what_changed_is_read_again(runs):
         assert len(store.rows(rounds=True)) == 6
 
 
-@pytest.mark.parametrize("damage", ["missing", "no database", "torn", "empty", "of another program"])
+@pytest.mark.parametrize(
+    "damage", ["missing", "no database", "torn", "empty", "of another program", "with other tables"]
+)
 def test_a_damaged_store_is_made_anew(runs, damage):
     before = synced(runs)
     file = runs / FILE
@@ -83,7 +85,13 @@ def test_a_damaged_store_is_made_anew(runs, damage):
     elif damage == "of another program":
         with sqlite3.connect(file) as base:
             base.executescript(f"CREATE TABLE runs (x); PRAGMA user_version = {len(MIGRATIONS)};")
+    elif damage == "with other tables":
+        with sqlite3.connect(file) as base:
+            base.executescript("CREATE TABLE mine (x); INSERT INTO mine VALUES (7);")
     assert synced(runs) == before
+    if damage == "with other tables":  # it may be somebody's only copy
+        with sqlite3.connect(runs / f"{FILE}.damaged") as base:
+            assert base.execute("SELECT * FROM mine").fetchall() == [(7,)]
 
 
 def test_an_old_store_is_brought_up_to_date(runs):

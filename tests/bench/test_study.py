@@ -77,7 +77,7 @@ def test_a_smaller_scale_says_so_and_has_runs_of_its_own(tmp_path):
     finished(tmp_path, goals(algorithm=["fedavg"]).goals[0].planned.spec)
     results = study_results(TABLE3, tmp_path, scale=0.1, only=ONLY)
     assert results.done == 0
-    assert results.warning.startswith("At scale 0.1: 10% of the rounds")
+    assert results.warning.startswith("At scale 0.1: 10 % of the study's rounds")
     assert "not comparable" in results.warning
     assert study_results(TABLE3, tmp_path, only=ONLY).warning == ""
 

@@ -48,6 +48,15 @@ def read(text: str):
         ("title = 'x'\ntarget = 90", "target must be above 0 and at most 1, got 90"),
         ("title = 'x'\ntarget = true", "target must be a number"),
         ("title = 'x'\npublished = 'table9'", "published must be one of niid-bench-table3"),
+        ("title = 'x'\npublished_setting = 'a'", "published_setting needs a table"),
+        (
+            "title = 'x'\npublished = 'rfedavg-tables1-2'",
+            "published_setting must be one of cross-silo, cross-device",
+        ),
+        (
+            "title = 'x'\npublished = 'niid-bench-table3'\npublished_setting = 'a'",
+            "published_setting must be left out: niid-bench-table3 has no parts, got 'a'",
+        ),
         ("title = 'x'\n[base]\nround = 3", "base.round is not known. Did you mean 'rounds'?"),
         ("title = 'x'\n[base]\nseed = 3", "base.seed must not be there"),
         ("title = 'x'\n[base]\ncode = 'x'", "base.code is not known"),
@@ -93,6 +102,22 @@ def test_mistakes_of_the_runs_themselves(text, said):
     with pytest.raises(UserError) as error:
         plan_study(read(f"title = 'x'\n{text}"))
     assert str(error.value).startswith("mine.toml: ")
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rounds = 'ten'", "rounds must be a whole number, got 'ten'"),
+        ("rounds = [1, 2]", "rounds must be a whole number"),
+        ("rounds = true", "rounds must be a whole number"),
+        ("public = 'a tenth'", "public must be a number, got 'a tenth'"),
+    ],
+)
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+def test_what_is_no_number_is_one_line_at_any_scale(text, said, scale):
+    with pytest.raises(UserError) as error:
+        plan_study(read(f"title = 'x'\n[base]\n{text}"), scale)
     assert said in str(error.value)
 
 

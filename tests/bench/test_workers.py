@@ -116,6 +116,12 @@ def test_a_run_that_kills_its_process_three_times_has_failed(tmp_path):
     assert study_results(small(), tmp_path).done == TOTAL
 
 
+def test_a_process_that_ends_by_itself_is_not_called_killed(tmp_path):
+    schedule = employ(tmp_path, {"fednova": ["exit"]})[0].run()
+    problems = {record.problem for record in schedule.records.values() if record.state == "failed"}
+    assert problems == {"the process ended by itself (exit code 7)"}
+
+
 @pytest.mark.parametrize("word", ["die", "exit", "silent"])
 def test_a_lost_process_is_replaced_and_its_run_tried_again(tmp_path, word):
     runner, _ = employ(tmp_path, {"*": [word, "done"]})
@@ -132,6 +138,16 @@ def test_a_failed_run_does_not_stop_the_study(tmp_path):
     assert results.done == TOTAL - 2
     (setting,) = results.settings
     assert {line.algorithm: line.accuracy for line in setting.lines}["fednova"] is None
+
+
+def test_a_failure_that_the_process_could_not_note_is_noted_and_not_tried_for_ever(tmp_path):
+    runner, _ = employ(tmp_path, {"fednova": ["lost"]})
+    runner.run()
+    assert sorted(tries(tmp_path).values()) == [1] * TOTAL
+    results = study_results(small(), tmp_path)
+    assert [record.problem for record in results.failed] == ["the file is gone"] * 2
+    employ(tmp_path)[0].run()  # it may be there next time
+    assert study_results(small(), tmp_path).done == TOTAL
 
 
 def test_failed_tuning_ends_the_study_too(tmp_path):

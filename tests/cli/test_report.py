@@ -82,6 +82,7 @@ def test_the_page_is_report_html_by_default(unalike, runs, tmp_path):
         (["empty"], "no finished runs in empty"),
         (["half"], "has no rounds yet"),
         (["broken"], "no spec.toml that can be read"),
+        (["x" * 300], "No run in runs has a name that begins with 'xxx"),
     ],
 )
 def test_a_mistake_is_one_line_and_writes_nothing(unalike, runs, tmp_path, args, said):
@@ -113,7 +114,15 @@ def test_a_study_is_asked_with_its_scale_and_choice(unalike, runs, tmp_path, mon
         about = SimpleNamespace(name=study, title="My study", about="", target=None, published=None)
         found = settings(read_records(folder)) if scale == 0.5 else []
         return SimpleNamespace(
-            study=about, settings=found, compared=[], tuned={}, done=2, total=2, failed=[], scale=scale
+            study=about,
+            settings=found,
+            compared=[],
+            tuned={},
+            done=2,
+            total=2,
+            failed=[],
+            scale=scale,
+            warning="half",
         )
 
     fake = SimpleNamespace(

@@ -93,7 +93,7 @@ def test_only_and_scale(finished, unalike):
     ).json
     assert (part["done"], part["total"]) == (2, 2)
     scaled = unalike("study", "report", name, "--runs", runs, "--scale", "0.5")
-    assert "At scale 0.5: 50% of the rounds" in scaled.out
+    assert "At scale 0.5: 50 % of the study's rounds" in scaled.out
     assert "0 of 12 runs done" in scaled.out
 
 
@@ -198,6 +198,9 @@ def test_plugins_reach_the_workers(unalike):
     Path("plug.toml").write_text("title = 'x'\n[base]\nrounds = 1\nsteps = 1\nalgorithm = 'mine'\n")
     answer = unalike("study", "run", "plug.toml", "--plugin", "mine.py", "--quiet")
     assert answer.code == 0, answer.err
+    again = shlex.split(answer.out.splitlines()[-1].removeprefix("Again: "))[1:]
+    assert again == ["study", "report", "plug.toml", "--plugin", "mine.py"]
+    assert "disturb" not in answer.out
     (result,) = Path("runs").glob("*/result.json")
     assert json.loads(result.read_text())["rounds"] == 1
     assert unalike("study", "report", "plug.toml", "--plugin", "mine.py", "--json").json["done"] == 1

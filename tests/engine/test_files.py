@@ -32,6 +32,22 @@ def test_writes_and_replaces(tmp_path: Path) -> None:
 
 
 @POSIX
+def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        found: list[bytes] = []
+        reader = threading.Thread(target=lambda into=found: into.append(pipe.read_bytes()), daemon=True)
+        reader.start()
+        atomic_write(path, b"x" * 100_000)
+        reader.join(timeout=10)
+        assert found == [b"x" * 100_000]
+        assert pipe.is_fifo()
+        assert link.is_symlink()
+
+
+@POSIX
 def test_respects_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:

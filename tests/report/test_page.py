@@ -3,7 +3,6 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +13,7 @@ from unalike.bench.comparison import compare
 from unalike.bench.published import Cell
 from unalike.bench.results import Record, read_record
 from unalike.bench.results import settings as gather
+from unalike.bench.study import Study, StudyResults, Tuned
 from unalike.engine.run import run
 from unalike.errors import UserError
 from unalike.report.page import page_of_records, page_of_run, page_of_study, render, write_run_page
@@ -226,6 +226,13 @@ def test_the_command_repeats_the_run(tmp_path):
     assert "--lr" not in command  # as by default
 
 
+def test_the_command_has_the_parties_where_the_partition_would_make_others():
+    """Ten are usual, but a natural partition has as many as the data, unless it is told."""
+    dealt = record(dataset="femnist", partition="natural(minimum=0)", parties=10)
+    assert "--parties 10" in page_of_run(dealt).commands[0]
+    assert "--parties" not in page_of_run(record(parties=10)).commands[0]
+
+
 def test_a_real_run_shows_its_parties_and_features(tmp_path):
     made = run(dataset="heart", partition="natural", rounds=2, runs=tmp_path)
     size = write_run_page(read_record(made.run_dir), tmp_path / "page.html")
@@ -244,10 +251,10 @@ def test_a_real_run_shows_its_parties_and_features(tmp_path):
 
 def study(**changes):
     made = small_page()
-    about = SimpleNamespace(name="tiny", title="A study", about="What\nit is.", target=75.0, published=None)
-    tuned = {"digits, iid: fedprox": SimpleNamespace(chosen="fedprox(0.1)", validation={"fedprox(0.1)": 0.5})}
+    about = Study("tiny", "A study", "What\nit is.", target=0.75)
+    tuned = {"digits, iid: fedprox": Tuned({}, "fedprox", "fedprox(0.1)", {"fedprox(0.1)": 0.5})}
     usual = {"settings": list(made.settings), "compared": list(made.compared), "tuned": tuned, "failed": []}
-    return SimpleNamespace(study=about, **(usual | {"done": 6, "total": 6, "scale": 1.0} | changes))
+    return StudyResults(about, **(usual | {"done": 6, "total": 6, "scale": 1.0} | changes))
 
 
 def test_a_study_has_its_target_tuning_and_command(tmp_path):
@@ -268,10 +275,21 @@ def test_a_study_that_is_not_whole_or_full_says_so():
     page = page_of_study(study(done=6, total=9, scale=0.1, settings=both))
     text = read(page).text
     assert "6 of 9 runs are done" in text
-    assert "At scale 0.1: 10% of the rounds" in text
+    assert "At scale 0.1: 10 % of the study's rounds" in text
     assert "1 of 2 settings have no finished run" in text
     assert len(page.settings) == 1
     assert "--scale 0.1" in page.commands[0]
+    odd = page_of_study(study(scale=0.1234567), only=["dataset=digits, seed=1"])
+    assert odd.commands == ("unalike study run tiny --scale 0.1234567 --only 'dataset=digits, seed=1'",)
+
+
+def test_at_a_smaller_scale_no_agreement_with_a_paper_is_claimed_or_denied():
+    found = gather([record(dataset="mnist"), record("scaffold", dataset="mnist")])
+    for scale in (1.0, 0.5):
+        compared = compare(found, "niid-bench-table3", judged=scale == 1.0)
+        text = read(page_of_study(study(settings=found, compared=compared, scale=scale))).text
+        assert "99.1" in text  # the paper's FedAvg
+        assert (scale == 1.0) == ("✗ no" in text or "✓ yes" in text) == ("matched within two" in text)
 
 
 def test_one_algorithm_tuned_to_different_values_is_one_column_and_colour():

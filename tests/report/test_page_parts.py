@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.report.made import record, small_page, two_algorithms, two_settings
 from unalike.bench.results import Line, settings
 from unalike.engine.run import run
-from unalike.report.page import page_of_records, page_of_run
+from unalike.report.page import page_of_records, page_of_run, render
 from unalike.report.page.numbers import (
     MOST_POINTS,
     curves,
@@ -205,6 +205,23 @@ def test_the_summary_of_one_run_claims_nothing_about_noise():
     assert "80.0 % of the test rows after 4 rounds" in said
     assert "One seed tells nothing about noise" in said
     assert "labels differ from all parties' by 0.37 of 1; chance alone would show 0.005" in said
+
+
+def test_of_equals_nobody_leads():
+    even = [record(name, seed, 0.5) for name in ("fedavg", "fednova", "scaffold") for seed in range(2)]
+    low = [record("fedprox", seed, 0.4) for seed in range(2)]
+    page = page_of_records("t", [*even, *low])
+    assert lead(page.settings[0]).equals == ("fedavg", "fednova", "scaffold")
+    assert "fedavg, fednova and scaffold end equally high, at 50.0 %: none leads." in " ".join(summary(page))
+    text = render(page, use_data=False)
+    assert "△" not in text
+    assert "▲" not in text
+    assert text.count("50.0±0.0 =") == 3
+    twice = page_of_records("t", [*even, *(replace(one, spec={**one.spec, "lr": 0.5}) for one in even)])
+    assert "In all 2 settings several algorithms share the highest" in " ".join(summary(twice))
+    ahead = [replace(one, spec={**one.spec, "lr": 0.7}) for one in two_algorithms()]
+    mixed = " ".join(summary(page_of_records("t", [*even, *ahead])))
+    assert "scaffold in 1 of 2 (1 clear) settings; in 1 of 2 several are equal." in mixed
 
 
 def test_the_target_is_what_fedavg_ends_with():

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from unalike.bench.published import Cell, published
 from unalike.bench.results import Line, Setting, Spread
 
-LEAST_STD = 0.1
-"""The tables are rounded to this: a published deviation of 0.0 or 0.1 is as small as they can say."""
-
 Place = tuple[str, str, str]
 """Data set, partition, and the algorithm's name without its parameters."""
 
@@ -26,6 +23,8 @@ class Compared:
     ours: Spread | None
     paper: Cell | None
     note: str = ""
+    judged: bool = True
+    """Whether ours is at the published setting, so that it may be said to agree or not."""
 
     @property
     def difference(self) -> float | None:
@@ -34,16 +33,24 @@ class Compared:
 
     @property
     def within(self) -> bool | None:
-        """Whether ours is within two standard deviations of the published number; None without one of the two."""
-        if self.difference is None or self.paper is None:
+        """Whether ours is within two standard deviations of the published number; None where it cannot be said."""
+        if self.difference is None or self.paper is None or not self.judged:
             return None
-        return abs(self.difference) <= 2 * max(self.paper.std, LEAST_STD) + 1e-9
+        return abs(self.difference) <= 2 * max(self.paper.std, self.paper.rounding) + 1e-9
 
 
 def compare(
-    settings: Iterable[Setting], table: str | None, setting: str = "", notes: Mapping[Place, str] | None = None
+    settings: Iterable[Setting],
+    table: str | None,
+    setting: str = "",
+    notes: Mapping[Place, str] | None = None,
+    *,
+    judged: bool = True,
 ) -> list[Compared]:
-    """Every line beside the cell of ``table`` (none: ours alone); ``notes`` explain known differences."""
+    """Every line beside the cell of ``table`` (none: ours alone); ``notes`` explain known differences.
+
+    Where ours are not at the published setting, they are not ``judged``: no agreement is claimed or denied.
+    """
     cells = {
         (cell.dataset, cell.our_partition, cell.algorithm): cell
         for cell in (published(table) if table else ())
@@ -54,7 +61,7 @@ def compare(
         for line in one.lines:
             place = (one.dataset, one.partition, base_name(line))
             note = (notes or {}).get(place, "")
-            made.append(Compared(*place[:2], line.algorithm, line.accuracy, cells.get(place), note))
+            made.append(Compared(*place[:2], line.algorithm, line.accuracy, cells.get(place), note, judged))
     return made
 
 

@@ -161,6 +161,8 @@ def scaled(fields: Fields, scale: float) -> Fields:
     if scale == 1.0:
         return fields
     rounds, public = fields.get("rounds", _default("rounds")), fields.get("public", 0.0)
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in (rounds, public)):
+        return fields  # the spec says what is wrong
     return {
         **fields,
         "rounds": max(1, round(scale * rounds)),
@@ -211,7 +213,7 @@ def _tuning(study: Study, fields: Fields, scale: float) -> Tuning | None:
         return None
     candidates = {}
     for values in product(*grid.values()):
-        text = f"{algorithm}({', '.join(f'{name}={value}' for name, value in zip(grid, values, strict=True))})"
+        text = f"{algorithm}({', '.join(f'{name}={value!r}' for name, value in zip(grid, values, strict=True))})"
         own = {**_over(fields, study.tuning), "algorithm": text}
         candidates[text] = tuple(make(scaled({**own, "seed": seed}, scale)) for seed in study.tuning_seeds)
     return Tuning(fields, algorithm, candidates)

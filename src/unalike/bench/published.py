@@ -16,6 +16,8 @@ TABLES = {
 }
 """The tables at hand, and where they are from."""
 
+_ROUNDED_TO = {"niid-bench-table3": 0.1, "rfedavg-tables1-2": 0.01}
+
 
 _OURS = {"synthetic": "fcube", "by-writer": "natural", "by-user": "natural"}
 """Partitions that are a data set's own, under our names."""
@@ -31,6 +33,8 @@ class Cell:
     mean: float
     std: float
     setting: str = ""
+    rounding: float = 0.1
+    """What the table is rounded to: a published deviation cannot say less."""
 
     @property
     def our_partition(self) -> str:
@@ -56,6 +60,7 @@ def published(table: str) -> Iterator[Cell]:
             float(row["accuracy_mean"]),
             float(row["accuracy_std"]),
             row.get("setting", ""),
+            _ROUNDED_TO[table],
         )
 
 

@@ -78,7 +78,9 @@ class Store:
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError) and not _torn(error):
                 raise UserError(f"Cannot open {self.path} ({error}): close what holds it, or delete it.") from None
-            for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
+            with suppress(FileNotFoundError):  # it may be somebody else's
+                self.path.replace(self.runs / f"{FILE}.damaged")
+            for name in (f"{FILE}-wal", f"{FILE}-shm"):
                 with suppress(FileNotFoundError):
                     (self.runs / name).unlink()
             return self._connect()
@@ -94,6 +96,8 @@ class Store:
                 )
             if base.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 raise sqlite3.DatabaseError("damaged")
+            if version == 0 and base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                raise sqlite3.DatabaseError("of another program")
             base.execute("PRAGMA journal_mode = WAL")
             base.execute("PRAGMA synchronous = NORMAL")
             base.execute("PRAGMA foreign_keys = ON")

@@ -55,12 +55,12 @@ class StudyResults:
 
     @property
     def warning(self) -> str:
-        """At a smaller scale, that the figures are not the published setting's; else empty."""
+        """At a smaller scale, that the figures are not the whole study's; else empty."""
         if self.scale == 1.0:
             return ""
         return (
-            f"At scale {self.scale:g}: {self.scale:.0%} of the rounds and of the rows of the published setting, "
-            "not comparable with it."
+            f"At scale {self.scale:g}: {100 * self.scale:g} % of the study's rounds and rows, so not comparable "
+            "with published numbers nor with the whole study."
         )
 
 
@@ -95,7 +95,7 @@ def study_results(study: Study, runs: Path, scale: float = 1.0, only: Only | Non
         if planned.spec is not None:
             finals[planned.key] = record
     found = settings(finals.values())
-    compared = compare(found, study.published, study.published_setting, study.notes)
+    compared = compare(found, study.published, study.published_setting, study.notes, judged=scale == 1.0)
     return StudyResults(study, found, compared, _tuned(plan, look), done, plan.total, failed, scale)
 
 

@@ -139,8 +139,7 @@ class _Reader:
             name,
             values["title"],
             values.get("about", "").strip(),
-            self._published(values.get("published")),
-            values.get("published_setting", ""),
+            *self._published(values.get("published"), values.get("published_setting", "")),
             target,
             self._seeds("seeds", values.get("seeds", [0])),
             base,
@@ -166,12 +165,20 @@ class _Reader:
             raise self.wrong(key, f"has a seed twice: {value}. Write each once.")
         return tuple(value)
 
-    def _published(self, table: str | None) -> str | None:
-        from unalike.bench.published import TABLES
+    def _published(self, table: str | None, setting: str) -> tuple[str | None, str]:
+        from unalike.bench.published import TABLES, published
 
         if table is not None and table not in TABLES:
             raise self.wrong("published", f"must be one of {', '.join(TABLES)}, got {table!r}.")
-        return table
+        if table is None:
+            if setting:
+                raise self.wrong("published_setting", f"needs a table. Add published, one of {', '.join(TABLES)}.")
+        elif setting not in (known := dict.fromkeys(cell.setting for cell in published(table))):
+            remedy = (
+                f"must be one of {', '.join(known)}" if any(known) else f"must be left out: {table} has no parts"
+            )
+            raise self.wrong("published_setting", f"{remedy}, got {setting!r}.")
+        return table, setting
 
     def _axes(self, values: Fields) -> dict[str, tuple[Fields, ...]]:
         axes: dict[str, tuple[Fields, ...]] = {}

@@ -84,9 +84,10 @@ class Worker:
         problem, final, spec = "", True, None
         try:
             spec = RunSpec.from_mapping(order["spec"])
-            if spec.key != order["key"]:
-                raise UserError(
-                    "A file or a plug-in of the run has changed since the study began. Start it again."
+            if spec.key != order["key"]:  # no run that waits can be made any more, by any process
+                return self.say(
+                    "broken",
+                    problem="A file or a plug-in of the runs has changed since the study began. Start it again.",
                 )
             run(
                 spec,
@@ -109,7 +110,7 @@ class Worker:
             return self.say("done")
         problem = " ".join(problem.split())
         try:
-            if spec is not None:
+            if spec is not None:  # else the study notes it
                 record_failure(self._runs, spec, problem, final=final)
         except InUse:
             return self.say("busy")

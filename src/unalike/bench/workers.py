@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from unalike.bench.plan import Only, plan_study
+from unalike.bench.plan import Only, look_at, plan_study
 from unalike.bench.presence import Presence
 from unalike.bench.results import Record
 from unalike.bench.schedule import LEFT_SECONDS, Job, Progress, Schedule
@@ -199,7 +199,10 @@ class Runner:
             self._schedule.put_back(job, LEFT_SECONDS)
         else:  # done, failed
             process.job = None
-            self._keep(self._schedule.finished(job))
+            if kind == "failed" and look_at(job.planned, self._runs).state == "unfinished":
+                self._fail(job, event["problem"], final=False)
+            else:
+                self._keep(self._schedule.finished(job))
         return None
 
     def _replace(self, process: _Process) -> None:
@@ -220,10 +223,14 @@ class Runner:
             )
             self._schedule.put_back(job)
             return
+        ended = "ended by itself" if code >= 0 else "was killed"
+        guess = ": out of memory?" if code == -9 else ""
+        self._fail(job, f"the process {ended} ({_cause(code)}){guess}", final=True)
+
+    def _fail(self, job: Job, problem: str, *, final: bool) -> None:
+        """Note what the process that had the run could not."""
         try:
-            record_failure(
-                self._runs, job.spec, f"the process was killed ({_cause(code)}): out of memory?", final=True
-            )
+            record_failure(self._runs, job.spec, problem, final=final)
         except InUse:
             self._schedule.put_back(job, LEFT_SECONDS)
             return

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from unalike.data.folder import VARIABLE
 from unalike.errors import UserError
 
 DEFAULT_RUNS = Path("runs")
@@ -48,6 +47,8 @@ def _use_data_folder(folder: Path | None) -> Path | None:
     if folder is not None:
         if not folder.expanduser().is_dir():
             raise UserError(f"--data-dir must be a folder, but there is none at {folder}. Check the path.")
+        from unalike.data.folder import VARIABLE  # the loaders beside it are slow to import
+
         os.environ[VARIABLE] = str(folder)
     return folder
 
@@ -58,7 +59,7 @@ DataDir = Annotated[
         "--data-dir",
         metavar="DIR",
         callback=_use_data_folder,
-        help=f"folder with downloaded data sets [${VARIABLE} or the cache folder]",
+        help="folder with downloaded data sets [$UNALIKE_DATA or the cache folder]",
         show_default=False,
     ),
 ]

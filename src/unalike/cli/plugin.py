@@ -7,6 +7,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Iterable
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from unalike.errors import UserError
@@ -33,7 +34,8 @@ def load_plugin(path: Path) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with redirect_stdout(sys.stderr):  # what it prints must not mix with a command's answer
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise UserError(f"The plugin {path} failed{_line(path, error)}: {_what(error)}") from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -109,12 +107,12 @@ def _page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
     if only or scale != 1.0:
         raise UserError(f"--only and --scale are for studies, and {what!r} is none. Leave them out.")
     path = Path(what)
-    if path.is_dir() and not (path / "spec.toml").exists():
+    if _is_folder(path) and not (path / "spec.toml").exists():
         records = read_records(path)
         if not any(record.state == "finished" for record in records):
             raise UserError(f"There are no finished runs in {path}. Start one: unalike run --runs {path}")
         return page_of_records(f"Runs in {path.resolve().name}", records)
-    if not path.is_dir():
+    if not _is_folder(path):
         try:
             path = find_run(read_runs(runs), what, runs).path
         except UserError:
@@ -133,7 +131,14 @@ def _page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
 
 
 def _is_study(what: str) -> bool:
-    return what.endswith(".toml") or (not Path(what).is_dir() and what in _studies())
+    return what.endswith(".toml") or (not _is_folder(Path(what)) and what in _studies())
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name that is too long for one
+        return False
 
 
 def _studies() -> list[str]:
@@ -148,9 +153,7 @@ def _study_page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
     from unalike.report.page import page_of_study
 
     results = study_results(load_study(what), runs, scale, parse_only(only))
-    page = page_of_study(results, runs)
-    chosen = shlex.join([word for text in only for word in ("--only", text)])
-    page = replace(page, commands=tuple(f"{command} {chosen}".strip() for command in page.commands))
+    page = page_of_study(results, runs, only)
     if not page.settings:
         raise UserError(
             f"No run of {what} is finished in {runs}. Start it: unalike study run {what} --runs {runs}"

@@ -91,6 +91,7 @@ def run_study(
         raise ended from stop
     print_report(study_results(found, runs, scale, wanted))
     arguments = [study, *_selection(scale, only), *_elsewhere(runs)]
+    arguments += [word for path in plugin or () for word in ("--plugin", str(path))]
     draw("", f"Again: {program()} study report {shlex.join(arguments)}")
 
 
@@ -153,7 +154,7 @@ def report_study(
     load_plugins(plugin)
     results = study_results(load_study(study), runs, scale, parse_only(only or []))
     if output is not None:
-        _write_page(results, runs, output)
+        _write_page(results, runs, output, only or [])
     if as_json:
         print_json(report_dict(results))
     elif output is None:
@@ -162,12 +163,12 @@ def report_study(
         say(f"Written: {output}")
 
 
-def _write_page(results: StudyResults, runs: Path, output: Path) -> None:
-    from unalike.report.page import write_study_page
+def _write_page(results: StudyResults, runs: Path, output: Path, only: list[str]) -> None:
+    from unalike.report.page import page_of_study, write_page
 
     if output.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"-o must be a file whose name ends in .html, got {output}.")
-    write_study_page(results, runs, output)
+    write_page(page_of_study(results, runs, only), output)
 
 
 @app.command("stop")
@@ -175,7 +176,7 @@ def stop_study(study: Name, runs: RunsFolder = DEFAULT_RUNS) -> None:
     """Stop a study that runs in another terminal; its runs are saved first."""
     from unalike.bench.presence import stop
 
-    name = Path(study).stem if study.endswith(".toml") else study
+    name = Path(study).stem
     asked, left = stop(runs, name)
     if not asked:
         raise UserError(f"{name} is not running in {runs}. See: unalike study status {shlex.quote(study)}")
@@ -226,7 +227,7 @@ def export_store(
 
 def _selection(scale: float, only: list[str] | None) -> list[str]:
     return [
-        *(["--scale", f"{scale:g}"] if scale != 1.0 else []),
+        *(["--scale", str(scale)] if scale != 1.0 else []),
         *(part for text in only or [] for part in ("--only", text)),
     ]
 

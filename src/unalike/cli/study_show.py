@@ -49,22 +49,22 @@ def _print_compared(results: StudyResults) -> None:
     draw(
         table(
             columns,
-            [_compared_row(cell, notes, judge=results.scale == 1.0) for cell in shown],
+            [_compared_row(cell, notes) for cell in shown],
             right=["ours", "seeds", "paper", "difference", "note"],
         )
     )
     judged = [cell.within for cell in shown if cell.within is not None]
-    if judged and results.scale == 1.0:
+    if judged:
         draw(f"{sum(judged)} of {len(judged)} are within two of the paper's standard deviations.")
     if len(shown) < len(results.compared):
-        draw(f"{len(results.compared) - len(shown)} further cells have no finished run yet.")
+        draw(f"{len(results.compared) - len(shown)} further cells have no finished run.")
     for number, note in enumerate(notes, 1):
         draw(indented(f"[{number}] {note}"))
     paper = TABLES[results.study.published or ""]
     draw(f"Accuracy in percent on the test set after the last round. Paper: {paper}.")
 
 
-def _compared_row(cell: Compared, notes: list[str], *, judge: bool) -> list[str]:
+def _compared_row(cell: Compared, notes: list[str]) -> list[str]:
     assert cell.ours is not None
     return [
         f"{cell.dataset}, {cell.partition}",
@@ -73,7 +73,7 @@ def _compared_row(cell: Compared, notes: list[str], *, judge: bool) -> list[str]
         str(cell.ours.seeds),
         MISSING if cell.paper is None else str(cell.paper),
         MISSING if cell.difference is None else f"{cell.difference:+.1f}",
-        MARK[cell.within if judge else None],
+        MARK[cell.within],
         f"[{notes.index(cell.note) + 1}]" if cell.note else "",
     ]
 
@@ -97,7 +97,7 @@ def _print_lines(results: StudyResults) -> None:
             rows.append(row)
     draw(table(columns, rows, right=["accuracy", "seeds", "worst party", *columns[6:]]))
     if waiting:
-        draw(f"{waiting} further lines have no finished run yet.")
+        draw(f"{waiting} further lines have no finished run.")
     draw("Accuracy in percent after the last round: on the test set, and of the worst party on its held-out rows.")
 
 

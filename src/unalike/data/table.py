@@ -12,6 +12,7 @@ import numpy as np
 
 from unalike.data.columns import BINARY, MOST_CATEGORIES, Column, Inferred, number, read_csv, read_parquet
 from unalike.data.dataset import Array, Dataset, register_dataset
+from unalike.data.folder import NotFound
 from unalike.errors import UserError, unknown
 
 Missing = Literal["error", "indicate", "drop"]
@@ -144,7 +145,7 @@ def _fingerprint(text: str) -> str:
         with _path(text).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
-        raise UserError(f"There is no readable file {text}. Check the path.") from None
+        raise NotFound(f"There is no readable file {text}. Check the path.") from None
 
 
 def _check_test(name: str, test: float) -> None:

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import secrets
+import stat
 import time
 from contextlib import suppress
 from io import FileIO
@@ -26,8 +27,11 @@ _WINDOWS_ATTEMPTS = 10
 def atomic_write(path: Path, data: bytes | bytearray) -> None:
     """Write ``data`` to ``path`` so that a reader, also after a power cut, finds the old or the new content.
 
-    The content is on the disk when this returns. A failure leaves no temporary file.
+    The content is on the disk when this returns. A failure leaves no temporary file. What is no file, such as
+    /dev/null or a named pipe, is written to and not replaced.
     """
+    if _takes_no_place(path):
+        return _write_straight(path, data)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.unalike-tmp")
     try:
         # Not tempfile: it makes files that only their owner can read, whatever the user's umask says.
@@ -41,6 +45,23 @@ def atomic_write(path: Path, data: bytes | bytearray) -> None:
     finally:
         with suppress(OSError):  # after success it is gone already
             temporary.unlink()
+
+
+def _takes_no_place(path: Path) -> bool:
+    """Whether it is a device or a pipe."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+
+
+def _write_straight(path: Path, data: bytes | bytearray) -> None:
+    try:
+        with path.open("wb", buffering=0) as file:
+            write_all(file, data)
+    except OSError as error:
+        raise storage_error(path, error) from error
 
 
 def write_all(file: FileIO, data: bytes | bytearray) -> None:

@@ -14,6 +14,8 @@ from unalike.bench.comparison import Compared, compare
 from unalike.bench.published import TABLES
 from unalike.bench.results import Line, Record, Setting, brief, settings
 from unalike.data import DATASETS
+from unalike.errors import UserError
+from unalike.partition import default_parties
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Study(Protocol):
     @property
     def about(self) -> str: ...  # noqa: D102
     @property
-    def target(self) -> float | None: ...  # noqa: D102
+    def target(self) -> float | None: ...  # noqa: D102  # a fraction
     @property
     def published(self) -> str | None: ...  # noqa: D102
 
@@ -139,16 +141,18 @@ class StudyResults(Protocol):
     def failed(self) -> Sequence[Record]: ...  # noqa: D102
     @property
     def scale(self) -> float: ...  # noqa: D102
+    @property
+    def warning(self) -> str: ...  # noqa: D102
 
 
-def page_of_study(results: StudyResults, runs: Path | None = None) -> Page:
-    """The page of a study, whole or not; settings without a finished run are only counted."""
+def page_of_study(results: StudyResults, runs: Path | None = None, only: Sequence[str] = ()) -> Page:
+    """The page of a study, whole or not; settings without a finished run are only counted.
+
+    ``only`` are the texts of ``--only`` that chose a part of it.
+    """
     study, notes = results.study, []
     if results.scale != 1.0:
-        notes.append(
-            f"At scale {results.scale:g}: {results.scale:.0%} of the rounds and of the rows of the published "
-            "setting, and not comparable with it."
-        )
+        notes.append(results.warning)
     if results.done < results.total:
         notes.append(f"{results.done} of {results.total} runs are done; all figures are of those.")
     begun = tuple(one for one in results.settings if any(line.finished for line in one.lines))
@@ -162,20 +166,21 @@ def page_of_study(results: StudyResults, runs: Path | None = None) -> Page:
         settings=begun,
         compared=tuple(results.compared),
         source=TABLES.get(table, table) if any(one.paper for one in results.compared) else "",
-        target=study.target,
+        target=None if study.target is None else round(100 * study.target, 9),
         notes=tuple(notes),
-        commands=(_study_command(study, results.scale, runs),),
+        commands=(_study_command(study, results.scale, runs, only),),
         failures=tuple(results.failed),
         tuned=tuple((place, one.chosen, _candidates(one.validation)) for place, one in results.tuned.items()),
     )
 
 
-def _study_command(study: Study, scale: float, runs: Path | None) -> str:
+def _study_command(study: Study, scale: float, runs: Path | None, only: Sequence[str]) -> str:
     name = str(getattr(study, "source", "") or study.name)
     words = ["unalike", "study", "run", name if name.endswith(".toml") else study.name]
-    words += [] if scale == 1.0 else ["--scale", f"{scale:g}"]
+    words += [] if scale == 1.0 else ["--scale", str(scale)]
     if runs is not None and runs != Path("runs") and not runs.is_absolute():  # a page may be sent to others
         words += ["--runs", str(runs)]
+    words += [word for text in only for word in ("--only", text)]
     return shlex.join(words)
 
 
@@ -213,7 +218,7 @@ def page_of_records(title: str, records: Sequence[Record]) -> Page:
 
 def command(spec: Mapping[str, Any]) -> str:
     """What to type to run it again: the fields that are not as by default."""
-    defaults = _defaults(str(spec.get("dataset")))
+    defaults = _defaults(str(spec.get("dataset"))) | {"parties": _parties(str(spec.get("partition")))}
     parts = ["unalike", "run"]
     for name, value in spec.items():
         if name == "code" or (name != "dataset" and defaults.get(name) == value):
@@ -227,10 +232,17 @@ def command(spec: Mapping[str, Any]) -> str:
     return shlex.join(parts) + own
 
 
+def _parties(partition: str) -> int | None:
+    """How many parties there are where none are asked for: that depends on the partition."""
+    try:
+        return default_parties(partition)
+    except UserError:  # a plug-in's
+        return None
+
+
 @lru_cache
 def _defaults(dataset: str) -> dict[str, Any]:
     from unalike.engine.spec import RunSpec  # loads torch
-    from unalike.errors import UserError
 
     try:
         return RunSpec(dataset=dataset).to_dict()

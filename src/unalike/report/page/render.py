@@ -151,7 +151,7 @@ def _overview(page: Page) -> Html:
                 cells.append(text(NONE))
                 continue
             one = page.comparison(setting, line)
-            top = first is not None and first.first == line.algorithm
+            top = first is not None and line.algorithm in first.equals
             ours = tag("strong", f"{line.accuracy}{mark(first)}") if first and top else text(line.accuracy)
             below = [tag("small", f"{one.paper} ", within(one))] if one.paper else []
             tuned = [tag("small", line.algorithm)] if line.algorithm != name else []
@@ -161,7 +161,7 @@ def _overview(page: Page) -> Html:
     beside = f" Below: {page.source}, and whether ours is within two of its deviations." if page.source else ""
     said = (
         "Final test accuracy in percent, mean ± standard deviation over seeds. ▲ highest by at least one "
-        f"standard deviation, △ highest by less.{beside}"
+        f"standard deviation, △ highest by less, = several equally high.{beside}"
     )
     return tag("section", tag("h2", "All results"), table(columns, rows, said), class_="overview")
 

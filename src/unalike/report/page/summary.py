@@ -12,6 +12,8 @@ from unalike.report.page.numbers import degrees, fairness
 
 NOT_A_WIN = "A lead of less than one standard deviation over seeds (the larger of the two) is not called a win."
 
+_SAME = 1e-9  # percent: below, means differ by rounding only
+
 
 @dataclass(frozen=True)
 class Lead:
@@ -23,6 +25,13 @@ class Lead:
     by: float
     std: float
     """The larger deviation of the two."""
+    equals: tuple[str, ...] = ()
+    """Who has the highest mean: one, or several that are equal."""
+
+    @property
+    def tied(self) -> bool:
+        """Whether nobody leads."""
+        return len(self.equals) > 1
 
     @property
     def clear(self) -> bool:
@@ -37,7 +46,8 @@ def lead(setting: Setting) -> Lead | None:
         return None
     (first, one), (second, two) = sorted(known, key=lambda each: -each[1].mean)[:2]
     seeds = Spread(one.mean, one.std, min(one.seeds, two.seeds))
-    return Lead(first, seeds, second, one.mean - two.mean, max(one.std, two.std))
+    equals = tuple(name for name, each in known if one.mean - each.mean < _SAME)
+    return Lead(first, seeds, second, one.mean - two.mean, max(one.std, two.std), equals)
 
 
 def summary(page: Page) -> list[str]:
@@ -69,6 +79,8 @@ def _what(page: Page) -> str:
 
 
 def _one_lead(found: Lead) -> str:
+    if found.tied:
+        return f"{_listed(list(found.equals))} end equally high, at {found.accuracy.mean:.1f} %: none leads."
     ends = f"{found.first} ends highest, at {found.accuracy} %, {found.by:.1f} points above {found.second}"
     if found.accuracy.seeds < 2:
         return f"{ends}; with one seed this may be chance."
@@ -78,13 +90,17 @@ def _one_lead(found: Lead) -> str:
 
 
 def _many_leads(page: Page, leads: list[Lead]) -> str:
-    first = Counter(page.families[one.first] for one in leads)
+    first = Counter(page.families[one.first] for one in leads if not one.tied)
+    tied = sum(one.tied for one in leads)
+    equal = f"; in {tied} of {len(leads)} several are equal" if tied else ""
+    if not first:
+        return f"In all {len(leads)} settings several algorithms share the highest mean accuracy: none leads."
     clear = Counter(page.families[one.first] for one in leads if one.clear)
     parts = [
         f"{name} in {number} of {len(leads)}" + (f" ({clear[name]} clear)" if clear[name] else " (none clear)")
         for name, number in sorted(first.items(), key=lambda each: (-each[1], each[0]))
     ]
-    return f"Highest mean accuracy: {_listed(parts)} settings. {NOT_A_WIN}"
+    return f"Highest mean accuracy: {_listed(parts)} settings{equal}. {NOT_A_WIN}"
 
 
 def _published(page: Page) -> list[str]:

@@ -50,6 +50,8 @@ def _reading(setting: Setting) -> list[str]:
     first = lead(setting)
     if first is None:
         return []
+    if first.tied:
+        return [f"= {', '.join(first.equals)} are equally high."]
     if first.clear:
         return [
             f"▲ {first.first} leads {first.second} by {first.by:.1f} points: more than one standard deviation."
@@ -60,11 +62,13 @@ def _reading(setting: Setting) -> list[str]:
 
 def _best(value: Spread | None, first: Lead | None, algorithm: str) -> Html:
     written = text(NONE if value is None else str(value))
-    return tag("strong", written, mark(first)) if first and first.first == algorithm else written
+    return tag("strong", written, mark(first)) if first and algorithm in first.equals else written
 
 
 def mark(first: Lead) -> str:
-    """What stands beside the highest number: filled where the lead is clear."""
+    """What stands beside the highest number: filled where the lead is clear, = where several are equal."""
+    if first.tied:
+        return " ="
     return " ▲" if first.clear else " △"
 
 
