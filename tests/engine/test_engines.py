@@ -241,6 +241,22 @@ class TestChoice:
         assert simulation.engine.name == "sequential"
         assert "short" in simulation.why_this_engine
 
+    def test_what_a_run_asks_for(self, monkeypatch):
+        """Steps of the cohort in all rounds, on the rows that are trained on."""
+        jobs = []
+        monkeypatch.setattr(
+            "unalike.engine.simulation.choose_engine",
+            lambda name, job, say: jobs.append(job) or choose_engine(name, job, say),
+        )
+        fields = {"parties": 10, "sample": 0.3, "rounds": 7, "epochs": 2, "validation": 0.25, "held_out": 0.25}
+        simulation = Simulation(RunSpec(dataset="digits", batch_size=16, threads=2, **fields), say=print)
+        rows = simulation.federation.dataset.size / 10 / 2
+        assert jobs[0].steps == 7 * 3 * 2 * math.ceil(rows / 16)
+        assert (jobs[0].batch_size, jobs[0].parties, jobs[0].threads) == (16, 3, 2)
+        assert jobs[0].whole
+        Simulation(RunSpec(dataset="digits", batch_size=16, steps=9, epochs=None, rounds=7, parties=4), say=print)
+        assert jobs[1].steps == 7 * 4 * 9
+
     def test_the_work_of_convolutions_counts(self):
         net = Task(lambda: SimpleCnn().build((1, 28, 28), 10))
         job = Job(task=net, parties=10, shape=(1, 28, 28), steps=100)

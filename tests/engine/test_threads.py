@@ -146,7 +146,7 @@ def test_threads_inside_an_operation_stay_as_they_are():
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        on_threads(3, lambda item: item, range(3))
+        assert on_threads(3, lambda item: torch.get_num_threads(), range(3)) == [1, 1, 1]
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -157,3 +157,21 @@ def test_an_evaluation_of_personal_models_has_the_same_bits_on_any_number_of_thr
     models = simulation.models(simulation.state)
     assert models.personal is not None
     assert evaluate(simulation.federation, models) == evaluate(simulation.federation, models, threads=3)
+
+
+@pytest.mark.parametrize("name", ["sequential", "compiled"])
+def test_the_threads_of_the_spec_are_used(name, monkeypatch):
+    """To train, and to evaluate: the bits would not tell."""
+    used = {"sequential": set(), "evaluation": set()}
+
+    def spy(module):
+        def spied(threads, work, items):
+            used[module].add(threads)
+            return on_threads(threads, work, items)
+
+        monkeypatch.setattr(f"unalike.engine.{module}.on_threads", spied)
+
+    for module in used:
+        spy(module)
+    play(small_simulation("fedavg", engine=name, threads=3), 1)
+    assert used == {"sequential": {3}, "evaluation": {3}}
