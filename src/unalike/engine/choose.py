@@ -32,14 +32,14 @@ LARGEST_STACKED = 100_000
 """Nets with more weights than this run one after the other on a CPU.
 
 Measured (docs/performance.md, ``python -m benchmarks.engines --sizes``): with up to 13 thousand weights a stack of
-ten parties is at least twice as fast as one party after the other, with 80 to 200 thousand the two are about even,
-and with 400 thousand the stack loses because it no longer fits the cache.
+ten parties is at least twice as fast as one party after the other, with 80 thousand hardly faster, and beyond the
+stack loses because it no longer fits the cache.
 Convolutions gain nothing from stacking on a CPU, whatever their size.
 """
 SHORT = 2.0
 """Seconds of training below which nothing pays: the first stacked step takes 1.5 s of imports inside PyTorch."""
 LONG = 10.0
-"""Seconds of training from which compiling pays: it takes 1 to 3 s once for a net, and saves a fifth or more."""
+"""Seconds of training from which compiling pays: it takes 0.4 to 3 s once for a net and saves a fifth or more."""
 SECONDS_PER_STEP = 0.7e-3
 FLOPS = 30e9
 """What PyTorch takes for a step and does in a second on these nets, about."""
