@@ -219,7 +219,7 @@ CARRIERS = [
         ),
         (
             "absent parties' fresh statistics count",
-            "list(models.own_buffers.values()) or",
+            "[models.own_buffers[number] for number in sorted(models.own_buffers)] or",
             "[models.statistics(k) for k in range(federation.size)] or",
         ),
     ),
