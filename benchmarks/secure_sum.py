@@ -12,7 +12,7 @@ from statistics import median
 
 import numpy as np
 
-from unalike.measure.secure_sum import Protect, SumResult, secure_sum
+from unalike.secure import Protect, SumResult, secure_sum
 
 
 def measure(protect: Protect, parties: int, length: int, drop: int) -> tuple[float, float, SumResult]:

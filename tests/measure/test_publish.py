@@ -12,11 +12,11 @@ import pytest
 from unalike.data import load_dataset
 from unalike.measure import Kept, Measurement, Published, federated_cdf, measure, party_features, party_labels
 from unalike.measure.cdf import check_sum, count
-from unalike.measure.protocol.errors import ProtocolError
 from unalike.measure.publish import read_mean
 from unalike.measure.situation import situation_from, situation_of
 from unalike.measure.support import agree, support_of
 from unalike.partition import make_partition
+from unalike.secure.errors import ProtocolError
 
 
 def plain(parties, **how):

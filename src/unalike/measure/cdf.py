@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from unalike.data.dataset import Array
 from unalike.errors import UserError
-from unalike.measure.protocol.errors import ProtocolError
 from unalike.measure.support import DistributionPolicy, Values, checked_features, named, no_rows
+from unalike.secure.errors import ProtocolError
 
 
 @dataclass(frozen=True, eq=False)

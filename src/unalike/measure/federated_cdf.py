@@ -29,9 +29,7 @@ from unalike.crypto import bfv, discrete_gaussian
 from unalike.data.dataset import Array
 from unalike.errors import UserError, unknown
 from unalike.measure.cdf import Cdf, check_sum, count, read_cdf, sensitivity
-from unalike.measure.clock import Clock
 from unalike.measure.degree import OwnDegrees, compare
-from unalike.measure.protocol.policy import check_count
 from unalike.measure.publish import (
     Federation,
     Publish,
@@ -42,7 +40,6 @@ from unalike.measure.publish import (
     summarise,
 )
 from unalike.measure.publish import publish as rounded
-from unalike.measure.secure_sum import Protect, secure_sum
 from unalike.measure.support import (
     DEFAULT_BINS,
     DistributionPolicy,
@@ -53,6 +50,9 @@ from unalike.measure.support import (
     support_of,
 )
 from unalike.measure.values import read_values
+from unalike.secure import Protect, secure_sum
+from unalike.secure.clock import Clock
+from unalike.secure.policy import check_count
 
 DELTA = 1e-6
 """Of (epsilon, delta)-differential privacy where noise is asked for."""

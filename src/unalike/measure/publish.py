@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from unalike.crypto.bfv import HALF
 from unalike.measure.cdf import Cdf
 from unalike.measure.degree import Degree, OwnDegrees, expected
-from unalike.measure.protocol.errors import ProtocolError
 from unalike.measure.support import DistributionPolicy
+from unalike.secure.errors import ProtocolError
 
 Publish = Literal["degrees", "mean"]
 DIGITS = 2

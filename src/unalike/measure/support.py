@@ -20,7 +20,7 @@ from unalike.crypto.bfv import HALF, MOST_ENTRIES
 from unalike.data.dataset import Array
 from unalike.errors import UserError, unknown
 from unalike.measure import wire
-from unalike.measure.protocol.policy import MOST_PARTIES, Protect
+from unalike.secure.policy import MOST_PARTIES, Protect
 
 Of = Literal["labels", "features"]
 Weighting = Literal["rows", "parties"]

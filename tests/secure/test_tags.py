@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.measure.sessions import SERVER, Session, Step, contexts, vectors
+from tests.secure.sessions import SERVER, Session, Step, contexts, vectors
 from unalike.crypto import bfv, masks
-from unalike.measure.protocol import party, tags
-from unalike.measure.protocol.errors import ProtocolError
-from unalike.measure.protocol.messages import Message, pack_numbers, write
-from unalike.measure.protocol.policy import TAGS, new_session
+from unalike.secure import party, tags
+from unalike.secure.errors import ProtocolError
+from unalike.secure.messages import Message, pack_numbers, write
+from unalike.secure.policy import TAGS, new_session
 
 MODES = ["fhe", "fhe+masks"]
 

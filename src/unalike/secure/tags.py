@@ -19,8 +19,8 @@ from unalike.crypto import masks
 from unalike.crypto.bfv import MODULUS
 from unalike.crypto.masks import Vector
 from unalike.crypto.primitives import derive
-from unalike.measure.protocol.errors import ProtocolError
-from unalike.measure.protocol.policy import TAGS, Policy
+from unalike.secure.errors import ProtocolError
+from unalike.secure.policy import TAGS, Policy
 
 
 def tag_key(policy: Policy, shared: bytes) -> bytes:

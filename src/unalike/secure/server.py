@@ -14,11 +14,11 @@ import numpy as np
 from unalike.crypto import bfv, primitives, shamir
 from unalike.crypto.primitives import KEY_BYTES
 from unalike.crypto.shamir import VALUE_BYTES, Share
-from unalike.measure.protocol import keys
-from unalike.measure.protocol.carrier import Carrier, Vector, make_carrier
-from unalike.measure.protocol.errors import SERVER, ProtocolError, TooFewParties, blame
-from unalike.measure.protocol.keys import BOX_BYTES, COMMITMENT_BYTES, KEY, SEED, Hello
-from unalike.measure.protocol.messages import (
+from unalike.secure import keys
+from unalike.secure.carrier import Carrier, Vector, make_carrier
+from unalike.secure.errors import SERVER, ProtocolError, TooFewParties, blame
+from unalike.secure.keys import BOX_BYTES, COMMITMENT_BYTES, KEY, SEED, Hello
+from unalike.secure.messages import (
     EVERYONE,
     Message,
     Step,
@@ -29,7 +29,7 @@ from unalike.measure.protocol.messages import (
     steps,
     write,
 )
-from unalike.measure.protocol.policy import Policy
+from unalike.secure.policy import Policy
 
 Received = Mapping[int, tuple[bytes, Message]]
 Answers = Mapping[int, tuple[bytes, ...]] | tuple[bytes, ...]

@@ -8,10 +8,10 @@ import numpy as np
 
 from unalike.crypto import bfv
 from unalike.crypto.primitives import new_secret, signing_public
-from unalike.measure.protocol import party, server
-from unalike.measure.protocol.errors import SERVER
-from unalike.measure.protocol.messages import Message, Step, steps, write
-from unalike.measure.protocol.policy import Policy, default_threshold, new_session
+from unalike.secure import party, server
+from unalike.secure.errors import SERVER
+from unalike.secure.messages import Message, Step, steps, write
+from unalike.secure.policy import Policy, default_threshold, new_session
 
 
 @cache

@@ -15,9 +15,9 @@ from hashlib import sha256
 from unalike.crypto import masks, primitives, shamir
 from unalike.crypto.masks import Vector
 from unalike.crypto.shamir import VALUE_BYTES, Share
-from unalike.measure.protocol.errors import ProtocolError, blame
-from unalike.measure.protocol.messages import Message, pack_numbers, parts
-from unalike.measure.protocol.policy import Policy
+from unalike.secure.errors import ProtocolError, blame
+from unalike.secure.messages import Message, pack_numbers, parts
+from unalike.secure.policy import Policy
 
 BOX_BYTES = 2 * VALUE_BYTES + primitives.TAG_BYTES
 COMMITMENT_BYTES = 32

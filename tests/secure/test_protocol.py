@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.measure.sessions import SERVER, Session, Step, contexts, vectors
+from tests.secure.sessions import SERVER, Session, Step, contexts, vectors
 from unalike.crypto import bfv
 from unalike.crypto.primitives import new_secret
 from unalike.errors import UserError
-from unalike.measure.protocol import party, server, tags
-from unalike.measure.protocol.errors import ProtocolError
-from unalike.measure.protocol.messages import EVERYONE, Message, pack_numbers, write
-from unalike.measure.protocol.policy import new_session
+from unalike.secure import party, server, tags
+from unalike.secure.errors import ProtocolError
+from unalike.secure.messages import EVERYONE, Message, pack_numbers, write
+from unalike.secure.policy import new_session
 
 MASKED = list(Step)
 LIAR = 2

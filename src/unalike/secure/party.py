@@ -11,11 +11,11 @@ from unalike.crypto import bfv
 from unalike.crypto.primitives import seal, unseal
 from unalike.crypto.shamir import VALUE_BYTES
 from unalike.errors import UserError
-from unalike.measure.protocol import keys, tags
-from unalike.measure.protocol.carrier import Carrier, Vector, make_carrier
-from unalike.measure.protocol.errors import SERVER, ProtocolError, blame, or_server
-from unalike.measure.protocol.keys import BOX_BYTES, COMMITMENT_BYTES, KEY, SEED, Hello, Pair, Secrets
-from unalike.measure.protocol.messages import (
+from unalike.secure import keys, tags
+from unalike.secure.carrier import Carrier, Vector, make_carrier
+from unalike.secure.errors import SERVER, ProtocolError, blame, or_server
+from unalike.secure.keys import BOX_BYTES, COMMITMENT_BYTES, KEY, SEED, Hello, Pair, Secrets
+from unalike.secure.messages import (
     Message,
     Step,
     parts,
@@ -26,7 +26,7 @@ from unalike.measure.protocol.messages import (
     unpack_numbers,
     write,
 )
-from unalike.measure.protocol.policy import Policy
+from unalike.secure.policy import Policy
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.measure.sessions import SERVER, Session, Step, vectors
-from unalike.measure.protocol import party, server
-from unalike.measure.protocol.errors import ProtocolError
-from unalike.measure.protocol.messages import Message
+from tests.secure.sessions import SERVER, Session, Step, vectors
+from unalike.secure import party, server
+from unalike.secure.errors import ProtocolError
+from unalike.secure.messages import Message
 
 MESSAGES = st.builds(
     Message,

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from tests.measure.sessions import contexts
+from tests.secure.sessions import contexts
 from unalike.crypto import bfv, errors, shamir
 from unalike.errors import UserError
-from unalike.measure.protocol import keys as protocol_keys
-from unalike.measure.protocol.messages import Message, Step
-from unalike.measure.protocol.policy import TAGS, default_threshold
-from unalike.measure.secure_sum import secure_sum
+from unalike.secure import keys as protocol_keys
+from unalike.secure.local import secure_sum
+from unalike.secure.messages import Message, Step
+from unalike.secure.policy import TAGS, default_threshold
 
 STEPS = ["start", "hello", "shares", "vector", "consent", "unmask"]
 MODES = ["none", "fhe", "fhe+masks"]

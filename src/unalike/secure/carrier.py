@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from unalike.crypto import bfv
 from unalike.crypto.errors import CryptoError
 from unalike.errors import UserError
-from unalike.measure.protocol.errors import blame
-from unalike.measure.protocol.policy import Policy
+from unalike.secure.errors import blame
+from unalike.secure.policy import Policy
 
 Vector = NDArray[np.int64]
 

@@ -15,8 +15,8 @@ from itertools import pairwise
 
 from unalike.crypto.errors import CryptoError
 from unalike.crypto.primitives import SIGNATURE_BYTES, sign, verify
-from unalike.measure.protocol.errors import SERVER, ProtocolError, name_of
-from unalike.measure.protocol.policy import Policy
+from unalike.secure.errors import SERVER, ProtocolError, name_of
+from unalike.secure.policy import Policy
 
 EVERYONE = -2
 """The receiver of what the server tells all parties alike."""

@@ -1,0 +1,173 @@
+"""The sum of the parties' integer vectors in one process, by real messages between parties and a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unalike.crypto import bfv, discrete_gaussian, primitives
+from unalike.errors import UserError, unknown
+from unalike.secure import party, server
+from unalike.secure.clock import Clock
+from unalike.secure.errors import ProtocolError
+from unalike.secure.messages import Step, steps
+from unalike.secure.policy import Policy, Protect, default_threshold, new_session
+
+__all__ = ["Protect", "ProtocolError", "Step", "SumResult", "secure_sum"]
+START = "start"
+"""For ``drop_after``: a party that never appears."""
+_NOISE_REACH = 12  # in sigmas; a draw beyond has a probability below 1e-32
+
+
+@dataclass(frozen=True, eq=False)
+class SumResult:
+    """What a secure sum gave, and what it cost.
+
+    total: the sum of the survivors' vectors, as the parties decrypted it.
+    survivors: the parties whose vectors are in it, in order.
+    bytes_up, bytes_down: bytes that each party sent and received, without the dealer's keys.
+    seconds: time of each step, all parties and the server together; "keys" is the dealer's.
+    server_view: every byte string that the server received, in order; empty unless asked for.
+    """
+
+    total: NDArray[np.int64]
+    survivors: tuple[int, ...]
+    protect: Protect
+    threshold: int
+    bytes_up: tuple[int, ...]
+    bytes_down: tuple[int, ...]
+    seconds: Mapping[str, float]
+    server_view: tuple[bytes, ...] = field(default=(), repr=False)
+
+
+def secure_sum(
+    vectors: Sequence[NDArray[np.int64]],
+    *,
+    protect: Protect = "fhe+masks",
+    drop_after: Mapping[int, Step | str] | None = None,
+    bound: int | None = None,
+    threshold: int | None = None,
+    allow_two: bool = False,
+    noise_sigma: float = 0.0,
+    keys: bfv.Keys | None = None,
+    keep_view: bool = False,
+) -> SumResult:
+    """Add the parties' vectors so that nobody sees a single one (docs/secure-measurement.md).
+
+    drop_after: for parties that vanish, the last step they take part in: start (none), hello, shares, vector,
+    consent or unmask. A party that drops after "vector" or later is in the sum.
+    bound: an agreed public bound on every |entry| of the sum, of which each party may use an even part; without
+    it, what is needed for the largest entry.
+    threshold: so many parties must stay; floor(2n/3) + 1 by default.
+    noise_sigma: every party adds discrete Gaussian noise of this sigma; ``crypto.discrete_gaussian.epsilon`` tells
+    what that protects.
+    keys: of the dealer; made anew by default.
+    """
+    count = len(vectors)
+    last = _last_steps(drop_after or {}, count)
+    numbers = [_noisy(_checked(vector, i, vectors), noise_sigma) for i, vector in enumerate(vectors)]
+    reach = int(np.ceil(_NOISE_REACH * noise_sigma))
+    if bound is None:
+        bound = count * (max(map(_largest, vectors), default=0) + reach)
+    clock = Clock()
+    secret, public = _contexts(protect, keys)
+    signers = [primitives.new_secret() for _ in range(count + 1)] if protect != "none" else [b""] * (count + 1)
+    policy = Policy(
+        session=new_session(),
+        protect=protect,
+        parties=count,
+        length=len(numbers[0]) if numbers else 0,
+        bound=bound,
+        threshold=default_threshold(count) if threshold is None else threshold,
+        identities=tuple(map(primitives.signing_public, signers)) if protect != "none" else (),
+        fingerprint=public.fingerprint if public else b"",
+        allow_two=allow_two,
+    )
+    clock.lap("keys")
+    return _run(policy, numbers, secret, public, signers, last, clock, keep_view)
+
+
+def _run(
+    policy: Policy,
+    vectors: Sequence[NDArray[np.int64]],
+    secret: bfv.Context | None,
+    public: bfv.Context | None,
+    signers: Sequence[bytes],
+    last: Sequence[int],
+    clock: Clock,
+    keep_view: bool,
+) -> SumResult:
+    """Carry messages until the parties have the sum. ``last`` is how many steps each party takes."""
+    up, down = [0] * policy.parties, [0] * policy.parties
+    view: list[bytes] = []
+    central = server.start(policy, context=public, signer=signers[-1])
+    states, outbox = {}, {}
+    for i, (vector, signer) in enumerate(zip(vectors, signers[:-1], strict=True)):
+        states[i], outbox[i] = party.start(policy, i, vector, context=secret, signer=signer)
+    for step in steps(policy):
+        sent = [(i, raw) for i, raw in outbox.items() if last[i] > list(Step).index(step)]
+        for i, raw in sent:
+            up[i] += len(raw)
+        if keep_view:
+            view.extend(raw for _, raw in sent)
+        central, answers = server.step(central, sent)
+        outbox = {}
+        for i, raw in answers.items():
+            down[i] += len(raw)
+            states[i], answer = party.step(states[i], raw)
+            if answer is not None:
+                outbox[i] = answer
+        clock.lap(step)
+    totals = [state.total for state in states.values() if state.total is not None]
+    if any(not np.array_equal(total, totals[0]) for total in totals):
+        raise RuntimeError("parties decrypted different sums")
+    return SumResult(
+        total=totals[0],
+        survivors=central.survivors,
+        protect=policy.protect,
+        threshold=policy.threshold,
+        bytes_up=tuple(up),
+        bytes_down=tuple(down),
+        seconds=clock.laps,
+        server_view=tuple(view),
+    )
+
+
+def _contexts(protect: Protect, keys: bfv.Keys | None) -> tuple[bfv.Context | None, bfv.Context | None]:
+    """The dealer's keys, secret for the parties and public for the server."""
+    if protect == "none":
+        return None, None
+    keys = keys or bfv.deal()
+    return bfv.load(keys.secret, secret=True), bfv.load(keys.public, secret=False)
+
+
+def _checked(vector: NDArray[np.int64], number: int, vectors: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    if not isinstance(vector, np.ndarray) or vector.ndim != 1 or vector.dtype != np.int64 or not len(vector):
+        raise UserError(f"Party {number}'s vector must be one-dimensional int64 and not empty.")
+    if len(vector) != len(vectors[0]):
+        raise UserError(f"Party {number}'s vector has {len(vector)} entries, party 0's {len(vectors[0])}.")
+    return vector
+
+
+def _noisy(vector: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
+    return vector + discrete_gaussian.sample(sigma, len(vector)) if sigma else vector
+
+
+def _largest(vector: NDArray[np.int64]) -> int:
+    return max(int(vector.max()), -int(vector.min()))
+
+
+def _last_steps(drop_after: Mapping[int, Step | str], count: int) -> list[int]:
+    """How many of the steps each party takes."""
+    names = [START, *Step]
+    last = [len(names)] * count
+    for number, name in drop_after.items():
+        if not 0 <= number < count:
+            raise UserError(f"drop_after names party {number}; parties are 0..{count - 1}.")
+        if name not in names:
+            raise unknown("step", str(name), map(str, names))
+        last[number] = names.index(name)
+    return last
