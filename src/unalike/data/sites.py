@@ -46,10 +46,10 @@ def site_data(name: str, schema: Schema, columns: list[Column], missing: Missing
 class Sites:
     """Tables of several sites, sites:FOLDER(label=outcome): each file a natural party, coded as real sites agree.
 
-    Every CSV or Parquet file in the folder is a site of that name, in alphabetical order. Each is described by what
-    would leave it (types, categories, means), the coding is agreed on, and each table is coded by it alone; a fixed
-    ``test`` part of every table is the test set. ``label``, ``ignore`` and ``missing`` mean what they mean for
-    ``csv``; ``schema`` is the file of a coding that was agreed before.
+    Every CSV or Parquet file in the folder is a site of that name, in alphabetical order. Each is described by
+    what would leave it (types, categories, means), the coding is agreed on, and each table is coded by it alone; a
+    fixed ``test`` part of every table is the test set. ``label``, ``ignore`` and ``missing`` mean what they mean
+    for ``csv``; ``schema`` is the file of a coding that was agreed before.
     """
 
     path: str = ""
