@@ -1,7 +1,7 @@
 """Messages between the server and a site: a JSON header, one packed body, an Ed25519 signature.
 
-Layout: magic, length of the header (big-endian), header, body, signature over all of it. Arrays lie in the body one
-after the other, little-endian; the header says which. Whoever reads one trusts nothing: sizes, names, shapes,
+Layout: magic, length of the header (big-endian), header, body, signature over all of it. Arrays lie in the body
+one after the other, little-endian; the header says which. Whoever reads one trusts nothing: sizes, names, shapes,
 finiteness and the signature are checked before anything is used.
 """
 
