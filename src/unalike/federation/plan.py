@@ -1,4 +1,4 @@
-"""The federation file: who takes part, what is trained and how, and what it takes to go on. Sites read it first."""
+"""The federation file: who takes part, what is trained and how, what it takes to go on. Sites read it first."""
 
 from __future__ import annotations
 
@@ -63,12 +63,10 @@ class Plan:
             raise UserError(f"deadline must be from 1 to 10,000,000 seconds, got {self.deadline}.")
         if not 0 < self.test <= 0.5:
             raise UserError(f"test must be above 0 and at most 0.5, got {self.test:g}. Use 0.2.")
-        for key, value, known in (
-            ("missing", self.missing, get_args(Missing)),
-            ("figures", self.figures, ("each", "none")),
-        ):
-            if value not in known:
-                raise unknown(key, str(value), known)
+        known = {"missing": get_args(Missing), "figures": ("each", "none")}
+        for key, values in known.items():
+            if getattr(self, key) not in values:
+                raise unknown(key, str(getattr(self, key)), values)
         if not re.fullmatch(r"[0-9a-f]{64}", self.server):
             raise UserError("server must be the server's public key: 64 hexadecimal digits.")
         for key in self.train:
@@ -80,16 +78,12 @@ class Plan:
 
     def _settled(self) -> dict[str, Any]:
         """The fields of the run with their defaults: a later version's other default must not change a plan."""
-        spec = RunSpec.from_mapping(
-            {
-                **self.train,
-                "dataset": "sites",
-                "partition": "natural",
-                "parties": len(self.parties),
-                "engine": "sequential",
-            }
-        )
+        spec = RunSpec.from_mapping({**self.train, **self._fixed, "dataset": "sites"})
         return {key: value for key, value in spec.to_dict().items() if key not in _FIXED}
+
+    @property
+    def _fixed(self) -> dict[str, Any]:
+        return {"partition": "natural", "parties": len(self.parties), "engine": "sequential"}
 
     @property
     def spec(self) -> RunSpec:
@@ -100,8 +94,7 @@ class Plan:
         """The same run on tables in one place: what real sites do, in one process."""
         from unalike.data import DATASETS
 
-        fixed = {"partition": "natural", "parties": len(self.parties), "engine": "sequential"}
-        return RunSpec.from_mapping({**self.train, **fixed, "dataset": DATASETS.describe(sites)})
+        return RunSpec.from_mapping({**self.train, **self._fixed, "dataset": DATASETS.describe(sites)})
 
     @property
     def digest(self) -> str:
@@ -127,12 +120,8 @@ class Plan:
         """Write the federation file."""
         values = self.to_dict()
         train = values.pop("train")
-        lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items()]
-        lines += [
-            "\n[train]\n",
-            *(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in train.items()),
-        ]
-        atomic_write(folder / FILE, "".join(lines).encode())
+        lines = [*_lines(values), "", "[train]", *_lines(train), ""]
+        atomic_write(folder / FILE, "\n".join(lines).encode())
 
     @classmethod
     def read(cls, folder: Path) -> Plan:
@@ -155,8 +144,14 @@ class Plan:
         for key in values:
             if key not in known:
                 raise unknown(f"key of {FILE}", key, known)
-        given = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        given: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
+        }
         try:
             return cls(**given)
         except TypeError as error:
             raise UserError(f"{FILE} is not complete: {error}.") from None
+
+
+def _lines(values: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]

@@ -35,9 +35,8 @@ class OwnRows(Federation):
 
     def __init__(self, spec: RunSpec, task: Task, data: Dataset, number: int) -> None:
         assert spec.parties is not None
-        nothing = np.zeros(0, np.int64)
-        rows = [np.arange(len(data.y)) if k == number else nothing for k in range(spec.parties)]
-        partition = Partition(rows)
+        owner, names = np.full(len(data.y), number), tuple(map(str, range(spec.parties)))
+        partition = Partition.of_owners("natural", owner, names)
         super().__init__(data, partition, task, seed=spec.seed, validation=spec.validation, held_out=spec.held_out)
         self.number = number
 
