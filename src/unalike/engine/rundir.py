@@ -86,6 +86,10 @@ class RunDirectory:
             with suppress(OSError):
                 (self.path / _FAILURE).unlink()
 
+    def forget_after(self, round: int) -> None:
+        """Cut off the rows after a round: for runs that may play it otherwise the next time."""
+        self._rounds.forget_after(round)
+
     def sync(self) -> None:
         """Make all rows survive a power cut."""
         self._rounds.sync()
@@ -221,6 +225,16 @@ class _RoundsFile:
         self._last = number
         self._saved = False
         return True
+
+    def forget_after(self, round: int) -> None:
+        if round >= self._last:
+            return
+        lines = _whole(_read(self._path) or b"").splitlines(keepends=True)[:round]
+        try:
+            self._file.truncate(sum(map(len, lines)))
+        except OSError as error:
+            raise storage_error(self._path, error) from error
+        self._size, self._last, self._saved = sum(map(len, lines)), round, False
 
     def sync(self) -> None:
         if self._saved:

@@ -17,6 +17,7 @@ from unalike.data.table import Missing
 from unalike.engine.files import atomic_write
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError, unknown
+from unalike.federation.wire import ANYBODY, SERVER
 
 FILE = "federation.toml"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
@@ -51,8 +52,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.parties):
-            if not _NAME.fullmatch(name) or name == "server":
-                raise UserError(f"{name!r} cannot be a name here. Use letters, digits, - and _, and not 'server'.")
+            if not _NAME.fullmatch(name) or name in (SERVER, ANYBODY):
+                raise UserError(f"{name!r} cannot be a name here. Use letters, digits, - and _.")
         if tuple(sorted(set(self.parties))) != self.parties:
             raise UserError("The parties of a federation are sorted by name, each once.")
         if len(self.parties) < 2:

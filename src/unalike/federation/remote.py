@@ -19,12 +19,14 @@ from unalike.engine.exchange import ENGINE, PLAIN, Exchange, Reply
 from unalike.errors import UserError
 from unalike.federation.plan import Plan
 from unalike.federation.vault import START, version_name
-from unalike.federation.wire import SERVER, Message, Refused, pack, read, write
+from unalike.federation.wire import ANYBODY, SERVER, Message, Refused, pack, peek, read, write
 from unalike.federation.work import BUFFERS, MESSAGE, PAYLOAD, UPLOAD
 
 PAUSE = 5.0
 """Seconds between looks at who is there, where too few answered."""
 _HELLO_SECONDS = 60.0
+Outgoing = Mapping[str, tuple[dict[str, Any], bytes]]
+"""By party, a message's header and body."""
 
 
 class Transport(Protocol):
@@ -110,17 +112,12 @@ class Speaker:
         ]
         if not unknown:
             return
-        # Nobody knows whom a new node belongs to, so it gets a hello for every party that is not found yet.
-        for party in [name for name in self.plan.parties if name not in self._nodes]:
-            left = [node for node in unknown if node not in self._nodes.values()]
-            if not left:
-                break
-            raw, number = self._sealed(party, {"kind": "hello"}, b"")
-            for node, answer in self.transport.send(dict.fromkeys(left, raw), _HELLO_SECONDS, self.stopped):
-                if isinstance(answer, bytes) and self._opened(party, number, answer) is not None:
-                    self._nodes[party] = node
-                    self.say(f"{party} is here.")
-                    break
+        raw, number = self._sealed(ANYBODY, {"kind": "hello"}, b"")
+        for node, answer in self.transport.send(dict.fromkeys(unknown, raw), _HELLO_SECONDS, self.stopped):
+            party = _claimed(answer)
+            if party in self.plan.parties and self._opened(party, number, answer) is not None:
+                self._nodes[party] = node
+                self.say(f"{party} is here.")
         for node in unknown:
             if node not in self._nodes.values():
                 self._strangers[node] = now
@@ -194,11 +191,12 @@ class Remote:
         return [replies[number] for number in sorted(replies)]
 
     def collect(
-        self, messages: Mapping[str, tuple[dict[str, Any], bytes]], use: Callable[[str, Message], Reply]
+        self, messages: Outgoing, use: Callable[[str, Message], Reply], needed: int | None = None
     ) -> dict[str, Reply]:
         """Ask until enough have answered. Those whose answers are unlike most others' are left out."""
         speaker, plan = self.speaker, self.speaker.plan
-        needed, found = plan.needed(len(messages)), {}
+        needed = plan.needed(len(messages)) if needed is None else needed
+        found: dict[str, Reply] = {}
         while True:
             missing = {party: message for party, message in messages.items() if party not in found}
             for party, message in speaker.ask(missing, plan.deadline):
@@ -264,3 +262,11 @@ def outgoing(exchange: Exchange) -> Vectors:
 
 def _layout(vectors: Vectors) -> tuple[tuple[str, torch.dtype, tuple[int, ...]], ...]:
     return tuple((key, value.dtype, tuple(value.shape)) for key, value in sorted(vectors.items()))
+
+
+def _claimed(answer: bytes | Any) -> str:
+    """Who an answer says that it is from."""
+    try:
+        return peek(answer).sender if isinstance(answer, bytes) else ""
+    except Refused:
+        return ""

@@ -1,7 +1,7 @@
 """A site: bytes of a server's message in, bytes of its answer out. Its rows never leave this process.
 
-A message is answered only if the server that the site agreed with signed it, under the plan that the site agreed to,
-with a number above all that it has seen: nothing that was recorded once can be played again.
+A message is answered only if the server that the site agreed with signed it, under the plan that the site agreed
+to, with a number above all that it has seen: nothing that was recorded once can be played again.
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ from unalike.crypto.errors import CryptoError
 from unalike.crypto.primitives import SIGNATURE_BYTES, sign, verify
 
 SERVER = "server"
+ANYBODY = "anybody"
+"""The receiver of a hello, which asks who is there."""
 MOST_BYTES = 2**28
 """No message is larger, whatever a federation allows."""
 MOST_HEADER = 2**22
@@ -79,7 +81,8 @@ def read(raw: bytes, publics: Mapping[str, bytes], receiver: str, most: int = MO
         verify(public, raw[-SIGNATURE_BYTES:], raw[:-SIGNATURE_BYTES])
     except CryptoError:
         raise Refused(f"the signature is not that of {message.sender}") from None
-    if message.header.get("receiver") != receiver:
+    meant = ANYBODY if message.kind == "hello" else receiver
+    if message.header.get("receiver") != meant:
         raise Refused(f"it is for {str(message.header.get('receiver'))[:60]!r}, not for {receiver}")
     return message
 

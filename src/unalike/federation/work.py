@@ -52,7 +52,8 @@ class SiteWork(Training):
     def exchange_of(self, message: Message, vault: Vault) -> tuple[Exchange, Vectors]:
         """The exchange that a message asks for, and what the site keeps at the version that it names."""
         header, arrays = message.header, message.vectors()
-        kind, phase = header.get("ask"), header.get("phase", "")
+        kind: Any = header.get("ask")
+        phase = header.get("phase", "")
         if kind not in get_args(Kind) or not isinstance(phase, str):
             raise Refused(f"it asks for {str(kind)[:40]!r}, which no algorithm does")
         round, turn = (_whole(header, key) for key in ("round", "turn"))
@@ -104,7 +105,7 @@ class SiteWork(Training):
         vault.keep({version, str(header.get("base", "")), *map(str, header.get("keep", []))})
 
     def _check_payload(self, payload: Vectors) -> None:
-        """A payload is what ``send`` gives: another layout would fail somewhere deep inside, or worse, not fail."""
+        """A payload is what ``send`` gives: another layout would fail somewhere deep inside, or not at all."""
         expected = self.algorithm.send(self.task, self.state.server)
         for key in payload.keys() & expected.keys():
             if payload[key].shape != expected[key].shape or payload[key].dtype != expected[key].dtype:
