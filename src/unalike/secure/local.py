@@ -10,17 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unalike.crypto import bfv, discrete_gaussian, primitives
-from unalike.errors import UserError, unknown
+from unalike.errors import UserError
 from unalike.secure import party, server
 from unalike.secure.carrier import largest
 from unalike.secure.clock import Clock
+from unalike.secure.cost import last_steps
 from unalike.secure.errors import ProtocolError
 from unalike.secure.messages import Step, steps
 from unalike.secure.policy import Policy, Protect, default_threshold, new_session
 
 __all__ = ["Protect", "ProtocolError", "Step", "SumResult", "secure_sum"]
-START = "start"
-"""For ``drop_after``: a party that never appears."""
 _NOISE_REACH = 12  # in sigmas; a draw beyond has a probability below 1e-32
 
 
@@ -73,7 +72,7 @@ def secure_sum(
     bits: for the protection "masks", of every entry on its way: 32 or 64.
     """
     count = len(vectors)
-    last = _last_steps(drop_after or {}, count)
+    last = last_steps(drop_after or {}, count)
     numbers = [_noisy(_checked(vector, i, vectors), noise_sigma) for i, vector in enumerate(vectors)]
     reach = int(np.ceil(_NOISE_REACH * noise_sigma))
     if bound is None:
@@ -167,16 +166,3 @@ def _checked(vector: NDArray[np.int64], number: int, vectors: Sequence[NDArray[n
 
 def _noisy(vector: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
     return vector + discrete_gaussian.sample(sigma, len(vector)) if sigma else vector
-
-
-def _last_steps(drop_after: Mapping[int, Step | str], count: int) -> list[int]:
-    """How many of the steps each party takes."""
-    names = [START, *Step]
-    last = [len(names)] * count
-    for number, name in drop_after.items():
-        if not 0 <= number < count:
-            raise UserError(f"drop_after names party {number}; parties are 0..{count - 1}.")
-        if name not in names:
-            raise unknown("step", str(name), map(str, names))
-        last[number] = names.index(name)
-    return last
