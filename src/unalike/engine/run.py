@@ -16,7 +16,8 @@ import unalike
 from unalike.data import Dataset, load_dataset
 from unalike.engine.checkpoint import Checkpoint
 from unalike.engine.evaluation import Figures, evaluate
-from unalike.engine.rundir import RunDirectory, finite, read_result, read_rounds, read_spec
+from unalike.engine.rounds_file import finite
+from unalike.engine.rundir import RunDirectory, read_result, read_rounds, read_spec
 from unalike.engine.simulation import Simulation
 from unalike.engine.spec import RunSpec
 from unalike.engine.state import State

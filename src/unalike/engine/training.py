@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,8 @@ from unalike.engine.spec import RunSpec
 from unalike.engine.state import State
 from unalike.engine.wire import Wire
 from unalike.errors import UserError
-from unalike.privacy import CHANNELS, Accountant, NotFinite, Participation, parse_channel, simulated_random
+from unalike.privacy import CHANNELS, Accountant, NotFinite, Participation, parse_channel, secret_random
+from unalike.privacy.setting import Random
 from unalike.randomness import stream
 
 Traffic = dict[str, dict[str, int]]
@@ -53,7 +53,7 @@ class Ledger:
             self.traffic[way][key] = self.traffic[way].get(key, 0) + size
 
 
-class Training(ABC):
+class Training:
     """An algorithm trained round by round. A subclass says where the parties are and how they are evaluated."""
 
     engine: Engine
@@ -91,9 +91,9 @@ class Training(ABC):
                 "does not show. Choose another algorithm, or a channel without noise, masked and encrypted."
             )
 
-    @abstractmethod
     def evaluate(self, after: State) -> Figures:
-        """The figures of a state for the record."""
+        """The figures of a state for the record: none, unless there are rows to try it on."""
+        return {}
 
     @property
     def cohort_size(self) -> int:
@@ -192,15 +192,18 @@ class Training(ABC):
         )
 
     def wire(self, number: int, ledger: Ledger) -> Wire:
-        """The private channel of an exchange; here with random numbers that the seed repeats."""
-        turn, seed = ledger.turn, self.spec.seed
+        """The private channel of an exchange."""
         return Wire(
             self.channel,
             cohort=len(self.cohort(number)),
             scale=float(self.federation.most_rows) if self.channel.hides_single else 1.0,
             memory_of=lambda k: ledger.memories[k] if k in ledger.memories else self.state.memories.get(k, {}),
-            random_of=lambda party: simulated_random(seed, number, turn, party),
+            random_of=lambda party: self.random_of(number, ledger.turn, party),
         )
+
+    def random_of(self, round: int, turn: int, party: int | None) -> Random:
+        """Where a side of the channel has its random numbers from: where nobody can repeat them."""
+        return secret_random
 
     def participation(self, state: State) -> Participation:
         """Who took part how often until then: what an accountant of privacy must know."""
