@@ -1,4 +1,4 @@
-"""Sites that vanish, answer late or come back, and a server that restarts: simulation with the same participation."""
+"""Sites that vanish, are late or come back, a server that restarts: as simulation with the same participation."""
 
 import pytest
 import torch
