@@ -16,8 +16,6 @@ from unalike.engine.evaluation import Figures, Models, evaluate, without_each
 from unalike.engine.spec import RunSpec
 from unalike.engine.state import State
 from unalike.engine.training import Ledger, Training
-from unalike.privacy import simulated_random
-from unalike.privacy.setting import Random
 
 
 class Simulation(Training):
@@ -49,10 +47,6 @@ class Simulation(Training):
         """The cohort, less those of whom it is known that they did not answer."""
         there = self._participation.get((round, turn))
         return cohort if there is None else [number for number in cohort if number in there]
-
-    def random_of(self, round: int, turn: int, party: int | None) -> Random:
-        """Streams that derive from the seed: a run can be repeated."""
-        return simulated_random(self.spec.seed, round, turn, party)
 
     def evaluate(self, after: State) -> Figures:
         """The figures on the global test set and on the parties' own rows."""

@@ -21,7 +21,7 @@ from unalike.engine.spec import RunSpec
 from unalike.engine.state import State
 from unalike.engine.wire import Wire
 from unalike.errors import UserError
-from unalike.privacy import CHANNELS, Accountant, NotFinite, Participation, parse_channel, secret_random
+from unalike.privacy import CHANNELS, Accountant, NotFinite, Participation, parse_channel, simulated_random
 from unalike.privacy.setting import Random
 from unalike.randomness import stream
 
@@ -193,17 +193,18 @@ class Training:
 
     def wire(self, number: int, ledger: Ledger) -> Wire:
         """The private channel of an exchange."""
+        turn = ledger.turn
         return Wire(
             self.channel,
             cohort=len(self.cohort(number)),
             scale=float(self.federation.most_rows) if self.channel.hides_single else 1.0,
             memory_of=lambda k: ledger.memories[k] if k in ledger.memories else self.state.memories.get(k, {}),
-            random_of=lambda party: self.random_of(number, ledger.turn, party),
+            random_of=lambda party: self.random(number, turn, party),
         )
 
-    def random_of(self, round: int, turn: int, party: int | None) -> Random:
-        """Where a side of the channel has its random numbers from: where nobody can repeat them."""
-        return secret_random
+    def random(self, number: int, turn: int, party: int | None) -> Random:
+        """Where one side of the channel has its random numbers from: here from the seed, which repeats them."""
+        return simulated_random(self.spec.seed, number, turn, party)
 
     def participation(self, state: State) -> Participation:
         """Who took part how often until then: what an accountant of privacy must know."""
