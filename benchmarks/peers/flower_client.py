@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 import torch
-from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict  # type: ignore[import-not-found]
-from flwr.clientapp import ClientApp  # type: ignore[import-not-found]
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
 from torch import nn
 
 from benchmarks.plain import train
@@ -30,16 +30,15 @@ def client(job: str) -> Any:
     """The app that every party runs."""
     app = ClientApp()
 
-    @app.train()  # type: ignore[untyped-decorator]
+    @app.train()
     def answer(message: Message, context: Context) -> Message:
         workload, net, x, y = _loaded(job)
         number = int(context.node_config["partition-id"])
-        net.load_state_dict(message.content["arrays"].to_torch_state_dict())
+        net.load_state_dict(message.content.array_records["arrays"].to_torch_state_dict())
         train(net, x[number], y[number], workload)
-        reply = {
-            "arrays": ArrayRecord(net.state_dict()),
-            "metrics": MetricRecord({"num-examples": len(y[number])}),
-        }
-        return Message(content=RecordDict(reply), reply_to=message)
+        content = RecordDict()
+        content["arrays"] = ArrayRecord(net.state_dict())
+        content["metrics"] = MetricRecord({"num-examples": len(y[number])})
+        return Message(content=content, reply_to=message)
 
     return app

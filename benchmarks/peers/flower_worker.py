@@ -10,10 +10,10 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
-from flwr.app import ArrayRecord, Context, MetricRecord  # type: ignore[import-not-found]
-from flwr.serverapp import Grid, ServerApp  # type: ignore[import-not-found]
-from flwr.serverapp.strategy import FedAvg  # type: ignore[import-not-found]
-from flwr.simulation import run_simulation  # type: ignore[import-not-found]
+from flwr.app import ArrayRecord, Context, MetricRecord
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import FedAvg
+from flwr.simulation import run_simulation
 from torch import nn
 
 from benchmarks.peers.flower_client import client
@@ -39,7 +39,7 @@ def server(line: Line, job: dict[str, Any]) -> Any:
         line.played({"accuracy": accuracy}, last=number == turns)
         return MetricRecord({"loss": loss, "accuracy": accuracy})
 
-    @app.main()  # type: ignore[untyped-decorator]
+    @app.main()
     def main(grid: Grid, context: Context) -> None:
         torch.set_num_threads(1)
         strategy = FedAvg(

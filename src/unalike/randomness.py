@@ -8,7 +8,19 @@ import numpy as np
 
 # Append only: the place of a purpose is its number, and so part of every run.
 Purpose = Literal[
-    "partition", "holdout", "public", "cohort", "batches", "augment", "model", "layers", "noise", "server"
+    "partition",
+    "holdout",
+    "public",
+    "cohort",
+    "batches",
+    "augment",
+    "model",
+    "layers",
+    "noise",
+    "server",
+    "rounding",
+    "party noise",
+    "server noise",
 ]
 
 _PURPOSES = {purpose: number for number, purpose in enumerate(get_args(Purpose), start=1)}

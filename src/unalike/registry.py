@@ -121,6 +121,48 @@ class Registry(Generic[T]):
         return entry.name + (f"({', '.join(str(value) for _, value in values)})" if values else "")
 
 
+class CompositionRegistry(Registry[Any]):
+    """Parts that are joined by ``+``: ``compose`` makes one of them all, and keeps them as its ``parts``."""
+
+    def __init__(self, kind: str, compose: Callable[[tuple[Any, ...]], Any]) -> None:
+        super().__init__(kind)
+        self._compose = compose
+
+    def build(self, text: str) -> Any:
+        """The composition that ``text`` describes."""
+        build = super().build
+        return self._compose(tuple(build(term) for term in _terms(text)))
+
+    def describe(self, part: Any) -> str:
+        """The canonical text of a composition or of one of its parts."""
+        return "+".join(map(self.describe_part, self.members(part)))
+
+    def describe_part(self, part: Any) -> str:
+        """The canonical text of one part."""
+        return super().describe(part)
+
+    def members(self, part: Any) -> list[Any]:
+        """The parts of a composition."""
+        return list(getattr(part, "parts", (part,)))
+
+
+def _terms(text: str) -> list[str]:
+    """The parts between the ``+`` signs that are outside parentheses and quotes."""
+    terms, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        else:
+            depth += (character == "(") - (character == ")")
+        if character == "+" and not depth and not quote:
+            terms.append("")
+        else:
+            terms[-1] += character
+    return terms
+
+
 def parse(text: str, kind: str) -> tuple[str, list[Any], dict[str, Any]]:
     """Split ``name(value, key=value)`` into name, positional values and named values."""
     wrong = UserError(f"Cannot read the {kind} {text!r}. Write name, name(value) or name(key=value).")

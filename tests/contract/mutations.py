@@ -197,7 +197,7 @@ CARRIERS = [
         ("the correction is skipped", 'if algorithm.overrides("correct", "linear")', "if False"),
     ),
     *_of(
-        "engine/simulation.py",
+        "engine/training.py",
         ("absent parties' states are lost", "{**self.state.parties, **states}", "states"),
         (
             "absent parties' statistics are lost",

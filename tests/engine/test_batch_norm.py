@@ -10,8 +10,9 @@ from torch.nn import functional
 from tests.helpers import NormBody, recorded
 from unalike.engine.check import play, small_dataset
 from unalike.engine.evaluation import evaluate
-from unalike.engine.simulation import Simulation, State
+from unalike.engine.simulation import Simulation
 from unalike.engine.spec import RunSpec
+from unalike.engine.state import State
 from unalike.errors import UserError
 
 FIELDS = {"partition": "natural", "model": "test-norm-body", "epochs": 2, "batch_size": 64, "rounds": 4, "seed": 3}

@@ -13,8 +13,9 @@ from unalike.compiled.library import Kernel
 from unalike.engine.check import distance, play, small_dataset, small_simulation
 from unalike.engine.choose import Job, choose_engine
 from unalike.engine.compiled import Compiled
-from unalike.engine.simulation import Simulation, State
+from unalike.engine.simulation import Simulation
 from unalike.engine.spec import RunSpec
+from unalike.engine.state import State
 from unalike.errors import UserError
 from unalike.models import MODELS, Task
 

@@ -14,8 +14,10 @@ from unalike.engine.check import play, small_dataset, small_simulation
 from unalike.engine.choose import WithFallback, cannot_vectorise
 from unalike.engine.evaluation import evaluate
 from unalike.engine.run import outcome
-from unalike.engine.simulation import Diverged, Simulation, State
+from unalike.engine.simulation import Simulation
 from unalike.engine.spec import RunSpec
+from unalike.engine.state import State
+from unalike.engine.training import Diverged
 from unalike.errors import UserError
 from unalike.models import Batch, Net, Task
 from unalike.models.task import register_model

@@ -9,8 +9,10 @@ import torch
 from unalike.algorithms import Algorithm, algorithm
 from unalike.data import Dataset
 from unalike.engine.check import play, small_simulation
-from unalike.engine.simulation import Diverged, Simulation, State
+from unalike.engine.simulation import Simulation
 from unalike.engine.spec import RunSpec
+from unalike.engine.state import State
+from unalike.engine.training import Diverged
 from unalike.errors import UserError
 
 

@@ -77,8 +77,8 @@ class Worker:
     def _answer(self, order: dict[str, Any]) -> None:
         from unalike.engine.run import record_failure, run
         from unalike.engine.rundir import InUse
-        from unalike.engine.simulation import Diverged
         from unalike.engine.spec import RunSpec
+        from unalike.engine.training import Diverged
         from unalike.errors import UserError
 
         problem, final, spec = "", True, None

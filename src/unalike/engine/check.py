@@ -16,8 +16,9 @@ from unalike.data import Dataset
 from unalike.engine.choose import ENGINES, cannot_vectorise
 from unalike.engine.exchange import Engine
 from unalike.engine.sequential import Sequential
-from unalike.engine.simulation import Simulation, State
+from unalike.engine.simulation import Simulation
 from unalike.engine.spec import RunSpec
+from unalike.engine.state import State
 from unalike.engine.vectorised import Vectorised
 
 ROUNDS = 4

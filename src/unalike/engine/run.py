@@ -17,8 +17,10 @@ from unalike.data import Dataset, load_dataset
 from unalike.engine.checkpoint import Checkpoint
 from unalike.engine.evaluation import Figures, evaluate
 from unalike.engine.rundir import RunDirectory, finite, read_result, read_rounds, read_spec
-from unalike.engine.simulation import Simulation, State, Traffic
+from unalike.engine.simulation import Simulation
 from unalike.engine.spec import RunSpec
+from unalike.engine.state import State
+from unalike.engine.training import Traffic
 from unalike.engine.vectorised import Vectorised
 from unalike.measure.situation import simulated_situation
 

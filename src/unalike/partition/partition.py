@@ -11,7 +11,7 @@ import numpy as np
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
 from unalike.randomness import stream
-from unalike.registry import Registry
+from unalike.registry import CompositionRegistry
 
 C = TypeVar("C", bound=type)
 
@@ -103,28 +103,8 @@ class Composition:
             raise UserError(f"{PARTITIONS.describe_part(splits[0])} splits the rows: write it first.")
 
 
-class PartitionRegistry(Registry[Any]):
-    """Partitions by name, joined by ``+``. Distortions alone are added to ``iid``."""
-
-    def build(self, text: str) -> Composition:
-        """The composition that ``text`` describes."""
-        return Composition(tuple(super(PartitionRegistry, self).build(part) for part in _terms(text)))
-
-    def describe(self, part: Any) -> str:
-        """The canonical text of a composition or of one of its parts."""
-        parts = part.parts if isinstance(part, Composition) else (part,)
-        return "+".join(map(self.describe_part, parts))
-
-    def describe_part(self, part: Any) -> str:
-        """The canonical text of one part."""
-        return super().describe(part)
-
-    def members(self, part: Any) -> list[Any]:
-        """The parts of a composition."""
-        return list(part.parts) if isinstance(part, Composition) else [part]
-
-
-PARTITIONS = PartitionRegistry("partition")
+PARTITIONS = CompositionRegistry("partition", Composition)
+"""Partitions by name, joined by ``+``. Distortions alone are added to ``iid``."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -163,23 +143,6 @@ def make_partition(text: str, dataset: Dataset, parties: int | None, seed: int) 
             distortions=(*partition.distortions, added),
         )
     return partition
-
-
-def _terms(text: str) -> list[str]:
-    """The parts between the ``+`` signs that are outside parentheses and quotes."""
-    terms, depth, quote = [""], 0, ""
-    for character in text:
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "'\"":
-            quote = character
-        else:
-            depth += (character == "(") - (character == ")")
-        if character == "+" and not depth and not quote:
-            terms.append("")
-        else:
-            terms[-1] += character
-    return terms
 
 
 def count_parties(dataset: Dataset, parties: int | None) -> int:

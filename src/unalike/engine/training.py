@@ -1,0 +1,200 @@
+"""Rounds of an algorithm: the server, the cohort, and how one round changes them, wherever the parties are."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from unalike.algorithms import ALGORITHMS
+from unalike.algorithms.contract import Ask, Replies, Vectors
+from unalike.engine.evaluation import Figures
+from unalike.engine.exchange import Engine, Exchange, combine, traffic
+from unalike.engine.federation import Federation
+from unalike.engine.optimisers import OPTIMISERS
+from unalike.engine.spec import RunSpec
+from unalike.engine.state import State
+from unalike.errors import UserError
+from unalike.randomness import stream
+
+Traffic = dict[str, dict[str, int]]
+"""Bytes "up" and "down", by what they carry."""
+
+
+class Diverged(UserError):
+    """The weights are no longer finite."""
+
+
+@dataclass
+class Ledger:
+    """What one round has changed and cost so far."""
+
+    buffers: Tensor
+    states: dict[int, Vectors] = field(default_factory=dict)
+    own_buffers: dict[int, Tensor] = field(default_factory=dict)
+    loss: float = math.nan
+    traffic: Traffic = field(default_factory=lambda: {"up": {}, "down": {}})
+    turn: int = 0
+    cohort: Sequence[int] = ()
+    """who has answered so far in this round"""
+
+    def count(self, way: str, sizes: Mapping[str, int]) -> None:
+        """Add bytes sent ``up`` or ``down``, by key."""
+        for key, size in sizes.items():
+            self.traffic[way][key] = self.traffic[way].get(key, 0) + size
+
+
+class Training(ABC):
+    """An algorithm trained round by round. A subclass says where the parties are and how they are evaluated."""
+
+    engine: Engine
+
+    def __init__(self, spec: RunSpec, federation: Federation) -> None:
+        self.spec = spec
+        self.algorithm = ALGORITHMS.build(spec.algorithm)
+        self.optimiser = OPTIMISERS.build(spec.optimiser)
+        self.federation = federation
+        self.task = federation.task
+        self._check_fit()
+        self.initial = self.task.initial()
+        server = self.algorithm.init_server(self.task, self.initial)
+        self.state = State(0, server, self.task.initial_buffers(), {})
+        self._check_server(server, 0)
+
+    def _check_fit(self) -> None:
+        """Refuse an algorithm that the optimiser or the net makes meaningless, before any work is done."""
+        spec, body = self.spec, self.task.slices["body"]
+        if self.algorithm.needs_sgd:
+            self.optimiser.step_sum(torch.ones(()))
+        if self.algorithm.needs_features and body.start == body.stop:
+            raise UserError(
+                f"{spec.algorithm} acts on features, but those of {spec.model} have no weights: it would be "
+                "FedAvg. Choose another --model."
+            )
+
+    @abstractmethod
+    def evaluate(self, after: State) -> Figures:
+        """The figures of a state for the record."""
+
+    @property
+    def cohort_size(self) -> int:
+        """How many parties take part in a round."""
+        return max(1, round(self.spec.sample * self.federation.size))
+
+    @property
+    def _keeps_statistics(self) -> bool:
+        """Whether every party keeps its own running statistics."""
+        return self.spec.batch_norm == "local" and self.task.buffers.size > 0
+
+    def cohort(self, round: int) -> list[int]:
+        """The parties of a round, ascending: the same for every algorithm with the same seed."""
+        if self.cohort_size == self.federation.size:
+            return list(range(self.federation.size))
+        rng = stream(self.spec.seed, "cohort", round)
+        return sorted(rng.choice(self.federation.size, self.cohort_size, replace=False).tolist())
+
+    def party_state(self, number: int) -> Vectors:
+        """The state that a party keeps; parties that never took part are as at the start."""
+        known = self.state.parties.get(number)
+        return self.algorithm.init_party(self.task, self.initial) if known is None else known
+
+    def play_round(self) -> tuple[State, Figures]:
+        """Play the next round; nothing changes until ``state`` is set to what is returned."""
+        began = time.perf_counter()
+        number = self.state.round + 1
+        cohort = self.cohort(number)
+        ledger = Ledger(self.state.buffers, own_buffers=dict(self.state.own_buffers), cohort=cohort)
+        rounds = self.algorithm.round(self.task, self.state.server)
+        try:
+            ask = next(rounds)
+            while True:
+                ask = rounds.send(self._exchange(ask, number, ledger))
+        except StopIteration as end:
+            server: Vectors = end.value
+        self._check_server(server, number)
+        for k, state in ledger.states.items():
+            self._check_finite(state, number, f"party {k}'s ")
+        states = {k: _owned(state) for k, state in ledger.states.items() if state}
+        parties = {**self.state.parties, **states}
+        after = State(number, _owned(server), ledger.buffers, parties, ledger.own_buffers)
+        row: Figures = {"round": number, "train_loss": ledger.loss}
+        if number % self.spec.evaluate_every == 0 or number == self.spec.rounds:
+            row |= self.evaluate(after)
+        totals = {f"bytes_{way}": sum(sizes.values()) for way, sizes in ledger.traffic.items()}
+        row |= {"cohort": len(cohort), **totals, "traffic": ledger.traffic}
+        return after, row | {"seconds": time.perf_counter() - began}
+
+    def asked(self, round: int, turn: int, cohort: Sequence[int]) -> Sequence[int]:
+        """Who of the cohort is asked in an exchange."""
+        return cohort
+
+    def _exchange(self, ask: Ask, number: int, ledger: Ledger) -> Replies:
+        asked = self.asked(number, ledger.turn, ledger.cohort)
+        exchange = self.exchange(ask, number, asked, ledger)
+        combined = combine(exchange, self.engine.exchange(exchange))
+        ledger.states |= combined.states
+        ledger.cohort = sorted(combined.states)  # who did not answer is absent for the rest of the round
+        ledger.turn += 1
+        ledger.count("up", combined.traffic)
+        ledger.count("down", traffic(ask.payload, None if self._keeps_statistics else ledger.buffers, len(asked)))
+        if exchange.trains:
+            ledger.buffers, ledger.loss = combined.replies.buffers, combined.loss
+        if self._keeps_statistics:
+            ledger.own_buffers |= combined.own_buffers
+        return combined.replies
+
+    def exchange(self, ask: Ask, number: int, cohort: Sequence[int], ledger: Ledger) -> Exchange:
+        """An ask to a cohort in a round, with all that an engine needs to know."""
+        return Exchange(
+            algorithm=self.algorithm,
+            ask=ask,
+            round=number,
+            lr=self._lr(number),
+            seed=self.spec.seed,
+            cohort=cohort,
+            state_of=lambda k: ledger.states[k] if k in ledger.states else self.party_state(k),
+            buffers=ledger.buffers,
+            federation=self.federation,
+            optimiser=self.optimiser,
+            work=self.spec.work,
+            augment=self.spec.augment != "none",
+            turn=ledger.turn,
+            own_buffers=ledger.own_buffers if self._keeps_statistics else None,
+        )
+
+    def _lr(self, number: int) -> float:
+        try:
+            return self.spec.lr * self.spec.lr_decay ** (number - 1)
+        except OverflowError:
+            raise Diverged(f"The learning rate of round {number} is too large. Lower --lr-decay.") from None
+
+    def _check_server(self, server: object, number: int) -> None:
+        """Refuse a server state that breaks the contract, or that is not finite."""
+        name = self.spec.algorithm
+        if not isinstance(server, dict) or not all(isinstance(value, Tensor) for value in server.values()):
+            raise UserError(
+                f"{name} must return the server's state as a dict of tensors, got {type(server).__name__}."
+            )
+        shapes = {key: tuple(value.shape) for key, value in self.state.server.items()}
+        after = {key: tuple(value.shape) for key, value in server.items()}
+        if after != shapes:
+            raise UserError(f"{name} changed the server's state from {shapes} to {after}. Keep keys and shapes.")
+        self._check_finite(server, number, "")
+
+    def _check_finite(self, vectors: Vectors, number: int, whose: str) -> None:
+        for key, value in vectors.items():
+            if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+                raise Diverged(
+                    f"Training diverged in round {number}: {whose}{key} is not finite. "
+                    f"Lower --lr (now {self.spec.lr}), or change {self.spec.algorithm} or {self.spec.optimiser}."
+                )
+
+
+def _owned(vectors: Vectors) -> Vectors:
+    """The vectors with memory of their own: a view would keep the whole stack that it is a part of alive."""
+    return {k: v if v.untyped_storage().nbytes() == v.nbytes else v.clone() for k, v in vectors.items()}

@@ -1,0 +1,67 @@
+"""A sum of ciphertexts under a key that the server does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Literal
+
+import numpy as np
+
+from unalike.crypto import bfv
+from unalike.privacy.channel import register_channel
+from unalike.privacy.masked import check_range
+from unalike.privacy.setting import ChannelSetting
+from unalike.privacy.stage import Grid, Hidden, Sum
+from unalike.secure import secure_sum
+
+
+@register_channel("encrypted", paper="Fan and Vercauteren 2012 (BFV), eprint 2012/144")
+class Encrypted(Hidden):
+    """Adds uploads on a fixed-point grid under homomorphic encryption: the server sees ciphertexts only.
+
+    A number of the sum has 23 bits and a sign. ``limbs=2`` sends every number as two, high and low, for twice the
+    bytes and finer steps.
+    """
+
+    limbs: Literal[1, 2] = 1
+    range: float = 8.0
+
+    def __post_init__(self) -> None:
+        check_range(self, "encrypted")
+
+    def largest(self, cohort: int) -> int:
+        """An even part of what the plain modulus holds; with two limbs, what both together hold."""
+        share = bfv.HALF // cohort
+        return share if self.limbs == 1 else max(0, _base(cohort) * (share - 1))
+
+    def split(self, grid: Grid, cohort: int) -> Grid:
+        """All low limbs, then all high ones."""
+        if self.limbs == 1:
+            return grid
+        base = _base(cohort)
+        low = (grid + base // 2) % base - base // 2
+        return np.concatenate([low, (grid - low) // base])
+
+    def join(self, total: Grid, cohort: int) -> Grid:
+        """The numbers of these limbs."""
+        if self.limbs == 1:
+            return total
+        low, high = np.split(total, 2)
+        return low + _base(cohort) * high
+
+    def add(self, grids: Sequence[Grid], setting: ChannelSetting) -> Sum:
+        """The sum by real ciphertexts and messages between parties and a server."""
+        done = secure_sum(grids, protect="fhe", bound=bfv.HALF, keys=_keys())
+        return Sum(done.total, sum(done.bytes_up), sum(done.bytes_down))
+
+
+def _base(cohort: int) -> int:
+    """What a high limb counts: the largest power of two whose half each of so many parties may have."""
+    return int(2 ** ((2 * (bfv.HALF // cohort)).bit_length() - 1))
+
+
+@cache
+def _keys() -> bfv.Keys:
+    """A dealer's keys for simulations: sums do not depend on them."""
+    return bfv.deal()

@@ -1,0 +1,51 @@
+"""Which stages go together, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from unalike.errors import UserError
+from unalike.privacy.stage import Bound, Coder, Hidden, Noise, Sparse
+
+_CENTRAL = ("server", "shared")
+
+
+def check_order(parts: Sequence[Any], brief: Callable[[Any], str]) -> None:
+    """Refuse stages in an order, or together, that would not do what they promise."""
+    for first, second in pairwise(parts):
+        one, other = brief(first), brief(second)
+        if first.rank == second.rank:
+            raise UserError(f"{one} and {other} do the same work in a channel. Keep one of them.")
+        if first.rank > second.rank:
+            raise UserError(f"{other} must come before {one} in a channel. Write {other}+{one}.")
+    of = {part.rank: part for part in parts}
+    noise, hidden = of.get(Noise.rank), of.get(Hidden.rank)
+    lossy = of.get(Sparse.rank) or of.get(Coder.rank)
+    if noise is not None:
+        _check_noise(noise, of.get(Bound.rank), hidden, lossy, brief)
+    if hidden is not None and lossy is not None:
+        raise UserError(
+            f"{brief(lossy)} saves nothing under {brief(hidden)}, which adds whole vectors on its own grid. "
+            f"Leave {brief(lossy)} out."
+        )
+
+
+def _check_noise(noise: Any, clip: Any, hidden: Any, lossy: Any, brief: Callable[[Any], str]) -> None:
+    name = brief(noise)
+    if clip is None or clip.norm != noise.needs:
+        wanted = "clip(1.0)" if noise.needs == "l2" else "clip(1.0, l1)"
+        raise UserError(
+            f"{name} needs an {noise.needs} clip before it, or it hides nothing. Write {wanted}+{name}."
+        )
+    if noise.where == "shared" and hidden is None:
+        raise UserError(
+            f"{name}: a share of the noise does not hide a party whose upload is seen. Add +masked, or use "
+            "where=party."
+        )
+    if noise.where in _CENTRAL and lossy is not None:
+        raise UserError(
+            f"{brief(lossy)} can lift an upload above its clip, and then the noise of {name} is too small. "
+            "Use where=party, or leave it out."
+        )
