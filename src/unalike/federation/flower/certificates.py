@@ -30,7 +30,9 @@ _CLOCK_SKEW = timedelta(minutes=5)
 def create_authority(folder: Path, name: str = "unalike federation", days: int = AUTHORITY_DAYS) -> None:
     """Make ``ca.pem``, which every site needs, and ``ca.key``, which never leaves the server's owner."""
     if (folder / "ca.key").exists():
-        raise UserError(f"{folder / 'ca.key'} exists: renew the server's certificate instead, or choose another folder.")
+        raise UserError(
+            f"{folder / 'ca.key'} exists: renew the server's certificate instead, or choose another folder."
+        )
     key = ec.generate_private_key(ec.SECP384R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     usage = _usage(key_cert_sign=True, crl_sign=True)
@@ -77,17 +79,21 @@ def check_server(folder: Path, host: str, now: datetime | None = None) -> timede
     """How long the server's certificate is still valid for ``host``, or one line that says why it is not."""
     now = now or datetime.now(UTC)
     path = folder / "server.pem"
-    certificate, (authority, _) = _load(path), _load_authority(folder)
+    certificate, authority = _load(path), _load(folder / "ca.pem")
     for each, file in ((certificate, path), (authority, folder / "ca.pem")):
         if now > each.not_valid_after_utc:
-            raise UserError(f"{file} expired on {each.not_valid_after_utc:%Y-%m-%d}: renew it and start the server again.")
+            raise UserError(
+                f"{file} expired on {each.not_valid_after_utc:%Y-%m-%d}: renew it and start the server again."
+            )
         if now < each.not_valid_before_utc:
             begins = f"{each.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
             raise UserError(f"{file} is valid only from {begins}: set this machine's clock.")
     try:
         certificate.verify_directly_issued_by(authority)
     except Exception as error:
-        raise UserError(f"{path} was not signed by {folder / 'ca.pem'}: renew the server's certificate.") from error
+        raise UserError(
+            f"{path} was not signed by {folder / 'ca.pem'}: renew the server's certificate."
+        ) from error
     if host not in server_hosts(folder):
         hosts = ", ".join(server_hosts(folder))
         raise UserError(f"{path} is for {hosts}, not for {host!r}: issue one that names {host!r}.")
@@ -95,7 +101,7 @@ def check_server(folder: Path, host: str, now: datetime | None = None) -> timede
 
 
 def create_node_key(path: Path) -> bytes:
-    """Write a node's private key (P-384, OpenSSH format, as Flower reads it); its public key in PEM is returned."""
+    """Write a node's private key (P-384, OpenSSH format, as Flower reads it) and return its public key in PEM."""
     if path.exists():
         raise UserError(f"{path} exists: a node's key is its identity. Move it away if a new identity is wanted.")
     key = ec.generate_private_key(ec.SECP384R1())
@@ -177,8 +183,8 @@ def _builder(
 
 
 def _usage(**used: bool) -> x509.KeyUsage:
-    kinds = "digital_signature content_commitment key_encipherment data_encipherment key_agreement key_cert_sign crl_sign"
-    flags = {kind: used.get(kind, False) for kind in kinds.split()}
+    kinds = "digital_signature content_commitment key_encipherment data_encipherment key_agreement"
+    flags = {kind: used.get(kind, False) for kind in [*kinds.split(), "key_cert_sign", "crl_sign"]}
     return x509.KeyUsage(**flags, encipher_only=False, decipher_only=False)
 
 
@@ -197,7 +203,9 @@ def _load(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} is no certificate ({error}): make the federation's certificates first.") from error
+        raise UserError(
+            f"{path} is no certificate ({error}): make the federation's certificates first."
+        ) from error
 
 
 def _load_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
@@ -205,7 +213,9 @@ def _load_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePri
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), None)
     except (OSError, ValueError, TypeError) as error:
-        raise UserError(f"{path} is no private key ({error}): make the federation's certificates first.") from error
+        raise UserError(
+            f"{path} is no private key ({error}): make the federation's certificates first."
+        ) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise UserError(f"{path} is not an elliptic-curve key: make the federation's certificates anew.")
     return _load(folder / "ca.pem"), key

@@ -1,7 +1,7 @@
 """``python -m unalike.federation.flower.child MODULE:FUNCTION ...``: a process that never outlives its parent.
 
-The parent holds the other end of standard input. When it closes it, or dies (kill -9 included), the child ends itself:
-first as if by SIGTERM, so that it can say goodbye to its peers, and at once when that takes too long.
+The parent holds the other end of standard input. When it closes it, or dies (kill -9 included), the child ends
+itself: first as if by SIGTERM, so that it can say goodbye to its peers, and at once when that takes too long.
 """
 
 from __future__ import annotations

@@ -18,7 +18,9 @@ app = ClientApp()
 def pass_on(message: Message, context: Context) -> Message:
     """One message, one answer; where there is none, a reply that says why."""
     try:
-        return Message(pack(ask(str(context.node_config.get("door", "")), unpack(message.content))), reply_to=message)
+        return Message(
+            pack(ask(str(context.node_config.get("door", "")), unpack(message.content))), reply_to=message
+        )
     except (DoorError, ValueError) as error:
         reason = ConfigRecord({"reason": str(error)})
         return Message(RecordDict({REFUSAL: reason}), reply_to=message)

@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from unalike.errors import UserError
 from unalike.federation.flower.bundle import build_bundle
 from unalike.federation.flower.certificates import normalised_public_key
+
+if TYPE_CHECKING:
+    from flwr.supercore.control import ControlHttpClient
 
 CERTIFICATES = "certificates"
 WORK = "flower"
@@ -23,7 +26,10 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class RunState:
-    """Where a run is: ``status`` is pending, starting, running or finished; ``outcome`` completed, failed or stopped."""
+    """Where a run is.
+
+    ``status`` is pending, starting, running or finished, and ``outcome`` then completed, failed or stopped.
+    """
 
     status: str
     outcome: str
@@ -90,21 +96,26 @@ class Control:
             with self._client() as client:
                 _call(lambda: client.StopRun(StopRunRequest(run_id=run_id)), f"stop run {run_id}")
 
-    def _known(self, client: _Client) -> dict[bytes, int]:
+    def _known(self, client: ControlHttpClient) -> dict[bytes, int]:
         """The node ids of the keys that are allowed."""
         from flwr.proto.control_pb2 import ListNodesRequest
 
         listed = _call(lambda: client.ListNodes(ListNodesRequest()), "list the nodes")
-        return {bytes(node.public_key): int(node.node_id) for node in listed.nodes_info if node.status != "unregistered"}
+        return {
+            bytes(node.public_key): int(node.node_id)
+            for node in listed.nodes_info
+            if node.status != "unregistered"
+        }
 
     @contextmanager
-    def _client(self) -> Iterator[_Client]:
+    def _client(self) -> Iterator[ControlHttpClient]:
         from flwr.supercore.control import ControlHttpClient
         from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
+        address = f"127.0.0.1:{self._port()}"
         certificate = (self.folder / CERTIFICATES / "ca.pem").read_bytes()
         guards = [RuntimeVersionHttpInterceptor(component_name="CLI")]
-        client = ControlHttpClient.from_server_address(f"127.0.0.1:{self._port()}", False, certificate, guards)
+        client = ControlHttpClient.from_server_address(address, False, certificate, guards)
         try:
             yield client
         finally:
@@ -129,4 +140,6 @@ def _call(call: Callable[[], Answer], what: str) -> Answer:
         reason = known.message if known else f"status {error.response.status_code}"
         raise UserError(f"Cannot {what}: {reason}") from error
     except httpx.HTTPError as error:
-        raise UserError(f"Cannot {what}: the link does not answer ({error}). Is `unalike federation serve` running?") from error
+        raise UserError(
+            f"Cannot {what}: the link does not answer ({error}). Is `unalike federation serve` running?"
+        ) from error

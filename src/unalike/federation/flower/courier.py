@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _carry(desk: TaskDesk, pace: Pace) -> None:
-    """Answer message after message. An error that is not the message's ends the process; the site starts it again."""
+    """Answer message after message. Any other error ends the process; the site starts it again."""
     try:
         while True:
             pace.work.wait()
@@ -61,7 +61,9 @@ def _end_lease(address: str, root_certificate: str, key: str, memory: Path) -> N
     except (OSError, ValueError):
         return
     try:
-        status = say_goodbye(address, root_certificate, load_ssh_private_key(Path(key).read_bytes(), None), node_id)
+        status = say_goodbye(
+            address, root_certificate, load_ssh_private_key(Path(key).read_bytes(), None), node_id
+        )
         print(f"earlier lease: status {status}", flush=True)
     except Exception as error:  # the node itself finds out, and says, what is wrong
         print(f"earlier lease: {error}", flush=True)

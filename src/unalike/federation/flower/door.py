@@ -1,7 +1,7 @@
 """How a message gets from Flower's process at a site to the process that owns the data: a Unix socket.
 
-A message is eight bytes of length, big-endian, and its bytes. An answer begins with one more byte: 0 for an answer,
-1 for the one line that says why there is none. Standard library only.
+A message is eight bytes of length, big-endian, and its bytes. An answer begins with one more byte: 0 for an
+answer, 1 for the one line that says why there is none. Standard library only.
 """
 
 from __future__ import annotations
@@ -125,18 +125,21 @@ def _send(peer: socket.socket, data: bytes) -> None:
 def _receive(peer: socket.socket, limit: int) -> bytes:
     (length,) = _LENGTH.unpack(_exactly(peer, _LENGTH.size))
     if length > limit:
+        # Read and thrown away, so that the other side, which is still sending, gets to read why.
+        _exactly(peer, min(length, 4 * limit), keep=False)
         raise DoorError(f"a message of {length} bytes is longer than {limit}")
     return _exactly(peer, length)
 
 
-def _exactly(peer: socket.socket, length: int) -> bytes:
+def _exactly(peer: socket.socket, length: int, keep: bool = True) -> bytes:
     """``length`` bytes; memory grows with what arrives, not with what is promised."""
     parts, missing = [], length
     while missing:
         part = peer.recv(min(missing, 1 << 20))
         if not part:
             raise ConnectionError(None, "the connection ended in the middle of a message")
-        parts.append(part)
+        if keep:
+            parts.append(part)
         missing -= len(part)
     return b"".join(parts)
 

@@ -1,6 +1,6 @@
 """TLS before HTTP: uvicorn's protocol behind a handshake that is timed, and logged when it fails.
 
-asyncio drops a failed handshake without a word, and uvicorn lets a connection that never sends a request stay forever.
+asyncio drops a failed handshake without a word, and uvicorn lets a connection that never sends a request stay.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ log = logging.getLogger("unalike.proxy")
 
 
 class _Http(H11Protocol):
-    """uvicorn's HTTP/1.1, with the peer's address beside a malformed request and an end for those who send none."""
+    """uvicorn's HTTP/1.1, which logs who sent a malformed request, and ends with those who send none."""
 
     idle_seconds = 30.0
     _first: asyncio.TimerHandle | None = None
@@ -31,9 +31,13 @@ class _Http(H11Protocol):
         super().connection_lost(exc)
 
     def _never_asked(self) -> None:
-        if self.cycle is None:
+        if not self._asked:
             log.warning("%s refused: no whole request within %g s", _address(self.transport), self.idle_seconds)
             self.transport.abort()
+
+    @property
+    def _asked(self) -> bool:
+        return getattr(self, "cycle", None) is not None
 
     def send_400_response(self, msg: str) -> None:
         log.warning("%s refused 400: %s", _address(self.transport), msg)
@@ -75,7 +79,9 @@ class TlsProtocol(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         seconds = self.handshake_seconds
         try:
-            secure = await loop.start_tls(transport, self, self.context, server_side=True, ssl_handshake_timeout=seconds)
+            secure = await loop.start_tls(
+                transport, self, self.context, server_side=True, ssl_handshake_timeout=seconds
+            )
         except (OSError, TimeoutError) as error:
             reason = getattr(error, "reason", None) or str(error) or type(error).__name__
             log.warning("%s refused: TLS handshake failed (%s)", address, reason)
@@ -98,9 +104,8 @@ class TlsProtocol(asyncio.Protocol):
         else:
             self._http.data_received(data)
 
-    def eof_received(self) -> bool | None:
+    def eof_received(self) -> None:
         """The other side has said all."""
-        return None if self._http is None else self._http.eof_received()
 
     def pause_writing(self) -> None:
         """The other side reads slowly."""

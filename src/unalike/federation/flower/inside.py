@@ -1,8 +1,8 @@
 """Every use of Flower that is not in its public API, in one place.
 
-Flower's own executors install and run the app bundle that the server sends. Ours take a task's message and never look
-at the bundle: a site runs code that it installed itself, whoever has got hold of the server. They also stay where
-they are between messages, where Flower starts a new process for each.
+Flower's own executors install and run the app bundle that the server sends. Ours take a task's message and never
+look at the bundle: a site runs code that it installed itself, whoever has got hold of the server. They also stay
+where they are between messages, where Flower starts a new process for each.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import httpx
@@ -37,7 +38,9 @@ HEARTBEAT = 10
 class TaskDesk:
     """Where tasks of one kind are fetched from, with the secret that says we may."""
 
-    def __init__(self, kind: TaskType, address: str, secret: bytes, root_certificates: bytes | None = None) -> None:
+    def __init__(
+        self, kind: TaskType, address: str, secret: bytes, root_certificates: bytes | None = None
+    ) -> None:
         self._kind, self.address, self.root_certificates = kind, address, root_certificates
         guard = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods={_ACQUIRE})
         self._client = self._connect([RuntimeVersionHttpInterceptor(component_name="SuperExec"), guard])
@@ -49,7 +52,9 @@ class TaskDesk:
 
     def client(self, token: str, component: str) -> RuntimeHttpClient:
         """A client that may do what the task with this token needs."""
-        return self._connect([RuntimeVersionHttpInterceptor(component_name=component), RuntimeTokenHttpInterceptor(token)])
+        return self._connect(
+            [RuntimeVersionHttpInterceptor(component_name=component), RuntimeTokenHttpInterceptor(token)]
+        )
 
     def _connect(self, interceptors: list[Any]) -> RuntimeHttpClient:
         return RuntimeHttpClient.from_server_address(
@@ -104,7 +109,7 @@ def serve_task(desk: TaskDesk, token: str, app: Callable[[Any, Context], None]) 
 
 @contextmanager
 def _beating(client: RuntimeHttpClient) -> Iterator[None]:
-    """Tell the desk that the task is being worked on. When the desk says that it is void, SIGINT is raised here."""
+    """Tell the desk that the task is worked on. When the desk says that it is void, SIGINT is raised here."""
     sender = heartbeat.HeartbeatSender(heartbeat.make_task_heartbeat_fn_http(client))
     sender.start()
     try:
@@ -137,20 +142,28 @@ class Pace:
             time.sleep(min(seconds, max(0.3, idle / 10)))
 
 
+def quicken_heartbeat() -> None:
+    """Notice sooner that a run was stopped."""
+    _replace(heartbeat, "HEARTBEAT_DEFAULT_INTERVAL", HEARTBEAT)
+
+
 def quicken_node() -> Pace:
     """Make the node in this process look for messages more often and be missed sooner. Neither has an option."""
     from flwr.supernode import fleet_http_connection, start_client_internal
 
     pace = Pace()
-    for module, name, value in (
-        (start_client_internal, "time", pace),
-        (fleet_http_connection, "HEARTBEAT_DEFAULT_INTERVAL", HEARTBEAT),
-        (heartbeat, "HEARTBEAT_DEFAULT_INTERVAL", HEARTBEAT),
-    ):
-        if not hasattr(module, name):
-            raise RuntimeError(f"this version of Flower has no {module.__name__}.{name}: use the one in the extra")
-        setattr(module, name, value)
+    quicken_heartbeat()
+    _replace(fleet_http_connection, "HEARTBEAT_DEFAULT_INTERVAL", HEARTBEAT)
+    _replace(start_client_internal, "time", pace)
     return pace
+
+
+def _replace(module: ModuleType, name: str, value: object) -> None:
+    if not hasattr(module, name):
+        raise RuntimeError(
+            f"this version of Flower has no {module.__name__}.{name}: use one that the extra allows"
+        )
+    setattr(module, name, value)
 
 
 def say_goodbye(address: str, root_certificate: str, key: Any, node_id: int) -> int:
@@ -162,7 +175,10 @@ def say_goodbye(address: str, root_certificate: str, key: Any, node_id: int) -> 
     from flwr.supernode.fleet_http_client import FleetHttpClient
     from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-    guards = [RuntimeVersionHttpInterceptor(component_name="SuperNode"), NodeAuthHttpInterceptor(key, key.public_key())]
+    guards: list[Any] = [
+        RuntimeVersionHttpInterceptor(component_name="SuperNode"),
+        NodeAuthHttpInterceptor(key, key.public_key()),
+    ]
     with FleetHttpClient.from_server_address(address, False, root_certificate, interceptors=guards) as client:
         try:
             client.DeactivateNode(DeactivateNodeRequest(node_id=node_id))

@@ -32,9 +32,9 @@ _START_SECONDS = 90.0
 class Link(Control):
     """The federation's server in ``folder``, reachable for sites at ``address`` (host:port).
 
-    ``folder / certificates`` holds ca.pem, server.pem and server.key; ``folder / flower`` gets the link's own files and
-    logs. ``listen`` is where the proxy listens, where that is not the address's own host: 0.0.0.0 behind a firewall.
-    ``serve`` names the server's logic.
+    ``folder / certificates`` holds ca.pem, server.pem and server.key; ``folder / flower`` gets the link's own files
+    and logs. ``listen`` is where the proxy listens, where that is not the address's own host (0.0.0.0 behind a
+    firewall). ``serve`` names the server's logic.
     """
 
     def __init__(self, folder: Path, address: str, listen: str | None = None, serve: str = DEFAULT_SERVE) -> None:
@@ -70,7 +70,7 @@ class Link(Control):
         self._close()
 
     def admit(self, public_key_pem: bytes) -> int:
-        """Allow the node with this key; its node id, or 0 where the link does not run yet and does it when it does."""
+        """Allow the node with this key; its node id, or 0 before the link runs: then it is done at start."""
         if self._keeper is None:
             self._waiting.append(public_key_pem)
             return 0
@@ -105,8 +105,19 @@ class Link(Control):
         certificates = self.folder / CERTIFICATES
         secret = ["--superexec-auth-secret-file", str(work / "secret")]
         link = ["--host", "127.0.0.1", "--port", str(port), "--database", str(work / "state.db"), *secret]
-        link += ["--ssl-ca-certfile", str(certificates / "ca.pem"), "--ssl-certfile", str(certificates / "server.pem")]
-        link += ["--ssl-keyfile", str(certificates / "server.key"), "--enable-supernode-auth", "--isolation", "process"]
+        link += [
+            "--ssl-ca-certfile",
+            str(certificates / "ca.pem"),
+            "--ssl-certfile",
+            str(certificates / "server.pem"),
+        ]
+        link += [
+            "--ssl-keyfile",
+            str(certificates / "server.key"),
+            "--enable-supernode-auth",
+            "--isolation",
+            "process",
+        ]
         runner = ["--port", str(port), "--secret", str(work / "secret")]
         runner += ["--root-certificate", str(certificates / "ca.pem")]
         proxy = ["--listen", self._listen, "--port", str(self._public_port), "--upstream", upstream]

@@ -56,13 +56,18 @@ _LOCATION = """\
 """
 
 
-def nginx_configuration(host: str, port: int, upstream: str, certificates: Path, limits: Limits | None = None) -> str:
+def nginx_configuration(
+    host: str, port: int, upstream: str, certificates: Path, limits: Limits | None = None
+) -> str:
     """The text of a configuration file."""
     limits = limits or Limits()
     where = str(certificates.resolve())
     locations = "\n".join(
         _LOCATION.format(
-            path=(PREFIX + name).decode(), certificates=where, upstream=upstream, seconds=int(limits.request_seconds)
+            path=(PREFIX + name).decode(),
+            certificates=where,
+            upstream=upstream,
+            seconds=int(limits.request_seconds),
         )
         for name in sorted(REQUESTS)
     )

@@ -17,7 +17,10 @@ from unalike.federation.flower.certificates import public_key, split_address, wh
 from unalike.federation.flower.processes import BackOff, Child, Keeper, free_port, refuse_windows
 
 CONNECTED = "connected"
+_LOST = "connection lost: trying again"
 _NODE_ID = re.compile(r"SuperNode ID: (\d+)")
+_TRYING, _AGAIN = "Connection attempt failed", "Connection successful after"
+"""What Flower's node writes when the server does not answer any more, and when it does."""
 
 
 class Node:
@@ -43,6 +46,7 @@ class Node:
         self._tell = tell
         self.state = "not started"
         self._child: Child | None = None
+        self._judged, self._node_id, self._read = False, "", -1
         self._back_off = BackOff(first=1.0, last=15.0, good=60.0)
         self._lock = FileLock(self._folder / ".node.lock")
         self._keeper = Keeper(self._look)
@@ -86,7 +90,8 @@ class Node:
         self._child = Child("unalike.federation.flower.courier:main", arguments, self._folder / "home", log)
         self._child.start()
         self._back_off.started()
-        if not self.state.startswith("refused"):
+        self._judged, self._node_id, self._read = False, "", -1
+        if self.state == "not started":
             self._set("connecting")
 
     def _look(self) -> None:
@@ -94,18 +99,27 @@ class Node:
         assert child is not None
         if child.alive:
             child.limit_log()
-            if self.state != CONNECTED:
-                self._see_connection(child)
+            self._see_connection(child)
             return
-        if self.state == CONNECTED or not self.state.startswith(("refused", "unreachable")):
+        if not self._judged:
+            self._judged = True
             self._set(self._why(child))
         if self._back_off.due():
             self._start()
 
     def _see_connection(self, child: Child) -> None:
-        found = _NODE_ID.search(child.output())
-        if found:
+        size = child.log.stat().st_size
+        if size == self._read:
+            return  # it has said nothing new
+        self._read = size
+        output = child.output()
+        found = _NODE_ID.search(output)
+        if found and found[1] != self._node_id:
+            self._node_id = found[1]
             write_private(self._folder / "node-id", found[1].encode())
+        if output.rfind(_TRYING) > output.rfind(_AGAIN):
+            self._set(_LOST if self._node_id else "unreachable: trying again")
+        elif found or self.state == _LOST:
             self._set(CONNECTED)
 
     def _why(self, child: Child) -> str:

@@ -32,7 +32,12 @@ def refuse_windows() -> None:
 
 def environment(home: Path) -> dict[str, str]:
     """This process's environment, with Flower offline and its files in ``home``."""
-    own = {**os.environ, **_OFFLINE, "FLWR_HOME": str(home), "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+    own = {
+        **os.environ,
+        **_OFFLINE,
+        "FLWR_HOME": str(home),
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+    }
     for name in ("NO_PROXY", "no_proxy"):  # a proxy for going out must not see what stays on this machine
         own[name] = ",".join(filter(None, [os.environ.get(name), "127.0.0.1,localhost,::1"]))
     return own
@@ -150,7 +155,3 @@ class BackOff:
             self._wait = self._first if now - self._started > self._good else min(self._last, self._wait * 1.6)
             self._due = now + self._wait
         return now >= self._due
-
-    def soon(self) -> None:
-        """The reason for waiting is gone."""
-        self._wait = self._due = self._first

@@ -2,13 +2,14 @@
 
 Flower serves nodes, control and its own processes on one port, and control has no login. So the link listens on
 loopback, and this proxy, with the server's certificate, in front of it. A request is read as a whole, checked, and
-made anew for the link: what is forwarded is never what a stranger wrote, so there is nothing to smuggle. Every refusal
-is one line in the log, with the peer's address. HTTP is spoken by h11 (strict) under uvicorn, and by httpx.
+made anew for the link: what is forwarded is never what a stranger wrote, so there is nothing to smuggle. Every
+refusal is one line in the log, with the peer's address. HTTP is spoken by h11 (strict) under uvicorn and by httpx.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import ssl
 import sys
@@ -34,7 +35,6 @@ _PASSED = frozenset(
     b"flwr-component-name".split()
 )
 _RETURNED = frozenset({b"content-type"})
-_GONE = {"type": "http.disconnect"}
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -49,7 +49,7 @@ class Limits:
     header: int = 16 << 10
     connections: int = 200
     handshake_seconds: float = 10.0
-    request_seconds: float = 60.0
+    request_seconds: float = 120.0
     idle_seconds: float = 30.0
 
 
@@ -109,8 +109,8 @@ def check(scope: dict[str, Any], limits: Limits) -> int:
     path, headers = scope["raw_path"], scope["headers"]
     if not (path.startswith(PREFIX) and path[len(PREFIX) :] in REQUESTS) or scope["query_string"]:
         raise Refused(403, "not a node's request")
-    if scope["method"] != "POST":
-        raise Refused(403, "not a node's method")
+    if scope["method"] != "POST" or scope["http_version"] != "1.1":
+        raise Refused(403, "not a node's method or version")
     names = [name for name, _ in headers]
     for name in (b"transfer-encoding", b"upgrade", b"expect", b"content-encoding", b"trailer"):
         if name in names:
@@ -151,7 +151,9 @@ async def _refuse(scope: dict[str, Any], send: Send, refused: Refused) -> None:
     target = scope["raw_path"][:200] + (b"?..." if scope["query_string"] else b"")
     log.warning("%s refused %d %s %r: %s", peer(scope), refused.status, scope["method"], target, refused.reason)
     # Its body may still be on the way: the connection is not used again.
-    await _answer(send, refused.status, [(b"connection", b"close"), (b"content-type", b"text/plain")], b"refused\n")
+    await _answer(
+        send, refused.status, [(b"connection", b"close"), (b"content-type", b"text/plain")], b"refused\n"
+    )
 
 
 async def _answer(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
@@ -202,9 +204,15 @@ def main() -> None:
     parser = ArgumentParser()
     for name in ("--listen", "--port", "--upstream", "--certificates"):
         parser.add_argument(name, required=True)
+    parser.add_argument("--limits", type=json.loads, default={})
     given = parser.parse_args()
     logging.basicConfig(
-        level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S%z"
+        level=logging.INFO,
+        stream=sys.stdout,
+        format="%(asctime)s %(levelname)s %(message)s",
+        datefmt="%Y-%m-%dT%H:%M:%S%z",
     )
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    asyncio.run(serve(given.listen, int(given.port), given.upstream, Path(given.certificates), Limits()))
+    asyncio.run(
+        serve(given.listen, int(given.port), given.upstream, Path(given.certificates), Limits(**given.limits))
+    )

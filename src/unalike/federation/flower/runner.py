@@ -10,7 +10,7 @@ from pathlib import Path
 
 from flwr.supercore.constant import TaskType
 
-from unalike.federation.flower.inside import TaskDesk, serve_task
+from unalike.federation.flower.inside import TaskDesk, quicken_heartbeat, serve_task
 from unalike.federation.flower.server_app import app
 
 _LOOK = 0.5
@@ -22,6 +22,7 @@ def main() -> None:
     for name in ("--port", "--secret", "--root-certificate"):
         parser.add_argument(name, required=True)
     given = parser.parse_args()
+    quicken_heartbeat()
     certificate = Path(given.root_certificate).read_bytes()
     desk = TaskDesk(TaskType.SERVER_APP, f"127.0.0.1:{given.port}", Path(given.secret).read_bytes(), certificate)
     while True:

@@ -35,15 +35,16 @@ class FlowerTransport:
 
     def keys(self) -> dict[int, bytes]:
         """The public key (PEM) of each connected node: its identity, as Flower has checked it."""
-        return {node.node_id: bytes(node.public_key) for node in self._grid.get_nodes()}  # type: ignore[attr-defined]
+        return {node.node_id: bytes(node.public_key) for node in self._grid.get_nodes()}
 
     def send(
         self, messages: Mapping[int, bytes], seconds: float, stop: Callable[[], bool] = lambda: False
     ) -> Iterator[tuple[int, bytes | Failure]]:
-        """Push one message to each node and yield the answers as they come, until all did, time is over or ``stop``.
+        """Push one message to each node; yield answers as they come, until all are there, time is over, or ``stop``
+        says so. Nothing is sent before the first answer is asked for.
 
-        An answer belongs to the message that it answers: a late one of an earlier exchange is never asked for again,
-        so it cannot turn up here.
+        An answer belongs to the message that it answers: a late one of an earlier exchange is never asked for
+        again, so it cannot turn up here.
         """
         if not (seconds > 0 and math.isfinite(seconds)):
             raise ValueError(f"an exchange needs a deadline, not {seconds} seconds")
