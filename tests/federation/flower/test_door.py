@@ -19,6 +19,11 @@ def test_bytes_come_back(size):
         assert ask(door.path, b"again") == b"niaga"
 
 
+def test_nothing_can_be_said_and_answered_many_times():
+    with SiteDoor(bytes) as door:
+        assert [ask(door.path, b"") for _ in range(500)] == [b""] * 500
+
+
 def test_the_door_is_in_a_folder_for_its_owner_only_and_goes_away():
     with SiteDoor(bytes) as door:
         path = Path(door.path)

@@ -218,6 +218,14 @@ def test_a_killed_server_process_comes_back(federation, which):
     assert list(result["answers"].values()) == ["right"] * 3, federation.logs()
 
 
+def test_after_the_runner_was_killed_another_run_can_begin(federation):
+    pid = federation.link.processes()["runner"]
+    os.kill(pid, signal.SIGKILL)
+    assert until(lambda: federation.link.processes()["runner"] not in (pid, None))
+    federation.run = federation.link.submit()
+    assert list(federation.exchange()["answers"].values()) == ["right"] * 3
+
+
 def test_a_stranger_with_a_key_of_its_own_is_refused_until_admitted(federation):
     site = federation.site()
     with site.door, site.node() as node:

@@ -128,6 +128,17 @@ def test_a_malformed_answer_is_a_failure(content):
     assert "packed" in got[1].reason
 
 
+def test_equal_bytes_are_different_messages():
+    """Else a node could fetch another's message by the hash of what it guesses to be in it."""
+    first, second = pack(b"the same"), pack(b"the same")
+    assert unpack(first) == unpack(second) == b"the same"
+    assert first["payload"]["payload"].data != second["payload"]["payload"].data
+    first["payload"]["payload"].data = b"short"
+    first["payload"]["payload"].shape = (5,)
+    with pytest.raises(ValueError, match="too short"):
+        unpack(first)
+
+
 @pytest.mark.parametrize("shape", [(2,), (1, 1), ()])
 def test_an_array_that_lies_about_its_shape_is_refused(shape):
     content = pack(b"x")

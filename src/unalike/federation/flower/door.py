@@ -119,7 +119,8 @@ def ask(path: str, message: bytes, limit: int = MESSAGE_LIMIT) -> bytes:
 
 def _send(peer: socket.socket, data: bytes) -> None:
     peer.sendall(_LENGTH.pack(len(data)))
-    peer.sendall(data)
+    if data:  # sending nothing to someone who has everything, and has answered and gone, would be an error
+        peer.sendall(data)
 
 
 def _receive(peer: socket.socket, limit: int) -> bytes:

@@ -32,7 +32,7 @@ _START_SECONDS = 90.0
 class Link(Control):
     """The federation's server in ``folder``, reachable for sites at ``address`` (host:port).
 
-    ``folder / certificates`` holds ca.pem, server.pem and server.key; ``folder / flower`` gets the link's own files
+    ``folder / certificates`` holds ca.pem, server.pem, server.key; ``folder / flower`` gets the link's own files
     and logs. ``listen`` is where the proxy listens, where that is not the address's own host (0.0.0.0 behind a
     firewall). ``serve`` names the server's logic.
     """

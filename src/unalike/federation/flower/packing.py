@@ -1,17 +1,25 @@
-"""One message is one flat array of bytes: every Flower array costs two HTTP requests on every hop."""
+"""One message is one flat array of bytes: every Flower array costs two HTTP requests on every hop.
+
+The array begins with random bytes. Flower stores an object under its hash and gives it to any admitted node that
+names the hash: without them, a node could find out by guessing what was sent to another.
+"""
 
 from __future__ import annotations
+
+import secrets
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 PAYLOAD = "payload"
+_SALT = 16
 REFUSAL = "refusal"
 
 
 def pack(data: bytes) -> RecordDict:
     """A record with these bytes, and nothing else."""
     # Flower's own serialiser (``numpy.save``) would copy the bytes once more and be parsed on the other side.
-    array = Array(dtype="uint8", shape=(len(data),), stype=PAYLOAD, data=data)
+    salted = secrets.token_bytes(_SALT) + data
+    array = Array(dtype="uint8", shape=(len(salted),), stype=PAYLOAD, data=salted)
     return RecordDict({PAYLOAD: ArrayRecord({PAYLOAD: array})})
 
 
@@ -23,7 +31,9 @@ def unpack(content: RecordDict) -> bytes:
     array = record[PAYLOAD]
     if array.stype != PAYLOAD or array.dtype != "uint8" or tuple(array.shape) != (len(array.data),):
         raise ValueError("the packed array's shape does not match its bytes")
-    return array.data
+    if len(array.data) < _SALT:
+        raise ValueError("the packed array is too short")
+    return array.data[_SALT:]
 
 
 def refusal(content: RecordDict) -> str | None:

@@ -40,7 +40,7 @@ class FlowerTransport:
     def send(
         self, messages: Mapping[int, bytes], seconds: float, stop: Callable[[], bool] = lambda: False
     ) -> Iterator[tuple[int, bytes | Failure]]:
-        """Push one message to each node; yield answers as they come, until all are there, time is over, or ``stop``
+        """Push one message to each node; yield answers as they come, until all are there, time is over or ``stop``
         says so. Nothing is sent before the first answer is asked for.
 
         An answer belongs to the message that it answers: a late one of an earlier exchange is never asked for
@@ -51,8 +51,7 @@ class FlowerTransport:
         end = time.monotonic() + seconds
         open_questions: dict[str, int] = {}
         for node, data in sorted(messages.items()):
-            # One push each: a push of all would hold every node's bytes in memory at once. The time is in the
-            # content's identity through ``created_at``, so equal bytes sent twice are two messages.
+            # One push each: a push of all would hold every node's bytes in memory at once.
             question = Message(pack(data), node, "query", ttl=max(1.0, end - time.monotonic()))
             (name,) = self._grid.push_messages([question])
             if name:
