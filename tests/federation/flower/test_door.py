@@ -96,7 +96,7 @@ def test_a_site_that_dies_while_it_thinks_is_no_hang():
 
         def die():
             visitor, _ = listener.accept()
-            visitor.recv(100)
+            visitor.recv(16, socket.MSG_WAITALL)
             held.set()
             visitor.close()
 
