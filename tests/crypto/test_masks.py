@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from unalike.crypto.errors import CryptoError
-from unalike.crypto.masks import direction_key, expand, pair_seed, pairwise_sum
+from unalike.crypto.masks import Residues, Words, add_pairwise, direction_key, expand, pair_seed
 from unalike.crypto.primitives import agreement, agreement_public, check_public, new_secret
 
 MODULI = st.one_of(st.integers(2, 2**62), st.sampled_from([2, 16580609, 2**31, 2**31 + 1, 2**62]))
@@ -21,18 +21,25 @@ MODULI = st.one_of(st.integers(2, 2**62), st.sampled_from([2, 16580609, 2**31, 2
 def test_masks_of_all_parties_cancel(parties, length, modulus):
     secrets = [new_secret() for _ in range(parties)]
     publics = [agreement_public(secret) for secret in secrets]
-    total = np.zeros(length, np.int64)
+    ring, total = Residues(modulus), np.zeros(length, np.int64)
     for i, secret in enumerate(secrets):
         agree = agreement(secret)
         seeds = {j: pair_seed(agree(publics[j]), b"mask", b"s", i, j) for j in range(parties) if j != i}
-        total = (total + pairwise_sum(i, seeds, length, modulus)) % modulus
+        add_pairwise(ring, total, i, seeds)
     assert not total.any()
 
 
 def test_a_single_mask_has_opposite_signs():
-    seed, t = new_secret(), 1009
-    assert ((pairwise_sum(1, {2: seed}, 50, t) + pairwise_sum(2, {1: seed}, 50, t)) % t == 0).all()
-    assert (pairwise_sum(1, {2: seed}, 50, t) == expand(seed, 50, t)).all()
+    seed = new_secret()
+    for ring in (Residues(1009), Words(32), Words(64)):
+        first, second = (ring.elements(np.zeros(50, np.int64)) for _ in range(2))
+        add_pairwise(ring, first, 1, {2: seed})
+        add_pairwise(ring, second, 2, {1: seed})
+        assert np.count_nonzero(first) > 40
+        total = first + second
+        assert not (total % 1009 if ring == Residues(1009) else total).any()
+        add_pairwise(ring, first, 1, {2: seed}, minus=True)
+        assert not first.any()
 
 
 @given(MODULI, st.integers(0, 500), st.integers(0, 500))
@@ -103,7 +110,8 @@ def test_public_keys_of_low_order_or_wrong_size_are_refused(public):
         (lambda: expand(bytes(32), -1, 5), "length"),
         (lambda: expand(bytes(32), 1, 1), "modulus"),
         (lambda: expand(bytes(32), 1, 2**62 + 1), "modulus"),
-        (lambda: pairwise_sum(1, {1: bytes(32)}, 1, 5), "with itself"),
+        (lambda: add_pairwise(Words(32), np.zeros(1, np.uint32), 1, {1: bytes(32)}), "with itself"),
+        (lambda: Words(16), "32 or 64"),
     ],
 )
 def test_bad_input(call, text):

@@ -24,6 +24,13 @@ def contexts():
 SIGNERS = [new_secret() for _ in range(11)]  # ten parties, then the server
 
 
+def take(state, raw, vector=None):
+    """A party's step, with a vector (zeros unless given) if it needs one."""
+    if not state.needs_vector:
+        return party.step(state, raw)
+    return party.step(state, raw, np.zeros(state.policy.length, np.int64) if vector is None else vector)
+
+
 class Session:
     """Runs step by step; ``tamper(step, party, raw)`` may change what a party sends, or return None to lose it."""
 
@@ -31,7 +38,8 @@ class Session:
         keys, self.secret, public = contexts()
         count = len(vectors)
         self.signers = [*SIGNERS[:count], SIGNERS[-1]]
-        plain = protect == "none"
+        plain = protect in ("none", "masks")
+        self.vectors = vectors
         terms = {
             "session": new_session(),
             "protect": protect,
@@ -39,16 +47,17 @@ class Session:
             "length": len(vectors[0]),
             "bound": 10_000,
             "threshold": default_threshold(count),
-            "identities": () if plain else tuple(map(signing_public, self.signers)),
+            "identities": () if protect == "none" else tuple(map(signing_public, self.signers)),
             "fingerprint": b"" if plain else keys.fingerprint,
+            "bits": 32 if protect == "masks" else 0,
         }
         self.policy = Policy(**terms | fields)
         self.server = server.start(self.policy, context=None if plain else public, signer=self.signers[-1])
         self.parties, self.outbox = {}, {}
         self.answers = {}
-        for i, vector in enumerate(vectors):
+        for i in range(count):
             self.parties[i], self.outbox[i] = party.start(
-                self.policy, i, vector, context=None if plain else self.secret, signer=self.signers[i]
+                self.policy, i, context=None if plain else self.secret, signer=self.signers[i]
             )
 
     def ask_server(self, tamper=lambda step, party, raw: raw):
@@ -61,9 +70,13 @@ class Session:
         """Hand the server's answers to the parties."""
         self.outbox = {}
         for i, raw in self.answers.items():
-            self.parties[i], answer = party.step(self.parties[i], raw)
+            self.parties[i], answer = self.answer(i, raw)
             if answer is not None:
                 self.outbox[i] = answer
+
+    def answer(self, number, raw):
+        """What a party makes of the server's message."""
+        return take(self.parties[number], raw, self.vectors[number])
 
     def until(self, step, tamper=lambda step, party, raw: raw):
         """Go on until the parties' messages of ``step`` are ready to be sent; None for the end."""
@@ -73,8 +86,9 @@ class Session:
         return self
 
     def run(self, tamper=lambda step, party, raw: raw):
-        """To the end: the sum as every party has it."""
-        return [state.total for state in self.until(None, tamper).parties.values() if state.total is not None]
+        """To the end: the sum as every party has it, and the server if it can read it."""
+        self.until(None, tamper)
+        return [state.total for state in (*self.parties.values(), self.server) if state.total is not None]
 
     def rewrite(self, number, raw, **changes):
         """A message with other content, signed by its sender all the same."""
@@ -90,4 +104,4 @@ def vectors(parties, length=5, seed=0):
     return list(np.random.default_rng(seed).integers(-900, 900, (parties, length)))
 
 
-__all__ = ["SERVER", "SIGNERS", "Session", "Step", "contexts", "steps", "vectors"]
+__all__ = ["SERVER", "SIGNERS", "Session", "Step", "contexts", "steps", "take", "vectors"]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.secure.sessions import SERVER, Session, Step, contexts, vectors
+from tests.secure.sessions import SERVER, Session, Step, contexts, take, vectors
 from unalike.crypto import bfv, masks
-from unalike.secure import party, tags
+from unalike.secure import tags
 from unalike.secure.errors import ProtocolError
 from unalike.secure.messages import Message, pack_numbers, write
 from unalike.secure.policy import TAGS, new_session
@@ -35,7 +35,7 @@ def answer(session, number, payload, survivors=None):
     step = Step.UNMASK if session.policy.masked else Step.VECTOR
     content = pack_numbers(tuple(session.parties) if survivors is None else survivors), payload
     raw = write(session.policy, step, SERVER, number, content, session.signers[-1])
-    return party.step(session.parties[number], raw)[0].total
+    return take(session.parties[number], raw)[0].total
 
 
 def noticed(session, payload, survivors=None):

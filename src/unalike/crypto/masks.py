@@ -1,12 +1,15 @@
 """Vectors of masks that two parties can both compute and that cancel in a sum, uniform modulo any modulus.
 
 Bonawitz et al. 2017 (doi:10.1145/3133956.3133982), section 4: party i adds ``mask(i, j)`` for every other party j,
-and ``mask(i, j) = -mask(j, i)`` modulo t, so the sum over all parties has no masks left.
+and ``mask(i, j) = -mask(j, i)`` modulo t, so the sum over all parties has no masks left. A ``Ring`` is where
+masks are added: ``Residues`` modulo any t, or ``Words`` modulo 2^32 or 2^64, which the processor does by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +18,8 @@ from unalike.crypto.errors import CryptoError
 from unalike.crypto.primitives import KEY_BYTES, derive, stream
 
 Vector = NDArray[np.int64]
+Elements = NDArray[np.integer[Any]]
+"""Vectors of a ring's elements: int64 below the modulus, or unsigned words."""
 LARGEST_MODULUS = 2**62
 """So that the sum of two numbers below it fits into int64."""
 
@@ -53,15 +58,70 @@ def expand(seed: bytes, length: int, modulus: int) -> Vector:
     return np.concatenate([np.empty(0, np.int64), *parts])
 
 
-def pairwise_sum(own: int, seeds: Mapping[int, bytes], length: int, modulus: int) -> Vector:
-    """What party ``own`` adds: its masks with all others: plus towards higher numbers, minus towards lower."""
-    total = np.zeros(length, np.int64)
+class Ring(Protocol):
+    """Integers modulo something, in vectors to which masks are added in place."""
+
+    def elements(self, vector: Vector) -> Elements:
+        """A vector of integers as elements; a copy."""
+
+    def add(self, total: Elements, seed: bytes, *, minus: bool = False) -> None:
+        """Add the mask of a seed to ``total`` in place, or take it away."""
+
+
+@dataclass(frozen=True)
+class Residues:
+    """Integers modulo any number, as int64; masks by ``expand``."""
+
+    modulus: int
+
+    def elements(self, vector: Vector) -> Elements:
+        """A vector of integers as elements; a copy."""
+        return vector % self.modulus
+
+    def add(self, total: Elements, seed: bytes, *, minus: bool = False) -> None:
+        """Add the mask of a seed to ``total`` in place, or take it away."""
+        mask = expand(seed, len(total), self.modulus)
+        (np.subtract if minus else np.add)(total, mask, out=total)
+        total %= self.modulus
+
+
+@dataclass(frozen=True)
+class Words:
+    """Integers modulo 2^32 or 2^64, as unsigned little-endian words; every AES word is a fair mask."""
+
+    bits: int
+
+    def __post_init__(self) -> None:
+        if self.bits not in (32, 64):
+            raise CryptoError(f"Words have 32 or 64 bits, got {self.bits}.")
+
+    @property
+    def dtype(self) -> np.dtype[np.unsignedinteger[Any]]:
+        """The words in numpy."""
+        return np.dtype(f"<u{self.bits // 8}")
+
+    def elements(self, vector: Vector) -> Elements:
+        """A vector of integers as elements; a copy."""
+        return vector.astype(self.dtype)  # keeps the low bits: two's complement
+
+    def integers(self, elements: Elements) -> Vector:
+        """The integer in -2^(bits-1)..2^(bits-1)-1 of every element."""
+        return elements.view(f"<i{self.bits // 8}").astype(np.int64)
+
+    def add(self, total: Elements, seed: bytes, *, minus: bool = False) -> None:
+        """Add the mask of a seed to ``total`` in place, or take it away."""
+        mask = np.frombuffer(stream(seed)(total.nbytes), self.dtype)
+        (np.subtract if minus else np.add)(total, mask, out=total)
+
+
+def add_pairwise(
+    ring: Ring, total: Elements, own: int, seeds: Mapping[int, bytes], *, minus: bool = False
+) -> None:
+    """Add to ``total`` what party ``own`` adds: its masks, plus towards higher numbers and minus towards lower."""
     for other, seed in seeds.items():
         if other == own:
             raise CryptoError(f"Party {own} has no mask with itself.")
-        mask = expand(seed, length, modulus)
-        total = (total + mask if own < other else total - mask) % modulus
-    return total
+        ring.add(total, seed, minus=minus != (own > other))
 
 
 def _info(purpose: bytes, session: bytes, first: int, second: int) -> bytes:

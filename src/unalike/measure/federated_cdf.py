@@ -52,7 +52,7 @@ from unalike.measure.support import (
 from unalike.measure.values import read_values
 from unalike.secure import Protect, secure_sum
 from unalike.secure.clock import Clock
-from unalike.secure.policy import check_count
+from unalike.secure.policy import PARTIES_LEARN, check_count
 
 DELTA = 1e-6
 """Of (epsilon, delta)-differential privacy where noise is asked for."""
@@ -169,8 +169,8 @@ def measure(
         raise UserError(f"The noise must be >= 0, got {noise}. Use 0 for none.")
     if len(parties) == 1:
         raise UserError("One party has nobody to be compared with. Measure at least three.")
-    if protect not in get_args(Protect):
-        raise unknown("protection", str(protect), get_args(Protect))
+    if protect not in PARTIES_LEARN:
+        raise unknown("protection", str(protect), PARTIES_LEARN)
     if parties:
         check_count(len(parties), protect, allow_two)
     data = {party: read_values(party, values, of) for party, values in parties.items()}

@@ -7,6 +7,7 @@ docs/secure-measurement.md describes the protocol.
 
 from __future__ import annotations
 
+from unalike.secure.cost import traffic
 from unalike.secure.errors import ProtocolError, TooFewParties
 from unalike.secure.local import SumResult, secure_sum
 from unalike.secure.messages import Step, steps
@@ -23,4 +24,5 @@ __all__ = [
     "new_session",
     "secure_sum",
     "steps",
+    "traffic",
 ]

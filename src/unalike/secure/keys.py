@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from unalike.crypto import masks, primitives, shamir
-from unalike.crypto.masks import Vector
+from unalike.crypto.masks import Elements
 from unalike.crypto.shamir import VALUE_BYTES, Share
 from unalike.secure.errors import ProtocolError, blame
 from unalike.secure.messages import Message, pack_numbers, parts
@@ -120,20 +120,28 @@ def share_of(holder: int, values: bytes) -> Share:
     return Share(holder + 1, values)
 
 
-def pairwise_mask(policy: Policy, party: int, secret: bytes, publics: Mapping[int, bytes], modulus: int) -> Vector:
-    """The sum of a party's masks with others, from its mask key and theirs."""
+def add_pairwise_masks(
+    policy: Policy,
+    total: Elements,
+    party: int,
+    secret: bytes,
+    publics: Mapping[int, bytes],
+    *,
+    minus: bool = False,
+) -> None:
+    """Add a party's masks with others, from its mask key and theirs, to ``total`` in place, or take them away."""
     agree = primitives.agreement(secret)
     seeds = {}
     for other, public in publics.items():
         with blame(other):
             seeds[other] = masks.pair_seed(agree(public), b"mask", policy.digest, party, other)
-    return masks.pairwise_sum(party, seeds, policy.width, modulus)
+    masks.add_pairwise(policy.ring, total, party, seeds, minus=minus)
 
 
-def self_mask(policy: Policy, party: int, seed: bytes, modulus: int) -> Vector:
-    """A party's own mask, from its seed."""
+def add_self_mask(policy: Policy, total: Elements, party: int, seed: bytes, *, minus: bool = False) -> None:
+    """Add a party's own mask, from its seed, to ``total`` in place, or take it away."""
     key = masks.pair_seed(seed, b"self", policy.digest, party, party)
-    return masks.expand(key, policy.width, modulus)
+    policy.ring.add(total, key, minus=minus)
 
 
 def transcript(policy: Policy, hellos: Sequence[bytes], members: Sequence[int], survivors: Sequence[int]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -9,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unalike.crypto import bfv, discrete_gaussian, primitives
-from unalike.errors import UserError, unknown
+from unalike.errors import UserError
 from unalike.secure import party, server
+from unalike.secure.carrier import largest
 from unalike.secure.clock import Clock
+from unalike.secure.cost import last_steps
 from unalike.secure.errors import ProtocolError
 from unalike.secure.messages import Step, steps
 from unalike.secure.policy import Policy, Protect, default_threshold, new_session
 
 __all__ = ["Protect", "ProtocolError", "Step", "SumResult", "secure_sum"]
-START = "start"
-"""For ``drop_after``: a party that never appears."""
 _NOISE_REACH = 12  # in sigmas; a draw beyond has a probability below 1e-32
 
 
@@ -26,10 +27,11 @@ _NOISE_REACH = 12  # in sigmas; a draw beyond has a probability below 1e-32
 class SumResult:
     """What a secure sum gave, and what it cost.
 
-    total: the sum of the survivors' vectors, as the parties decrypted it.
+    total: the sum of the survivors' vectors, as the parties decrypted it, or with "masks" the server.
     survivors: the parties whose vectors are in it, in order.
     bytes_up, bytes_down: bytes that each party sent and received, without the dealer's keys.
     seconds: time of each step, all parties and the server together; "keys" is the dealer's.
+    server_seconds: the server's part of it, in seconds of the processor.
     server_view: every byte string that the server received, in order; empty unless asked for.
     """
 
@@ -40,6 +42,7 @@ class SumResult:
     bytes_up: tuple[int, ...]
     bytes_down: tuple[int, ...]
     seconds: Mapping[str, float]
+    server_seconds: float
     server_view: tuple[bytes, ...] = field(default=(), repr=False)
 
 
@@ -54,6 +57,7 @@ def secure_sum(
     noise_sigma: float = 0.0,
     keys: bfv.Keys | None = None,
     keep_view: bool = False,
+    bits: int = 32,
 ) -> SumResult:
     """Add the parties' vectors so that nobody sees a single one (docs/secure-measurement.md).
 
@@ -65,13 +69,14 @@ def secure_sum(
     noise_sigma: every party adds discrete Gaussian noise of this sigma; ``crypto.discrete_gaussian.epsilon`` tells
     what that protects.
     keys: of the dealer; made anew by default.
+    bits: for the protection "masks", of every entry on its way: 32 or 64.
     """
     count = len(vectors)
-    last = _last_steps(drop_after or {}, count)
+    last = last_steps(drop_after or {}, count)
     numbers = [_noisy(_checked(vector, i, vectors), noise_sigma) for i, vector in enumerate(vectors)]
     reach = int(np.ceil(_NOISE_REACH * noise_sigma))
     if bound is None:
-        bound = count * (max(map(_largest, vectors), default=0) + reach)
+        bound = count * (max(map(largest, vectors), default=0) + reach)
     clock = Clock()
     secret, public = _contexts(protect, keys)
     signers = [primitives.new_secret() for _ in range(count + 1)] if protect != "none" else [b""] * (count + 1)
@@ -85,6 +90,7 @@ def secure_sum(
         identities=tuple(map(primitives.signing_public, signers)) if protect != "none" else (),
         fingerprint=public.fingerprint if public else b"",
         allow_two=allow_two,
+        bits=bits if protect == "masks" else 0,
     )
     clock.lap("keys")
     return _run(policy, numbers, secret, public, signers, last, clock, keep_view)
@@ -100,30 +106,35 @@ def _run(
     clock: Clock,
     keep_view: bool,
 ) -> SumResult:
-    """Carry messages until the parties have the sum. ``last`` is how many steps each party takes."""
+    """Carry messages until the sum is there. ``last`` is how many steps each party takes."""
     up, down = [0] * policy.parties, [0] * policy.parties
     view: list[bytes] = []
+    busy = 0.0
     central = server.start(policy, context=public, signer=signers[-1])
     states, outbox = {}, {}
-    for i, (vector, signer) in enumerate(zip(vectors, signers[:-1], strict=True)):
-        states[i], outbox[i] = party.start(policy, i, vector, context=secret, signer=signer)
+    for i, signer in enumerate(signers[:-1]):
+        states[i], outbox[i] = party.start(policy, i, context=secret, signer=signer)
     for step in steps(policy):
         sent = [(i, raw) for i, raw in outbox.items() if last[i] > list(Step).index(step)]
         for i, raw in sent:
             up[i] += len(raw)
         if keep_view:
             view.extend(raw for _, raw in sent)
+        since = time.process_time()
         central, answers = server.step(central, sent)
+        busy += time.process_time() - since
         outbox = {}
         for i, raw in answers.items():
             down[i] += len(raw)
-            states[i], answer = party.step(states[i], raw)
+            vector = vectors[i] if states[i].needs_vector else None
+            states[i], answer = party.step(states[i], raw, vector)
             if answer is not None:
                 outbox[i] = answer
         clock.lap(step)
-    totals = [state.total for state in states.values() if state.total is not None]
+    ends = [central.total, *(state.total for state in states.values())]
+    totals = [total for total in ends if total is not None]
     if any(not np.array_equal(total, totals[0]) for total in totals):
-        raise RuntimeError("parties decrypted different sums")
+        raise RuntimeError("parties and server have different sums")
     return SumResult(
         total=totals[0],
         survivors=central.survivors,
@@ -132,13 +143,14 @@ def _run(
         bytes_up=tuple(up),
         bytes_down=tuple(down),
         seconds=clock.laps,
+        server_seconds=busy,
         server_view=tuple(view),
     )
 
 
 def _contexts(protect: Protect, keys: bfv.Keys | None) -> tuple[bfv.Context | None, bfv.Context | None]:
     """The dealer's keys, secret for the parties and public for the server."""
-    if protect == "none":
+    if protect in ("none", "masks"):
         return None, None
     keys = keys or bfv.deal()
     return bfv.load(keys.secret, secret=True), bfv.load(keys.public, secret=False)
@@ -154,20 +166,3 @@ def _checked(vector: NDArray[np.int64], number: int, vectors: Sequence[NDArray[n
 
 def _noisy(vector: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
     return vector + discrete_gaussian.sample(sigma, len(vector)) if sigma else vector
-
-
-def _largest(vector: NDArray[np.int64]) -> int:
-    return max(int(vector.max()), -int(vector.min()))
-
-
-def _last_steps(drop_after: Mapping[int, Step | str], count: int) -> list[int]:
-    """How many of the steps each party takes."""
-    names = [START, *Step]
-    last = [len(names)] * count
-    for number, name in drop_after.items():
-        if not 0 <= number < count:
-            raise UserError(f"drop_after names party {number}; parties are 0..{count - 1}.")
-        if name not in names:
-            raise unknown("step", str(name), map(str, names))
-        last[number] = names.index(name)
-    return last

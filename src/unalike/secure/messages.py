@@ -25,6 +25,8 @@ MOST_PARTS = 2**16
 _MAGIC = b"UNS1"
 _HEAD = struct.Struct(">4sBii16s32sI")
 _LENGTH = struct.Struct(">I")
+HEAD_BYTES, LENGTH_BYTES, NUMBER_BYTES = _HEAD.size, _LENGTH.size, 4
+"""Sizes of a message's head, of the length before each of its parts, and of a party's number in a list."""
 # Parties in one process check the same relayed messages: once is enough. A refusal is not remembered.
 _verify_once = lru_cache(maxsize=4096)(verify)
 _UNSIGNED = bytes(SIGNATURE_BYTES)

@@ -1,4 +1,8 @@
-"""A party's side of a sum: ``start``, then ``step`` for every message of the server."""
+"""A party's side of a sum: ``start``, then ``step`` for every message of the server.
+
+The vector is needed only at the step that sends it (``PartyState.needs_vector``): in a round of training it does
+not exist before, and whoever shared secrets and then fails to train is one that dropped out.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from unalike.crypto.primitives import seal, unseal
 from unalike.crypto.shamir import VALUE_BYTES
 from unalike.errors import UserError
 from unalike.secure import keys, tags
-from unalike.secure.carrier import Carrier, Vector, make_carrier
+from unalike.secure.carrier import Carrier, Vector, check_bound, largest, make_carrier
 from unalike.secure.errors import SERVER, ProtocolError, blame, or_server
 from unalike.secure.keys import BOX_BYTES, COMMITMENT_BYTES, KEY, SEED, Hello, Pair, Secrets
 from unalike.secure.messages import (
@@ -33,11 +37,11 @@ from unalike.secure.policy import Policy
 class PartyState:
     """What a party knows. A state is used for ONE step: keep the new one, and never answer twice from an old one.
 
-    awaits: the step that the server's next message must answer; None when the sum is there.
-    vector: with its tags, until it is sent; tag_key: what they were made with (``tags``).
+    awaits: the step that the server's next message must answer; None at the end.
+    tag_key: what tags are made with (``tags``).
     members: parties that shared their secrets; ``held`` are their shares, of seed and key.
     survivors: parties whose vectors are in the sum.
-    total: the sum, in the end.
+    total: the sum, in the end; None where it ends at the server.
     """
 
     policy: Policy
@@ -46,7 +50,6 @@ class PartyState:
     signer: bytes = field(repr=False)
     awaits: Step | None = Step.HELLO
     tag_key: bytes = field(default=b"", repr=False)
-    vector: Vector | None = field(default=None, repr=False)
     secrets: Secrets | None = field(default=None, repr=False)
     hello: bytes = field(default=b"", repr=False)
     hellos: tuple[bytes, ...] = field(default=(), repr=False)
@@ -57,30 +60,24 @@ class PartyState:
     survivors: tuple[int, ...] = ()
     total: Vector | None = field(default=None, repr=False)
 
+    @property
+    def needs_vector(self) -> bool:
+        """Whether the next step sends the vector, so that ``step`` must be given it."""
+        return self.awaits is steps(self.policy)[steps(self.policy).index(Step.VECTOR) - 1]
+
 
 def start(
-    policy: Policy, number: int, vector: Vector, *, context: bfv.Context | None = None, signer: bytes = b""
+    policy: Policy, number: int, *, context: bfv.Context | None = None, signer: bytes = b""
 ) -> tuple[PartyState, bytes]:
-    """The state of a party with this vector, and its first message.
+    """The state of a party, and its first message.
 
-    context: the dealer's secret context, None for "none". signer: the party's Ed25519 secret key.
+    context: the dealer's secret context, None for "none" and "masks". signer: the party's Ed25519 secret key.
     """
     if not 0 <= number < policy.parties:
         raise UserError(f"The party's number must be in 0..{policy.parties - 1}, got {number}.")
-    if vector.dtype != np.int64 or vector.shape != (policy.length,):
-        raise UserError(
-            f"Party {number}'s vector must be {policy.length} int64, got {vector.dtype} {vector.shape}."
-        )
-    if _largest(vector) > policy.most:
-        raise UserError(
-            f"Party {number}'s vector exceeds {policy.most}, its part of the agreed bound {policy.bound}. "
-            "Agree on a larger one, or scale values down."
-        )
-    carrier, key, content = make_carrier(policy, context), b"", vector.copy()
-    if policy.encrypted and context is not None:
-        key = tags.tag_key(policy, context.shared)
-        content = tags.extended(policy, key, number, content)
-    state = PartyState(policy, number, carrier, signer, tag_key=key, vector=content)
+    carrier = make_carrier(policy, context)
+    key = tags.tag_key(policy, context.shared) if policy.encrypted and context is not None else b""
+    state = PartyState(policy, number, carrier, signer, tag_key=key)
     if not policy.masked:
         return state, _say(state, Step.HELLO)
     own = Secrets()
@@ -88,26 +85,49 @@ def start(
     return replace(state, secrets=own, hello=hello), hello
 
 
-def step(state: PartyState, raw: bytes) -> tuple[PartyState, bytes | None]:
-    """Take the server's answer to the last step: the new state, and the next message if there is one."""
+def step(state: PartyState, raw: bytes, vector: Vector | None = None) -> tuple[PartyState, bytes | None]:
+    """Take the server's answer to the last step: the new state, and the next message if there is one.
+
+    vector: int64, to be given just when ``state.needs_vector``. A vector that is refused may be mended and given
+    again; once there was an answer, the state is used up: two vectors under the same masks tell their difference.
+    """
     if state.awaits is None:
         raise ProtocolError(SERVER, "sent a message after the end.")
+    if (vector is not None) != state.needs_vector:
+        when = "now" if vector is None else "not now"
+        raise UserError(f"Party {state.number}'s vector is needed {when}. See PartyState.needs_vector.")
     message = read(state.policy, raw, state.awaits, SERVER, state.number)
     order = steps(state.policy)
     if state.awaits is order[-1]:
         return _finish(state, message), None
-    take, following = _TAKE[state.awaits], order[order.index(state.awaits) + 1]
-    if not state.policy.masked:
-        take = _greeted_plainly
-    new, answer = take(state, message)
-    return replace(new, awaits=following), _say(state, following, *answer)
+    following = order[order.index(state.awaits) + 1]
+    if vector is not None:
+        content = _content(state, vector)
+        new, answer = (_shared if state.policy.masked else _greeted_plainly)(state, message, content)
+    else:
+        new, answer = _TAKE[state.awaits](state, message)
+    ended = following is order[-1] and not state.policy.parties_learn
+    return replace(new, awaits=None if ended else following), _say(state, following, *answer)
 
 
-def _greeted_plainly(state: PartyState, message: Message) -> tuple[PartyState, tuple[bytes, ...]]:
+def _content(state: PartyState, vector: Vector) -> Vector:
+    """The vector as it is added: checked, with its tags."""
+    policy, own = state.policy, state.number
+    if not isinstance(vector, np.ndarray) or vector.dtype != np.int64 or vector.shape != (policy.length,):
+        got = f"{vector.dtype} {vector.shape}" if isinstance(vector, np.ndarray) else type(vector).__name__
+        raise UserError(f"Party {own}'s vector must be {policy.length} int64, got {got}.")
+    if largest(vector) > policy.most:
+        raise UserError(
+            f"Party {own}'s vector exceeds {policy.most}, its part of the agreed bound {policy.bound}. "
+            "Agree on a larger one, or scale values down."
+        )
+    return tags.extended(policy, state.tag_key, own, vector) if state.tag_key else vector
+
+
+def _greeted_plainly(state: PartyState, message: Message, vector: Vector) -> tuple[PartyState, tuple[bytes, ...]]:
     """Everybody is there: send the vector, without masks."""
     parts(message, 0)
-    assert state.vector is not None
-    return replace(state, vector=None), (state.carrier.pack(state.vector),)
+    return state, (state.carrier.pack(vector),)
 
 
 def _greeted(state: PartyState, message: Message) -> tuple[PartyState, tuple[bytes, ...]]:
@@ -134,11 +154,10 @@ def _greeted(state: PartyState, message: Message) -> tuple[PartyState, tuple[byt
     return new, (sealed, commitments)
 
 
-def _shared(state: PartyState, message: Message) -> tuple[PartyState, tuple[bytes, ...]]:
-    """All shares are here: open the boxes, mask the vector, encrypt it."""
+def _shared(state: PartyState, message: Message, vector: Vector) -> tuple[PartyState, tuple[bytes, ...]]:
+    """All shares are here: open the boxes, mask the vector, encrypt it if that is asked for."""
     policy, own = state.policy, state.number
     assert state.secrets is not None
-    assert state.vector is not None
     numbers, sealed, commitments = parts(message, 3)
     members = unpack_numbers(numbers, policy, SERVER)
     others = [party for party in members if party != own]
@@ -158,11 +177,11 @@ def _shared(state: PartyState, message: Message) -> tuple[PartyState, tuple[byte
             raise ProtocolError(None, "sent shares other than those committed to.", who=or_server(party))
         held[party] = pair
     publics = {party: state.publics[party].mask_public for party in others}
-    mask = keys.pairwise_mask(policy, own, state.secrets.mask_key, publics, bfv.MODULUS)
-    mask = mask + keys.self_mask(policy, own, state.secrets.seed, bfv.MODULUS)
-    payload = state.carrier.pack((state.vector + mask) % bfv.MODULUS)
-    # Vector and secrets are not needed any more: forget them.
-    return replace(state, members=members, held=held, vector=None, secrets=None, boxes={}), (payload,)
+    masked = policy.ring.elements(vector)
+    keys.add_pairwise_masks(policy, masked, own, state.secrets.mask_key, publics)
+    keys.add_self_mask(policy, masked, own, state.secrets.seed)
+    # The secrets are not needed any more: forget them.
+    return replace(state, members=members, held=held, secrets=None, boxes={}), (state.carrier.pack(masked),)
 
 
 def _counted(state: PartyState, message: Message) -> tuple[PartyState, tuple[bytes, ...]]:
@@ -197,13 +216,8 @@ def _finish(state: PartyState, message: Message) -> PartyState:
         total = state.carrier.unpack(payload)
     if state.tag_key:
         total = tags.checked(state.policy, state.tag_key, survivors, total)
-    if _largest(total) > state.policy.bound:
-        raise ProtocolError(None, f"spoilt the sum: an entry exceeds the agreed bound {state.policy.bound}.")
+    check_bound(state.policy, total)
     return replace(state, awaits=None, survivors=survivors, total=total)
-
-
-def _largest(vector: Vector) -> int:
-    return max(int(vector.max()), -int(vector.min()))  # not abs: that of the least int64 is negative
 
 
 def _transcript(state: PartyState, survivors: tuple[int, ...]) -> bytes:
@@ -216,7 +230,6 @@ def _say(state: PartyState, step: Step, *content: bytes) -> bytes:
 
 _TAKE: dict[Step, Callable[[PartyState, Message], tuple[PartyState, tuple[bytes, ...]]]] = {
     Step.HELLO: _greeted,
-    Step.SHARES: _shared,
     Step.VECTOR: _counted,
     Step.CONSENT: _agreed,
 }

@@ -9,16 +9,20 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Literal, get_args
 
-from unalike.crypto import bfv
+from unalike.crypto import bfv, masks
 from unalike.errors import UserError, unknown
 
-Protect = Literal["none", "fhe", "fhe+masks"]
+Protect = Literal["none", "fhe", "fhe+masks", "masks"]
+PARTIES_LEARN: tuple[Protect, ...] = ("none", "fhe", "fhe+masks")
+"""The protections whose sum ends at the parties; that of "masks" ends at the server."""
 SESSION_BYTES = 16
 TAGS = 3
 """Entries that are added to an encrypted vector, so that the sum cannot be replaced (``tags``)."""
 MOST_PARTIES = 50_000
 MOST_MASKED = 10_000
 """Parties of a sum with masks, in which each has a secret with every other."""
+MOST_WORDS = 2**24
+"""Entries of a vector that travels as words."""
 _MOST_PLAIN = 2**62  # int64 with room to add
 
 
@@ -39,8 +43,9 @@ class Policy:
     its even part of it, bound // parties, so that whatever the others have, the sum cannot wrap.
     threshold: so many parties must stay to the end; fewer shares than that tell nothing.
     identities: Ed25519 public keys of the parties in order and then of the server; may be empty for "none" only.
-    fingerprint: of the BFV keys; empty for "none".
+    fingerprint: of the BFV keys; empty for "none" and "masks".
     allow_two: take two parties, although each then learns the other's vector from the sum.
+    bits: of every entry on its way, 32 or 64, for "masks"; 0 for the others.
     """
 
     session: bytes
@@ -52,6 +57,7 @@ class Policy:
     identities: tuple[bytes, ...] = ()
     fingerprint: bytes = b""
     allow_two: bool = False
+    bits: int = 0
 
     def __post_init__(self) -> None:
         if self.protect not in get_args(Protect):
@@ -63,29 +69,52 @@ class Policy:
                 f"The threshold must be in {max(least, self.parties // 2 + 1)}..{self.parties} for {self.parties} "
                 f"parties (more than half of them), got {self.threshold}."
             )
-        if not 1 <= self.length <= bfv.MOST_ENTRIES - TAGS:
-            raise UserError(f"Vectors must have 1 to {bfv.MOST_ENTRIES - TAGS} entries, got {self.length}.")
-        largest = bfv.HALF if self.encrypted else _MOST_PLAIN
-        if not 0 <= self.bound <= largest:
-            raise UserError(
-                f"The sum must stay within {largest} to be exact, its bound is {self.bound}. Scale values down."
-            )
+        if self.bits not in ((32, 64) if self.protect == "masks" else (0,)):
+            raise UserError(f"bits must be 32 or 64 for 'masks' and 0 for the others, got {self.bits}.")
+        self._check_numbers()
         if len(self.session) != SESSION_BYTES or len(self.fingerprint) != 32 * self.encrypted:
             raise UserError("The session must have 16 bytes; the fingerprint 32, or none without encryption.")
-        if self.identities or self.encrypted:
+        if self.identities or self.protect != "none":
             keys = set(self.identities)
             if len(keys) != self.parties + 1 or any(len(key) != 32 for key in keys):
                 raise UserError("Identities must be distinct Ed25519 keys: one for each party, then the server's.")
 
+    def _check_numbers(self) -> None:
+        longest = MOST_WORDS if self.bits else bfv.MOST_ENTRIES - TAGS
+        if not 1 <= self.length <= longest:
+            raise UserError(f"Vectors must have 1 to {longest} entries, got {self.length}.")
+        largest = 2 ** (self.bits - 1) - 1 if self.bits else bfv.HALF if self.encrypted else _MOST_PLAIN
+        if not 0 <= self.bound <= largest:
+            more = ", or use 64 bits" if self.bits == 32 else ""
+            raise UserError(
+                f"The sum must stay within {largest} to be exact, its bound is {self.bound}. "
+                f"Scale values down{more}."
+            )
+
     @property
     def encrypted(self) -> bool:
         """Whether vectors travel as ciphertexts."""
-        return self.protect != "none"
+        return self.protect in ("fhe", "fhe+masks")
 
     @property
     def masked(self) -> bool:
-        """Whether vectors are masked before they are encrypted."""
-        return self.protect == "fhe+masks"
+        """Whether vectors are masked."""
+        return self.protect in ("fhe+masks", "masks")
+
+    @property
+    def parties_learn(self) -> bool:
+        """Whether the parties are told the sum; if not, it ends at the server."""
+        return self.protect in PARTIES_LEARN
+
+    @property
+    def server_learns(self) -> bool:
+        """Whether the server can read the sum."""
+        return not self.encrypted
+
+    @cached_property
+    def ring(self) -> masks.Ring:
+        """Where masks are added."""
+        return masks.Words(self.bits) if self.bits else masks.Residues(bfv.MODULUS)
 
     @property
     def width(self) -> int:
@@ -109,13 +138,38 @@ class Policy:
             "identities": [key.hex() for key in self.identities],
             "fingerprint": self.fingerprint.hex(),
             "allow_two": self.allow_two,
+            "bits": self.bits,
         }
         return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+
+    @staticmethod
+    def from_bytes(raw: bytes) -> Policy:
+        """A policy from bytes that anybody may have sent; only what ``to_bytes`` writes is one."""
+        try:
+            fields = json.loads(raw)
+            for name in ("session", "fingerprint"):
+                fields[name] = bytes.fromhex(fields[name])
+            fields["identities"] = tuple(bytes.fromhex(key) for key in fields["identities"])
+            if any(type(fields[name]) is not kind for name, kind in _KINDS.items()):
+                raise TypeError("a number is none")
+            policy = Policy(**fields)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise UserError(
+                f"This is not a policy of a secure sum: {raw[:40]!r}. Ask the server for it."
+            ) from error
+        if policy.to_bytes() != raw:
+            raise UserError("The policy is not in its canonical form. Take the bytes as the server wrote them.")
+        return policy
 
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of it: in every message and in every derived key."""
         return sha256(b"unalike policy" + self.to_bytes()).digest()
+
+
+_KINDS = {"protect": str, "allow_two": bool} | dict.fromkeys(
+    ("parties", "length", "bound", "threshold", "bits"), int
+)
 
 
 def check_count(parties: int, protect: Protect, allow_two: bool) -> None:
@@ -124,7 +178,7 @@ def check_count(parties: int, protect: Protect, allow_two: bool) -> None:
         raise UserError(f"A sum needs at least 3 parties, got {parties}: one has nobody to be added to.")
     if parties == 2 and not allow_two:
         raise UserError("With two parties the sum tells each the other's vector; allow_two=True accepts that.")
-    most = MOST_MASKED if protect == "fhe+masks" else MOST_PARTIES
+    most = MOST_MASKED if protect in ("fhe+masks", "masks") else MOST_PARTIES
     if parties > most:
         other = ", or 'fhe'" if parties <= MOST_PARTIES else ""
         raise UserError(

@@ -1,7 +1,8 @@
 """The server's side of a sum: ``start``, then ``step`` with what the parties sent, once for every step.
 
 Whoever carries the messages decides how long a step lasts. Parties that have not sent by then are gone; what they
-send later is not handed in. The server holds no secret key and no vector that it could read (except with "none").
+send later is not handed in. The server holds no secret key and no vector that it could read (except with "none");
+with "masks" the sum ends here, as ``ServerState.total``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from unalike.crypto import bfv, primitives, shamir
 from unalike.crypto.primitives import KEY_BYTES
 from unalike.crypto.shamir import VALUE_BYTES, Share
 from unalike.secure import keys
-from unalike.secure.carrier import Carrier, Vector, make_carrier
+from unalike.secure.carrier import Carrier, Vector, check_bound, make_carrier
 from unalike.secure.errors import SERVER, ProtocolError, TooFewParties, blame
 from unalike.secure.keys import BOX_BYTES, COMMITMENT_BYTES, KEY, SEED, Hello
 from unalike.secure.messages import (
@@ -43,6 +44,7 @@ class ServerState:
     awaits: the step whose messages come next; None at the end.
     active: the parties that may send in it.
     members: parties that shared their secrets; survivors: those whose vectors are in the sum.
+    total: the sum, at the end, where the server can read it ("masks" and "none").
     """
 
     policy: Policy
@@ -56,12 +58,13 @@ class ServerState:
     commitments: Mapping[int, Mapping[int, bytes]] = field(default_factory=dict, repr=False)
     survivors: tuple[int, ...] = ()
     payload: bytes = field(default=b"", repr=False)
+    total: Vector | None = field(default=None, repr=False)
 
 
 def start(policy: Policy, *, context: bfv.Context | None = None, signer: bytes = b"") -> ServerState:
     """The server's state before the parties' first messages.
 
-    context: the dealer's public context, None for "none". signer: the server's Ed25519 secret key.
+    context: the dealer's public context, None for "none" and "masks". signer: the server's Ed25519 secret key.
     """
     if context is not None and context.can_decrypt:
         raise ProtocolError(SERVER, "was given the secret key. Give it the public context.")
@@ -69,7 +72,10 @@ def start(policy: Policy, *, context: bfv.Context | None = None, signer: bytes =
 
 
 def step(state: ServerState, received: Sequence[tuple[int, bytes]]) -> tuple[ServerState, dict[int, bytes]]:
-    """Take one step's messages, each with the party it came from: the new state, and the answer to each party."""
+    """Take one step's messages, each with the party it came from: the new state, and the answer to each party.
+
+    There is no answer to the last step of "masks": parties are not told the sum.
+    """
     policy, now = state.policy, state.awaits
     if now is None:
         raise ProtocolError(received[0][0] if received else None, "sent a message after the end.")
@@ -146,23 +152,22 @@ def _consent(state: ServerState, received: Received) -> tuple[ServerState, Answe
 
 
 def _unmask(state: ServerState, received: Received) -> tuple[ServerState, Answers]:
-    """Take the masks that are left away from the encrypted sum: it stays encrypted."""
-    shares = _revealed(state, received)
-    correction: Vector = np.zeros(state.policy.width, np.int64)
+    """Take the masks that are left away from the sum: one that is encrypted stays so."""
+    policy, shares = state.policy, _revealed(state, received)
+    correction = policy.ring.elements(np.zeros(policy.width, np.int64))
     survivors = {party: state.publics[party].mask_public for party in state.survivors}
     for dealer in state.members:
         with blame(dealer):
-            secret = shamir.reconstruct(shares[dealer], state.policy.threshold, KEY_BYTES)
+            secret = shamir.reconstruct(shares[dealer], policy.threshold, KEY_BYTES)
         if dealer in survivors:
-            if keys.commit_seed(state.policy, dealer, secret) != state.publics[dealer].seed_commitment:
+            if keys.commit_seed(policy, dealer, secret) != state.publics[dealer].seed_commitment:
                 raise ProtocolError(dealer, "lies: its shares do not give the seed that it committed to.")
-            correction += keys.self_mask(state.policy, dealer, secret, bfv.MODULUS)
+            keys.add_self_mask(policy, correction, dealer, secret)
         else:
             if primitives.agreement_public(secret) != state.publics[dealer].mask_public:
                 raise ProtocolError(dealer, "lies: its shares do not give the secret of its public key.")
             # The survivors added mask(j, dealer), which is minus mask(dealer, j).
-            correction -= keys.pairwise_mask(state.policy, dealer, secret, survivors, bfv.MODULUS)
-        correction %= bfv.MODULUS
+            keys.add_pairwise_masks(policy, correction, dealer, secret, survivors, minus=True)
     return _result(replace(state, payload=state.carrier.subtract(state.payload, correction)))
 
 
@@ -194,7 +199,12 @@ def _add_plainly(state: ServerState, received: Received) -> tuple[ServerState, A
 
 
 def _result(state: ServerState) -> tuple[ServerState, Answers]:
-    return state, (pack_numbers(state.survivors), state.payload)
+    """The sum, for whoever may have it."""
+    if state.policy.server_learns:
+        total = state.carrier.unpack(state.payload)
+        check_bound(state.policy, total)
+        state = replace(state, total=total)
+    return state, (pack_numbers(state.survivors), state.payload) if state.policy.parties_learn else {}
 
 
 _Take = Callable[[ServerState, Received], tuple[ServerState, Answers]]
