@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -155,12 +155,12 @@ def _check_test(name: str, test: float) -> None:
 
 def _dataset(name: str, roles: Roles, fraction: float, missing: Missing) -> Dataset:
     """The whole way from text to numbers."""
-    roles = _complete(roles, missing)
+    roles = complete(roles, missing)
     y, classes = _classes(roles.label)
     party, parties = np.zeros(len(y), np.int64), np.array([""])
     if roles.party:
         parties, party = np.unique([value.strip() for value in roles.party.cells], return_inverse=True)
-    test = _test_rows(y, party, fraction)
+    test = test_rows(y, party, fraction)
     if not test.any():
         raise UserError(f"{name} has too few rows for a test set: {len(y)}. Add rows, or make test larger.")
     x, features = _code(roles.features, ~test, indicate=missing == "indicate")
@@ -181,7 +181,7 @@ def _dataset(name: str, roles: Roles, fraction: float, missing: Missing) -> Data
     )
 
 
-def _complete(roles: Roles, missing: Missing) -> Roles:
+def complete(roles: Roles, missing: Missing) -> Roles:
     """The columns without the rows to be dropped; an error where a value is missing that may not be."""
     needed = [roles.label] + ([roles.party] if roles.party else [])
     keep = np.ones(len(roles.label.cells), bool)
@@ -207,10 +207,8 @@ def _classes(column: Column) -> tuple[Array, tuple[str, ...]]:
     """The number of every row's class, and the classes: sorted, numbers by their size (1.0 is the class 1)."""
     values = dict(column.values)
     if all(number(value) is not None for value in values.values()):
-        values = {text: _plain(float(value)) for text, value in values.items()}
-        classes = sorted(set(values.values()), key=float)
-    else:
-        classes = sorted(set(values.values()))
+        values = {text: plain_number(value) for text, value in values.items()}
+    classes = class_names(values.values())
     if len(classes) < 2:
         raise UserError(f"The label {column.name} is {classes[0]!r} in every row. It needs two classes or more.")
     if len(classes) > MOST_CATEGORIES or len(classes) > max(20, len(column.cells) / 2):
@@ -219,14 +217,24 @@ def _classes(column: Column) -> tuple[Array, tuple[str, ...]]:
             "Is it a number to predict, or an identifier? Name a column of classes."
         )
     index = {text: classes.index(value) for text, value in values.items()}
-    return np.array([index[text] for text in column.cells]), tuple(classes)
+    return np.array([index[text] for text in column.cells]), classes
 
 
-def _plain(value: float) -> str:
+def class_names(values: Iterable[str]) -> tuple[str, ...]:
+    """The different values, sorted; by their size where all are numbers."""
+    found = set(values)
+    return tuple(sorted(found, key=float) if all(number(value) is not None for value in found) else sorted(found))
+
+
+def plain_number(text: str) -> str:
+    """A number in one way of writing: 1 for 1.0; another text as it is."""
+    value = number(text)
+    if value is None:
+        return text
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 
-def _test_rows(y: Array, party: Array, fraction: float) -> Array:
+def test_rows(y: Array, party: Array, fraction: float) -> Array:
     """A mask of the test rows: ``fraction`` of every label, rounded, spread over the parties in proportion.
 
     Within a label the rows are sorted by party, at random within it, and every 1/fraction-th is a test row. So a

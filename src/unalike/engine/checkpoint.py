@@ -48,7 +48,7 @@ class Checkpoint:
     meta: dict[str, JSON] = field(default_factory=dict)
 
 
-class _Damaged(Exception):
+class Damaged(Exception):
     """A checkpoint that cannot be used; the text says why in a word or two."""
 
 
@@ -62,7 +62,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path
     if checkpoint.round < 0:
         raise ValueError(f"Checkpoint.round must be >= 0, got {checkpoint.round}.")
     path = folder / f"checkpoint-{checkpoint.round:06d}.safetensors"
-    atomic_write(path, _encode(checkpoint))
+    atomic_write(path, encode_checkpoint(checkpoint))
     reached = [old for number, old in _checkpoints(folder) if number <= checkpoint.round]
     for old in reached[:-keep]:
         with suppress(OSError):  # open in another program on Windows: the next save removes it
@@ -88,7 +88,7 @@ def load_latest(
             found = _checked(_read(path, number), wrong)
         except FileNotFoundError:  # the run that writes here has just removed it
             continue
-        except _Damaged as error:
+        except Damaged as error:
             damaged.append((path, str(error)))
             continue
         where = f"going on from {path.stem}"
@@ -103,7 +103,7 @@ def load_latest(
 def _checked(checkpoint: Checkpoint, wrong: Callable[[Checkpoint], str | None]) -> Checkpoint:
     reason = wrong(checkpoint)
     if reason is not None:
-        raise _Damaged(reason)
+        raise Damaged(reason)
     return checkpoint
 
 
@@ -130,7 +130,8 @@ def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
     return sorted((int(match[1]), path) for match, path in matches if match)
 
 
-def _encode(checkpoint: Checkpoint) -> bytearray:
+def encode_checkpoint(checkpoint: Checkpoint) -> bytearray:
+    """The file of a checkpoint."""
     content = {
         "format": _FORMAT,
         "round": checkpoint.round,
@@ -150,20 +151,20 @@ def _decode(data: bytes) -> tuple[dict[str, JSON], dict[str, torch.Tensor]]:
 
     place = data.find(_PLACE)
     if place < 0:
-        raise _Damaged("no checksum" if data else "empty")
+        raise Damaged("no checksum" if data else "empty")
     start, end = place + len(_PLACE), place + len(_PLACE) + len(_ZEROS)
     view = memoryview(data)
     digest = hashlib.sha256(view[:start])
     digest.update(_ZEROS)
     digest.update(view[end:])
     if digest.hexdigest().encode() != data[start:end]:
-        raise _Damaged("checksum")
+        raise Damaged("checksum")
     try:
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         content = json.loads(header["__metadata__"][_CONTENT])
         return content, safetensors.torch.load(data)
     except (ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
-        raise _Damaged("not a checkpoint") from error
+        raise Damaged("not a checkpoint") from error
 
 
 def _read(path: Path, number: int) -> Checkpoint:
@@ -173,16 +174,23 @@ def _read(path: Path, number: int) -> Checkpoint:
         raise
     except OSError as error:
         if error.errno == errno.EIO:
-            raise _Damaged("the disk cannot read it") from error
+            raise Damaged("the disk cannot read it") from error
         # Starting over would be wrong: the checkpoint may well be whole.
         raise storage_error(path, error, "read") from error
+    checkpoint = decode_checkpoint(data, path)
+    if checkpoint.round != number:
+        raise Damaged(f"it is of round {checkpoint.round}")
+    return checkpoint
+
+
+def decode_checkpoint(data: bytes, name: Path | str = "The checkpoint") -> Checkpoint:
+    """The checkpoint in a file's bytes; Damaged where they are not what was written."""
     content, tensors = _decode(data)
     if content["format"] != _FORMAT:
         raise UserError(
-            f"{path} has format {content['format']}, this version of unalike reads {_FORMAT}. "
+            f"{name} has format {content['format']}, this version of unalike reads {_FORMAT}. "
             "Use the version that wrote it, or choose another --runs folder."
         )
-    if content["round"] != number:
-        raise _Damaged(f"it is of round {content['round']}")
     # A copy in memory aligned as torch's own: results of matrix products may depend on the alignment.
-    return Checkpoint(number, {name: tensors[name].clone() for name in content["names"]}, content["meta"])
+    own = {name: tensors[name].clone() for name in content["names"]}
+    return Checkpoint(int(content["round"]), own, content["meta"])

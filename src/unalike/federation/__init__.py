@@ -1,0 +1,1 @@
+"""Real sites: the same algorithms, between processes that keep their data to themselves."""

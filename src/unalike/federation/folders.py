@@ -1,0 +1,149 @@
+"""What lies where: the server's folder and a site's."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from unalike.crypto.primitives import new_secret, signing_public
+from unalike.data.schema import Schema
+from unalike.data.sites import read_schema
+from unalike.engine.files import atomic_write, make_folder
+from unalike.errors import UserError
+from unalike.federation.plan import Plan
+
+PUBLIC = ".public.json"
+"""How the file ends in which a site tells its public keys."""
+
+
+@dataclass
+class ServerFolder:
+    """The server's side of a federation."""
+
+    path: Path
+    models: dict[str, str] = field(default_factory=dict)
+    """what model each site makes of the plan"""
+
+    @property
+    def run(self) -> Path:
+        """The record of the training."""
+        return self.path / "run"
+
+    @property
+    def parties(self) -> Path:
+        """Public keys of the sites that were admitted."""
+        return self.path / "parties"
+
+    def signer(self) -> bytes:
+        """The server's own secret key."""
+        return read_key(self.path / "keys" / "server.key")
+
+    def roster(self, plan: Plan) -> dict[str, bytes]:
+        """The parties' public keys; all must have been admitted."""
+        roster = {}
+        for party in plan.parties:
+            path = self.parties / f"{party}{PUBLIC}"
+            if not path.exists():
+                raise UserError(
+                    f"{party} is not admitted yet. Use: unalike federation admit {self.path} {party}{PUBLIC}"
+                )
+            roster[party] = bytes.fromhex(Card.read(path).sign)
+        return roster
+
+    def next_incarnation(self) -> int:
+        """How many times the server has been started, this one included; kept before anything is sent."""
+        path = self.path / "incarnation"
+        try:
+            last = int(path.read_text())
+        except FileNotFoundError:
+            last = 0
+        except (OSError, ValueError) as error:
+            raise UserError(f"Cannot read {path}: {error}. Sites refuse numbers that they have seen.") from None
+        atomic_write(path, str(last + 1).encode())
+        return last + 1
+
+    def schema(self) -> Schema | None:
+        """The schema that was agreed on, if there is one."""
+        path = self.path / "schema.json"
+        return read_schema(path) if path.exists() else None
+
+    def keep_schema(self, schema: Schema) -> None:
+        """Keep it for restarts."""
+        atomic_write(self.path / "schema.json", json.dumps(schema.to_dict(), indent=1).encode())
+
+    def tell(self, what: str) -> None:
+        """What is going on, for ``status``."""
+        atomic_write(self.path / "status.json", json.dumps({"time": _now(), "state": what}).encode())
+
+    def say(self, line: str) -> None:
+        """One line for the log that ``run`` and ``status`` show."""
+        with (self.path / "log.txt").open("a", encoding="utf-8") as file:
+            file.write(f"{_now()} {line}\n")
+
+    def stop_asked(self) -> bool:
+        """Whether ``stop`` was called."""
+        return (self.path / "stop").exists()
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a site tells the server before it is admitted: its public keys."""
+
+    name: str
+    sign: str
+    """Ed25519, hexadecimal digits"""
+    node: str = ""
+    """the key that the transport knows it by, PEM"""
+
+    @classmethod
+    def read(cls, path: Path) -> Card:
+        """The card in a file."""
+        try:
+            values: Any = json.loads(path.read_text(encoding="utf-8"))
+            card = cls(str(values["name"]), str(values["sign"]), str(values.get("node", "")))
+            if len(bytes.fromhex(card.sign)) != 32:
+                raise ValueError("the signing key must have 32 bytes")
+        except FileNotFoundError:
+            raise UserError(f"There is no file {path}. A site makes one when it joins.") from None
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise UserError(f"{path} does not hold a site's public keys: {error}.") from None
+        return card
+
+    def write(self, path: Path) -> None:
+        """Write it to a file."""
+        atomic_write(path, json.dumps(asdict(self), indent=1).encode())
+
+    @property
+    def fingerprint(self) -> str:
+        """A short form of the signing key to compare by telephone."""
+        return " ".join(self.sign[i : i + 4] for i in range(0, 24, 4))
+
+
+def make_key(path: Path) -> bytes:
+    """A new secret key in a file that only its owner can read, unless there is one; the public key."""
+    if not path.exists():
+        make_folder(path.parent)
+        path.parent.chmod(0o700)
+        atomic_write(path, new_secret().hex().encode())
+        path.chmod(0o600)
+    return signing_public(read_key(path))
+
+
+def read_key(path: Path) -> bytes:
+    """The secret key in a file."""
+    try:
+        key = bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except FileNotFoundError:
+        raise UserError(f"There is no key {path}. It is made by: unalike federation init, or join.") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"Cannot read the key {path}: {error}.") from None
+    if len(key) != 32:
+        raise UserError(f"{path} does not hold a key of 32 bytes.")
+    return key
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,158 @@
+"""The federation file: who takes part, what is trained and how, what it takes to go on. Sites read it first."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from unalike.data.sites import Sites
+from unalike.data.table import Missing
+from unalike.engine.files import atomic_write
+from unalike.engine.spec import RunSpec
+from unalike.errors import UserError, unknown
+from unalike.federation.wire import ANYBODY, SERVER
+
+FILE = "federation.toml"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+_FIXED = ("dataset", "partition", "parties", "engine", "device", "code", "public")
+"""What a federation decides itself, of the fields of a run."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every site agrees to before it takes part. Its digest is in every message."""
+
+    name: str
+    parties: tuple[str, ...]
+    server: str
+    """the server's Ed25519 public key, in hexadecimal digits"""
+    address: str
+    """where sites reach the server, HOST:PORT"""
+    train: dict[str, Any] = field(default_factory=dict)
+    """fields of a run, as in ``unalike run``"""
+    label: str = ""
+    ignore: tuple[str, ...] = ()
+    missing: Missing = "error"
+    test: float = 0.2
+    quorum: int = 0
+    """so many sites must answer; 0: all that are asked"""
+    deadline: float = 3600.0
+    """seconds that an exchange may take"""
+    figures: Literal["each", "none"] = "each"
+    """whether sites send how well the model does on their own test rows"""
+    most_bytes: int = 2**28
+    """no message may be larger"""
+
+    def __post_init__(self) -> None:
+        for name in (self.name, *self.parties):
+            if not _NAME.fullmatch(name) or name in (SERVER, ANYBODY):
+                raise UserError(f"{name!r} cannot be a name here. Use letters, digits, - and _.")
+        if tuple(sorted(set(self.parties))) != self.parties:
+            raise UserError("The parties of a federation are sorted by name, each once.")
+        if len(self.parties) < 2:
+            raise UserError(f"A federation needs two parties or more, got {len(self.parties)}.")
+        if not 0 <= self.quorum <= len(self.parties):
+            raise UserError(f"quorum must be 0 (all) to {len(self.parties)}, got {self.quorum}.")
+        if not 1 <= self.deadline <= 10**7:
+            raise UserError(f"deadline must be from 1 to 10,000,000 seconds, got {self.deadline}.")
+        if not 0 < self.test <= 0.5:
+            raise UserError(f"test must be above 0 and at most 0.5, got {self.test:g}. Use 0.2.")
+        known = {"missing": get_args(Missing), "figures": ("each", "none")}
+        for key, values in known.items():
+            if getattr(self, key) not in values:
+                raise unknown(key, str(getattr(self, key)), values)
+        if not re.fullmatch(r"[0-9a-f]{64}", self.server):
+            raise UserError("server must be the server's public key: 64 hexadecimal digits.")
+        for key in self.train:
+            if key in _FIXED:
+                raise UserError(
+                    f"{key} cannot be set in [train]: in a federation the sites' own tables decide it."
+                )
+        object.__setattr__(self, "train", self._settled())
+
+    def _settled(self) -> dict[str, Any]:
+        """The fields of the run with their defaults: a later version's other default must not change a plan."""
+        spec = RunSpec.from_mapping({**self.train, **self._fixed, "dataset": "sites"})
+        return {key: value for key, value in spec.to_dict().items() if key not in _FIXED}
+
+    @property
+    def _fixed(self) -> dict[str, Any]:
+        return {"partition": "natural", "parties": len(self.parties), "engine": "sequential"}
+
+    @property
+    def spec(self) -> RunSpec:
+        """The run, with the sites' tables wherever they are."""
+        return self.spec_of(Sites(label=self.label, ignore=self.ignore, missing=self.missing, test=self.test))
+
+    def spec_of(self, sites: Sites) -> RunSpec:
+        """The same run on tables in one place: what real sites do, in one process."""
+        from unalike.data import DATASETS
+
+        return RunSpec.from_mapping({**self.train, **self._fixed, "dataset": DATASETS.describe(sites)})
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that a site agrees to; the address may move."""
+        values = {key: value for key, value in self.to_dict().items() if key != "address"}
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+    def number(self, party: str) -> int:
+        """The party's number in the run."""
+        if party not in self.parties:
+            raise unknown("party of this federation", party, self.parties)
+        return self.parties.index(party)
+
+    def needed(self, asked: int) -> int:
+        """How many answers an exchange with so many parties needs."""
+        return min(asked, self.quorum) if self.quorum else asked
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return json.loads(json.dumps(dataclasses.asdict(self)))  # type: ignore[no-any-return]  # tuples as lists
+
+    def write(self, folder: Path) -> None:
+        """Write the federation file."""
+        values = self.to_dict()
+        train = values.pop("train")
+        lines = [*_lines(values), "", "[train]", *_lines(train), ""]
+        atomic_write(folder / FILE, "\n".join(lines).encode())
+
+    @classmethod
+    def read(cls, folder: Path) -> Plan:
+        """The plan in a folder."""
+        path = folder / FILE
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UserError(
+                f"{folder} has no {FILE}. Make one: unalike federation init {folder} --party NAME ..."
+            ) from None
+        except (OSError, ValueError) as error:
+            raise UserError(f"Cannot read {path}: {error}.") from None
+        return cls.from_mapping(values)
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> Plan:
+        """A plan from names and values."""
+        known = {f.name: f for f in dataclasses.fields(cls)}
+        for key in values:
+            if key not in known:
+                raise unknown(f"key of {FILE}", key, known)
+        given: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
+        }
+        try:
+            return cls(**given)
+        except TypeError as error:
+            raise UserError(f"{FILE} is not complete: {error}.") from None
+
+
+def _lines(values: Mapping[str, Any]) -> list[str]:
+    return [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]

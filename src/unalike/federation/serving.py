@@ -1,0 +1,271 @@
+"""The server of a federation: agree on a schema, play the rounds, keep a record that survives any stop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import unalike
+from unalike.algorithms.contract import Ask, Vectors
+from unalike.crypto.primitives import signing_public
+from unalike.data.schema import Description, Schema, agree
+from unalike.engine.checkpoint import Checkpoint
+from unalike.engine.evaluation import Figures, summary, without_each
+from unalike.engine.exchange import Reply
+from unalike.engine.rundir import RunDirectory
+from unalike.engine.state import State
+from unalike.engine.training import Ledger, Training
+from unalike.engine.wire import Wire
+from unalike.errors import UserError
+from unalike.federation import folders
+from unalike.federation.plan import Plan
+from unalike.federation.remote import Outgoing, Remote, Speaker, Transport, outgoing
+from unalike.federation.rows import Elsewhere, make_task
+from unalike.federation.wire import Message, Refused, pack
+from unalike.federation.work import weights_digest
+from unalike.privacy.setting import Random, secret_random
+
+
+class RemoteTraining(Training):
+    """A run whose parties are elsewhere."""
+
+    engine: Remote
+
+    def __init__(self, plan: Plan, schema: Schema, sizes: Sequence[int], speaker: Speaker) -> None:
+        spec = plan.spec
+        super().__init__(spec, Elsewhere(spec, make_task(spec, schema), schema, sizes))
+        self.plan, self.schema = plan, schema
+        self.engine = Remote(speaker, schema.digest, spec.channel)
+
+    def wire(self, number: int, ledger: Ledger) -> Wire:
+        """Shares of noise are made for as many parties as a round needs."""
+        wire = super().wire(number, ledger)
+        return replace(wire, fewest=self.plan.needed(wire.cohort))
+
+    def random(self, number: int, turn: int, party: int | None) -> Random:
+        """The server's noise is its secret."""
+        return secret_random
+
+    def party_state(self, number: int) -> Vectors:
+        """Nothing: what a party keeps stays with it."""
+        return {}
+
+    def play_round(self) -> tuple[State, Figures]:
+        """As everywhere, and who answered; bytes are those that really went over the wire."""
+        speaker = self.engine.speaker
+        self.engine.answered = []
+        before = speaker.bytes_up, speaker.bytes_down
+        state, row = super().play_round()
+        up, down = speaker.bytes_up - before[0], speaker.bytes_down - before[1]
+        row |= {
+            "bytes_up": up,
+            "bytes_down": down,
+            "traffic": {"up": {"messages": up}, "down": {"messages": down}},
+        }
+        return state, row | {"answered": self.engine.answered}
+
+    def evaluate(self, after: State) -> Figures:
+        """The figures of all sites' own rows, each counted at its site; none where the plan says so."""
+        figures: Figures = dict.fromkeys(("loss", "accuracy", "validation_loss", "validation_accuracy"))
+        w = self.algorithm.global_model(self.task, after.server)
+        if self.plan.figures == "none" or w is None:
+            return figures
+        sums: dict[str, dict[str, list[float]]] = {}
+        for party, message in self.engine.speaker.ask(self._about(after, "evaluate"), self.plan.deadline):
+            try:
+                sums[party] = _checked_sums(message)
+            except Refused as error:
+                self.engine.speaker.say(f"{party}'s figures are not used: {error}.")
+        figures["loss"], figures["accuracy"] = _pooled(sums, "test")
+        personal = "personal " if self.algorithm.overrides("personal") else ""
+        figures["validation_loss"], figures["validation_accuracy"] = _pooled(sums, f"{personal}validation")
+        for key, name in (("parties", "held_out"), ("personal", "personal held_out")):
+            each = [_accuracy(sums.get(party, {}).get(name)) for party in self.plan.parties]
+            if key == "parties" or personal:
+                figures[key] = summary(each)
+        return without_each(figures)
+
+    def finish(self) -> list[str]:
+        """Give every site the final model; those that were not reached."""
+        answers = self.engine.speaker.ask(self._about(self.state, "finish"), self.plan.deadline)
+        reached = {party for party, _ in answers}
+        return [party for party in self.plan.parties if party not in reached]
+
+    def _about(self, state: State, kind: str) -> Outgoing:
+        """A message about the state of the training, for each party."""
+        ask = Ask("train", self.algorithm.send(self.task, state.server))
+        exchange = self.exchange(ask, max(1, state.round), (), Ledger(state.buffers))
+        w = self.algorithm.global_model(self.task, state.server)
+        arrays, body = pack(outgoing(exchange) | ({} if w is None else {"w": w}))
+        return {
+            party: ({**self.engine.header(exchange, number), "kind": kind, "arrays": arrays}, body)
+            for number, party in enumerate(self.plan.parties)
+        }
+
+
+def serve(
+    transport: Transport,
+    folder: Path,
+    say: Callable[[str], None] | None = None,
+    stopped: Callable[[], bool] | None = None,
+) -> Figures:
+    """Train as the folder's plan says, from where the last checkpoint left off."""
+    place = folders.ServerFolder(folder)
+    plan = Plan.read(folder)
+    speaker = Speaker(
+        plan=plan,
+        transport=transport,
+        signer=place.signer(),
+        roster=place.roster(plan),
+        incarnation=place.next_incarnation(),
+        say=say or place.say,
+        stopped=stopped or place.stop_asked,
+    )
+    if signing_public(speaker.signer).hex() != plan.server:
+        raise UserError(f"The server's key in {folder} is not the one that {plan.name}'s plan names.")
+    with RunDirectory.open(place.run, ("bytes_up", "bytes_down", "seconds")) as record:
+        schema, sizes = _agreement(plan, speaker, place)
+        training = RemoteTraining(plan, schema, sizes, speaker)
+        _check_models(place, training)
+        return _play(training, record, place)
+
+
+def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerFolder) -> Figures:
+    spec, speaker = training.spec, training.engine.speaker
+    record.write_spec(spec.to_toml())
+    saved = record.load_checkpoint(speaker.say, lambda checkpoint: _foreign(checkpoint, training))
+    if saved is not None:
+        training.state = State.of(saved.round, saved.tensors)
+        training.engine.accepted = {int(k): v for k, v in saved.meta["accepted"].items()}
+        training.engine.durable = dict(training.engine.accepted)
+        speaker.say(f"Going on after round {saved.round} of {spec.rounds}.")
+    # A round that was recorded but not saved is played again, perhaps with other parties.
+    record.forget_after(training.state.round)
+    while training.state.round < spec.rounds:
+        place.tell(f"round {training.state.round + 1} of {spec.rounds}")
+        state, row = training.play_round()
+        record.append_round(row)
+        training.state = state
+        meta = {**_origin(training), "accepted": {str(k): v for k, v in training.engine.accepted.items()}}
+        record.save_checkpoint(Checkpoint(state.round, state.tensors(), meta))
+        training.engine.durable = dict(training.engine.accepted)
+        speaker.say(_line(row, spec.rounds))
+    left = training.finish()
+    figures = _outcome(training, record.rounds(), left)
+    w = training.algorithm.global_model(training.task, training.state.server)
+    model = training.state.server if w is None else training.task.named(w, training.state.buffers)
+    record.save_weights(model, {"key": spec.key, "algorithm": spec.algorithm})
+    record.write_result(figures)
+    place.tell("finished" + (f"; not reached with the final model: {', '.join(left)}" if left else ""))
+    return figures
+
+
+def _agreement(plan: Plan, speaker: Speaker, place: folders.ServerFolder) -> tuple[Schema, list[int]]:
+    """The schema that all sites agree on, and how many training rows each has; kept for a restart."""
+    place.tell("agreeing on a schema")
+    known = place.schema()
+    if known is None:
+        told = _everybody(plan, speaker, {"kind": "describe"}, _description)
+        known = agree({party: told[party] for party in plan.parties})
+        place.keep_schema(known)
+    roster = {name: key.hex() for name, key in speaker.roster.items()}
+    header = {"kind": "agree", "schema": known.to_dict(), "roster": roster}
+    answers = _everybody(plan, speaker, header, _rows_and_model)
+    place.models = {party: model for party, (_, model) in answers.items()}
+    return known, [answers[party][0] for party in plan.parties]
+
+
+def _everybody(
+    plan: Plan, speaker: Speaker, header: dict[str, Any], use: Callable[[Message], Any]
+) -> dict[str, Any]:
+    """What every site answers: before training starts, nobody may be missing."""
+    found: dict[str, Any] = {}
+    remote = Remote(speaker, "")
+
+    def keep(party: str, message: Message) -> Reply:
+        found[party] = use(message)
+        return Reply(plan.number(party), {}, {}, {})
+
+    remote.collect(dict.fromkeys(plan.parties, (header, b"")), keep, needed=len(plan.parties))
+    return found
+
+
+def _description(message: Message) -> Description:
+    try:
+        return Description.from_dict(message.header["description"])
+    except (KeyError, ValueError) as error:
+        raise Refused(f"its description is malformed: {error}") from None
+
+
+def _rows_and_model(message: Message) -> tuple[int, str]:
+    rows, model = message.header.get("rows"), message.header.get("model")
+    if type(rows) is not int or not 0 < rows < 2**53 or not isinstance(model, str):
+        raise Refused("it does not say how many rows it has")
+    return rows, model
+
+
+def _check_models(place: folders.ServerFolder, training: RemoteTraining) -> None:
+    ours = weights_digest(training.initial)
+    for party, model in place.models.items():
+        if model != ours:
+            raise UserError(
+                f"{party} makes another model from the plan than the server. Install the same versions of unalike "
+                "and torch on both."
+            )
+
+
+def _checked_sums(message: Message) -> dict[str, list[float]]:
+    sums = message.header.get("sums")
+    if not isinstance(sums, dict):
+        raise Refused("they are missing")
+    for values in sums.values():
+        good = isinstance(values, list) and len(values) == 3
+        if not good or not all(isinstance(v, int | float) and math.isfinite(v) and v >= 0 for v in values):
+            raise Refused("they are not numbers")
+        if values[2] > values[0]:
+            raise Refused("they have more right answers than rows")
+    return sums
+
+
+def _pooled(sums: Mapping[str, Mapping[str, list[float]]], name: str) -> tuple[float | None, float | None]:
+    """Mean loss and accuracy over all rows of all sites that answered."""
+    rows, loss, right = (math.fsum(one[name][i] for one in sums.values() if name in one) for i in range(3))
+    return (loss / rows, right / rows) if rows else (None, None)
+
+
+def _accuracy(sums: list[float] | None) -> float | None:
+    return sums[2] / sums[0] if sums and sums[0] else None
+
+
+def _origin(training: RemoteTraining) -> dict[str, str]:
+    return {"plan": training.plan.digest, "schema": training.schema.digest, "version": unalike.__version__}
+
+
+def _foreign(saved: Checkpoint, training: RemoteTraining) -> str | None:
+    wrong = [key for key, value in _origin(training).items() if saved.meta.get(key) != value]
+    return f"it is of another {wrong[0]}" if wrong else None
+
+
+def _outcome(training: RemoteTraining, rows: list[Figures], left: list[str]) -> Figures:
+    last = rows[-1]
+    kept = ("accuracy", "loss", "train_loss", "validation_accuracy", "parties", "personal", "epsilon")
+    return {
+        "key": training.spec.key,
+        **{key: last[key] for key in kept if key in last},
+        "rounds": last["round"],
+        **{key: sum(row[key] for row in rows) for key in ("bytes_up", "bytes_down", "seconds")},
+        "server_sha256": training.state.digest(),
+        "weights": training.task.size,
+        "engine": training.engine.name,
+        "not_reached": left,
+        "version": unalike.__version__,
+    }
+
+
+def _line(row: Figures, rounds: int) -> str:
+    accuracy = row.get("accuracy")
+    shown = "" if accuracy is None else f", accuracy {accuracy:.1%} on the sites' test rows"
+    return f"Round {row['round']} of {rounds}: {len(row['answered'][-1])} parties{shown}."

@@ -1,0 +1,214 @@
+"""A site: bytes of a server's message in, bytes of its answer out. Its rows never leave this process.
+
+A message is answered only if the server that the site agreed with signed it, under the plan that the site agreed
+to, with a number above all that it has seen: nothing that was recorded once can be played again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import unalike
+from unalike.data.schema import Description, Schema, describe
+from unalike.data.sites import read_table, site_data
+from unalike.engine.files import atomic_write, make_folder
+from unalike.errors import UserError
+from unalike.federation.audit import Audit
+from unalike.federation.plan import Plan
+from unalike.federation.summing import SiteSum, Unmasked
+from unalike.federation.vault import Vault
+from unalike.federation.wire import SERVER, Message, Refused, peek, read, write
+from unalike.federation.work import SiteWork
+from unalike.privacy import parse_channel
+from unalike.privacy.masked import Masked
+
+_SEEN, _AGREED = "seen.json", "agreed.json"
+Answer = tuple[dict[str, Any], bytes]
+"""The header's own part of an answer, and its body."""
+
+
+@dataclass
+class Site:
+    """One party of a federation, in its own folder, with its own table.
+
+    ``signer`` is the site's Ed25519 secret key; ``say`` gets one line for what a person there should know.
+    """
+
+    folder: Path
+    name: str
+    plan: Plan
+    table: str
+    signer: bytes = field(repr=False)
+    say: Callable[[str], None] = lambda line: None
+
+    def __post_init__(self) -> None:
+        make_folder(self.folder)
+        self.number = self.plan.number(self.name)
+        self._audit = Audit(self.folder)
+        self._vault = Vault(self.folder / "state")
+        self._seen = tuple(_json(self.folder / _SEEN).get("number", (0, 0)))
+        self._agreed = _json(self.folder / _AGREED)
+        self._work: SiteWork | None = None
+        self._summing: SiteSum | None = None
+        self._server = {SERVER: bytes.fromhex(self.plan.server)}
+        self.columns = read_table(self.table)  # a table that cannot be read is told before anybody is asked
+
+    def describe(self) -> Description:
+        """What the site tells of its table."""
+        plan = self.plan
+        return describe(self.columns, plan.label, plan.ignore, plan.missing, plan.test)
+
+    def answer(self, raw: bytes) -> bytes:
+        """The answer to a message, always signed; what is refused is logged and answered with the reason."""
+        number, kind = [0, 0], "?"
+        try:
+            message = read(raw, self._server, self.name, self.plan.most_bytes)
+            kind, number = message.kind, _number(message)
+            self._check(message, number)
+            self._audit.note("in", raw, kind, number=number)
+            header, body = self._act(message)
+            answer = self._sealed("answer", number, header, body)
+            outcome = ""
+        except (Refused, UserError) as error:
+            outcome = f"refused: {error}"
+            if kind == "?":
+                kind = _claimed(raw)
+            self._audit.note("in", raw, kind, outcome)
+            self.say(f"Refused a message ({kind}): {error}")
+            answer = self._sealed("error", number, {"reason": str(error)}, b"")
+        self._audit.note("out", answer, kind, outcome)
+        return answer
+
+    def _sealed(self, kind: str, number: list[int], header: dict[str, Any], body: bytes) -> bytes:
+        envelope = {"kind": kind, "sender": self.name, "receiver": SERVER, "answers": number}
+        return write(Message({**header, **envelope}, body), self.signer)
+
+    def _check(self, message: Message, number: list[int]) -> None:
+        """Refuse another plan, and what was seen before. What is seen now is kept before anything is done."""
+        if message.header.get("plan") != self.plan.digest:
+            raise Refused("the server follows another plan than this site agreed to. Look at it, and join again")
+        if tuple(number) <= self._seen:
+            raise Refused(f"its number {number} was seen before: it is a replay, or out of order")
+        self._seen = tuple(number)
+        atomic_write(self.folder / _SEEN, json.dumps({"number": number}).encode())
+
+    def _act(self, message: Message) -> Answer:
+        acts: dict[str, Callable[[Message], Answer]] = {
+            "hello": self._hello,
+            "describe": self._describe,
+            "agree": self._agree,
+            "exchange": self._exchange,
+            "sum": self._sum,
+            "evaluate": self._evaluate,
+            "finish": self._finish,
+        }
+        act = acts.get(message.kind)
+        if act is None:
+            raise Refused(f"a message of kind {message.kind[:40]!r} is not known here")
+        return act(message)
+
+    def _hello(self, message: Message) -> Answer:
+        return {"version": unalike.__version__, "rows": len(self.columns[0].cells)}, b""
+
+    def _describe(self, message: Message) -> Answer:
+        told = self.describe()
+        self.say(f"Told the server what the {len(told.columns)} columns hold; no row left.")
+        return {"description": told.to_dict()}, b""
+
+    def _agree(self, message: Message) -> Answer:
+        """Code the own table as agreed, or say which column does not fit."""
+        try:
+            schema = Schema.from_dict(message.header["schema"])
+            roster = {str(name): str(key) for name, key in dict(message.header["roster"]).items()}
+        except (KeyError, TypeError, ValueError) as error:
+            raise Refused(f"the proposed schema or roster is malformed: {error}") from None
+        if roster.get(self.name) != _public(self.signer) or set(roster) != set(self.plan.parties):
+            raise Refused("the server's list of parties has another key for this site, or other parties")
+        known = self._agreed.get("roster")
+        if known is not None and known != roster:
+            raise Refused("the other parties' keys have changed since this site agreed. Ask them, and join again")
+        work = self._make_work(schema)
+        self._agreed = {"schema": schema.to_dict(), "roster": roster, "plan": self.plan.digest}
+        atomic_write(self.folder / _AGREED, json.dumps(self._agreed).encode())
+        self.say(f"Agreed: {len(schema.features)} features, {len(schema.classes)} classes.")
+        return {"rows": work.rows, "model": work.digest, "schema": schema.digest}, b""
+
+    def _exchange(self, message: Message) -> Answer:
+        return self._ready(message).answer(message, self._vault)
+
+    def _sum(self, message: Message) -> Answer:
+        """A step of a secure sum; the site trains at the step that sends its vector."""
+        if self._summing is None:
+            channel = parse_channel(self.plan.spec.channel)
+            if not isinstance(channel.hidden, Masked) or "roster" not in self._agreed:
+                raise Refused("this site has not agreed to secure sums")
+            roster = {name: bytes.fromhex(key) for name, key in self._agreed["roster"].items()}
+            unmasked = Unmasked(self.folder / "unmasked.json")
+            server, bits = self._server[SERVER], channel.hidden.bits
+            self._summing = SiteSum(self.name, self.signer, roster, server, bits, unmasked)
+        return self._summing.answer(message, lambda asked: self._ready(asked).grid(asked, self._vault))
+
+    def _evaluate(self, message: Message) -> Answer:
+        if self.plan.figures == "none":
+            raise Refused("this federation's plan says that no figures leave a site")
+        return {"sums": self._ready(message).evaluation(message, self._vault)}, b""
+
+    def _finish(self, message: Message) -> Answer:
+        path = self.folder / "model.safetensors"
+        figures = self._ready(message).finish(message, path, self._vault)
+        atomic_write(self.folder / "figures.json", json.dumps(figures, indent=1).encode())
+        self.say(f"Training is over: the model is in {path}.")
+        return {}, b""
+
+    def _ready(self, message: Message) -> SiteWork:
+        """What the site works with, made anew after a restart from what it agreed to."""
+        if "schema" not in self._agreed:
+            raise Refused("nothing was agreed on yet")
+        schema = Schema.from_dict(self._agreed["schema"])
+        if message.header.get("schema") != schema.digest:
+            raise Refused("the server uses another schema than was agreed on")
+        if self._work is None:
+            self._make_work(schema)
+        assert self._work is not None
+        return self._work
+
+    def _make_work(self, schema: Schema) -> SiteWork:
+        data = site_data(self.name, schema, self.columns, self.plan.missing, self.plan.test)
+        self._work = SiteWork(self.plan, schema, data, self.number)
+        return self._work
+
+
+def _number(message: Message) -> list[int]:
+    number = message.header.get("number")
+    whole = isinstance(number, list) and all(type(n) is int and 0 <= n < 2**53 for n in number)
+    if not isinstance(number, list) or not whole or len(number) != 2:
+        raise Refused("it has no number")
+    return number
+
+
+def _claimed(raw: bytes) -> str:
+    try:
+        return peek(raw).kind[:40]
+    except Refused:
+        return "?"
+
+
+def _public(secret: bytes) -> str:
+    from unalike.crypto.primitives import signing_public
+
+    return signing_public(secret).hex()
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """What a small file of the site's own holds; nothing where there is none yet."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise UserError(f"Cannot read {path}: {error}. Restore it, or join anew in another folder.") from None
+    return found if isinstance(found, dict) else {}

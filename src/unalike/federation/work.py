@@ -1,0 +1,204 @@
+"""What a site does with its own rows: the same engine and algorithm as in simulation, for one party."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+
+from unalike.algorithms.contract import Ask, Kind, Vectors
+from unalike.data.dataset import Dataset
+from unalike.data.schema import Schema
+from unalike.engine.checkpoint import tensor_bytes
+from unalike.engine.evaluation import Figures, row_scores
+from unalike.engine.exchange import Exchange, Reply
+from unalike.engine.files import atomic_write
+from unalike.engine.sequential import Sequential
+from unalike.engine.training import Ledger, Training
+from unalike.engine.wire import Wire
+from unalike.federation.plan import Plan
+from unalike.federation.rows import OwnRows, make_task
+from unalike.federation.vault import Vault
+from unalike.federation.wire import Message, Refused, pack
+from unalike.privacy.setting import Random, secret_random
+from unalike.privacy.stage import Grid
+
+PAYLOAD, BUFFERS = "payload/", "buffers"
+MESSAGE, UPLOAD = "message/", "upload/"
+_STATE, _STATISTICS, _MEMORY = "state/", "statistics", "memory/"
+Sums = list[float]
+"""Rows, sum of their losses, right answers."""
+
+
+class SiteWork(Training):
+    """One party's part of a run."""
+
+    def __init__(self, plan: Plan, schema: Schema, data: Dataset, number: int) -> None:
+        spec = plan.spec
+        self._most_rows, self._needed = 1, plan.needed
+        super().__init__(spec, OwnRows(spec, make_task(spec, schema), data, number))
+        self.engine = Sequential()
+        self.number, self.schema = number, schema
+
+    @property
+    def rows(self) -> int:
+        """Training rows."""
+        return len(self.federation.parties[self.number].train)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the initial weights: two sides with the same one have the same net, seed and program."""
+        return weights_digest(self.initial)
+
+    def wire(self, number: int, ledger: Ledger) -> Wire:
+        """The weights' scale is the server's public constant; shares of noise are made for the quorum."""
+        wire = super().wire(number, ledger)
+        scale = float(self._most_rows) if self.channel.hides_single else 1.0
+        return replace(wire, scale=scale, fewest=self._needed(wire.cohort))
+
+    def random(self, number: int, turn: int, party: int | None) -> Random:
+        """Rounding derives from the seed, as in simulation; noise is the site's secret."""
+        repeated = super().random(number, turn, party)
+        return lambda use: secret_random(use) if use == "noise" else repeated(use)
+
+    def exchange_of(self, message: Message, vault: Vault) -> tuple[Exchange, Vectors]:
+        """The exchange that a message asks for, and what the site keeps at the version that it names."""
+        header, arrays = message.header, message.vectors()
+        kind: Any = header.get("ask")
+        phase = header.get("phase", "")
+        if kind not in get_args(Kind) or not isinstance(phase, str):
+            raise Refused(f"it asks for {str(kind)[:40]!r}, which no algorithm does")
+        round, turn = (_whole(header, key) for key in ("round", "turn"))
+        if not 1 <= round <= self.spec.rounds:
+            raise Refused(f"it is of round {round}; the plan has {self.spec.rounds}")
+        kept = vault.load(str(header.get("base", "")))
+        payload = {k.removeprefix(PAYLOAD): v for k, v in arrays.items() if k.startswith(PAYLOAD)}
+        self._check_payload(payload)
+        buffers = arrays.get(BUFFERS, self.state.buffers)
+        if buffers.shape != self.state.buffers.shape:
+            raise Refused(f"it has {buffers.numel()} running statistics, the model {self.state.buffers.numel()}")
+        ledger = Ledger(buffers, turn=turn, cohort=[self.number])
+        state = {k.removeprefix(_STATE): v for k, v in kept.items() if k.startswith(_STATE)}
+        if state:
+            ledger.states[self.number] = state
+        ledger.memories[self.number] = {
+            k.removeprefix(_MEMORY): v for k, v in kept.items() if k.startswith(_MEMORY)
+        }
+        self._most_rows = max(1, _whole(header, "most_rows"))
+        if _STATISTICS in kept:
+            ledger.own_buffers[self.number] = kept[_STATISTICS]
+        return self.exchange(Ask(kind, payload, phase), round, [self.number], ledger), kept
+
+    def answer(self, message: Message, vault: Vault) -> tuple[dict[str, Any], bytes]:
+        """The answer to an ask: the new state is kept before it leaves."""
+        if self.channel.hides_single:
+            raise Refused("by this site's plan the server sees sums only, never a single upload")
+        reply = self._reply(message, vault)
+        header, body = self._outgoing(reply)
+        self._keep(message, vault, reply)
+        return header, body
+
+    def grid(self, message: Message, vault: Vault) -> Grid:
+        """What the site adds to a sum that hides it: the new state is kept before it leaves."""
+        reply = self._reply(message, vault)
+        if reply.encoded is None or reply.encoded.coded.grid is None:
+            raise Refused("this plan's channel has no hidden sums")
+        self._keep(message, vault, reply)
+        return reply.encoded.coded.grid
+
+    def _reply(self, message: Message, vault: Vault) -> Reply:
+        exchange, _ = self.exchange_of(message, vault)
+        try:
+            (reply,) = self.engine.exchange(exchange)
+        except (RuntimeError, ValueError, KeyError) as error:  # a payload that the algorithm cannot use
+            raise Refused(
+                f"{self.spec.algorithm} cannot answer it: {' '.join(str(error).split())[:200]}"
+            ) from None
+        return reply
+
+    def _outgoing(self, reply: Reply) -> tuple[dict[str, Any], bytes]:
+        """What leaves the site: the message that is only added; single uploads where the algorithm needs them."""
+        if reply.encoded is not None:
+            return {}, reply.encoded.coded.data or b""
+        leaves = {f"{MESSAGE}{key}": value for key, value in reply.message.items()}
+        if self.algorithm.needs_each:
+            leaves |= {f"{UPLOAD}{key}": value for key, value in reply.upload.items()}
+        arrays, body = pack(leaves)
+        return {"arrays": arrays}, body
+
+    def _keep(self, message: Message, vault: Vault, reply: Reply) -> None:
+        """Store the new version for good before the answer leaves; forget those that nobody can name any more."""
+        header = message.header
+        kept: Vectors = {f"{_STATE}{key}": value for key, value in reply.state.items()}
+        if reply.encoded is not None:
+            kept |= {f"{_MEMORY}{key}": value for key, value in reply.encoded.memory.items()}
+        if self._keeps_statistics and reply.buffers is not None:
+            kept[_STATISTICS] = reply.buffers
+        self._check_finite(kept, int(header["round"]), "its own ")
+        version = str(header.get("version", ""))
+        vault.save(version, kept)
+        vault.keep({version, str(header.get("base", "")), *map(str, header.get("keep", []))})
+
+    def _check_payload(self, payload: Vectors) -> None:
+        """A payload is what ``send`` gives: another layout would fail somewhere deep inside, or not at all."""
+        expected = self.algorithm.send(self.task, self.state.server)
+        for key in payload.keys() & expected.keys():
+            if payload[key].shape != expected[key].shape or payload[key].dtype != expected[key].dtype:
+                raise Refused(f"{key} has the shape {tuple(payload[key].shape)}, not {tuple(expected[key].shape)}")
+
+    def evaluation(self, message: Message, vault: Vault) -> dict[str, Sums]:
+        """How well the global model, and the personal one where there is one, does on the site's own rows."""
+        exchange, _ = self.exchange_of(message, vault)
+        w = message.vectors().get("w")
+        if w is None or w.shape != self.initial.shape:
+            raise Refused("it has no model to evaluate, or one of another size")
+        federation, buffers = self.federation, exchange.buffers_of(self.number)
+        own = federation.parties[self.number]
+        test = torch.arange(len(federation.test))
+        train = {"validation": own.validation, "held_out": own.held_out}
+        sums = {"test": _sums(row_scores(federation, w, buffers, federation.test, test))}
+        for key, rows in train.items():
+            sums[key] = _sums(row_scores(federation, w, buffers, federation.train, torch.from_numpy(rows)))
+        if self.algorithm.overrides("personal"):
+            personal = self.algorithm.personal(exchange.party(exchange.own(self.number)))
+            for key, rows in train.items():
+                index = torch.from_numpy(rows)
+                sums[f"personal {key}"] = _sums(row_scores(federation, personal, buffers, federation.train, index))
+        return sums
+
+    def finish(self, message: Message, path: Path, vault: Vault) -> Figures:
+        """Keep the final model by layer name, the personal one where there is one; the figures stay here."""
+        exchange, _ = self.exchange_of(message, vault)
+        w = message.vectors()["w"]
+        if self.algorithm.overrides("personal"):
+            w = self.algorithm.personal(exchange.party(exchange.own(self.number)))
+        named = self.task.named(w, exchange.buffers_of(self.number))
+        about = {"schema": self.schema.digest, "features": "\n".join(self.schema.features)}
+        atomic_write(path, tensor_bytes(named, about | {"classes": "\n".join(self.schema.classes)}))
+        return {key: _figures(sums) for key, sums in self.evaluation(message, vault).items()}
+
+
+def weights_digest(w: Tensor) -> str:
+    """SHA-256 of a vector of weights."""
+    return hashlib.sha256(w.detach().cpu().contiguous().numpy().tobytes()).hexdigest()
+
+
+def _sums(scores: Tensor) -> Sums:
+    loss, right = scores.double().sum(dim=0).tolist()
+    return [float(len(scores)), loss, right]
+
+
+def _figures(sums: Sums) -> Figures:
+    rows, loss, right = sums
+    return {"rows": int(rows), "loss": loss / rows, "accuracy": right / rows} if rows else {"rows": 0}
+
+
+def _whole(header: dict[str, Any], key: str) -> int:
+    value = header.get(key)
+    if type(value) is not int or not 0 <= value < 2**31:
+        raise Refused(f"its {key} is not a number")
+    return value
