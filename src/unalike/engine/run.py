@@ -208,6 +208,7 @@ def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
         "traffic": _traffic(rows),
         "degrees": asdict(simulated_situation(simulation.federation.dataset, simulation.federation.partition)),
         "weights_sha256": simulation.state.digest(),
+        "server_sha256": simulation.state.server_digest(),
         "weights": simulation.task.size,
         "engine": simulation.engine.name,
         "why_this_engine": simulation.why_this_engine,
