@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from unalike.data import Dataset, load_dataset
 from unalike.data.columns import Inferred
-from unalike.data.table import CSV, Parquet, _test_rows, infer
+from unalike.data.table import CSV, Parquet, infer
+from unalike.data.table import test_rows as chosen_rows
 from unalike.errors import UserError
 
 HEADER = ["age", "city", "smoker", "ward", "unit", "outcome"]
@@ -181,7 +182,7 @@ def test_a_label_seen_once_stays_in_training(tmp_path: Path) -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=60), st.floats(0.01, 0.5))
 def test_every_stratum_has_its_share(rows: list[tuple[int, int]], fraction: float) -> None:
     y, party = np.array(rows).T
-    test = _test_rows(y, party, fraction)
+    test = chosen_rows(y, party, fraction)
     for label in set(y.tolist()):
         mine = y == label
         wanted = np.floor(fraction * mine.sum() + 0.5) if mine.sum() > 1 else 0

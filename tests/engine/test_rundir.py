@@ -316,7 +316,7 @@ def test_ctrl_c_in_the_middle_of_a_row(tmp_path: Path, monkeypatch: pytest.Monke
     with RunDirectory.open(tmp_path) as run:
         run.append_round({"round": 1})
         with monkeypatch.context() as patch:
-            patch.setattr("unalike.engine.rundir.write_all", half)
+            patch.setattr("unalike.engine.rounds_file.write_all", half)
             with pytest.raises(KeyboardInterrupt):
                 run.append_round({"round": 2})
         assert (tmp_path / "rounds.jsonl").read_bytes() == b'{"round": 1}\n'

@@ -7,7 +7,10 @@ from tests.federation.inside import World
 from unalike.algorithms import ALGORITHMS
 from unalike.engine.checkpoint import load_latest
 from unalike.engine.state import State
+from unalike.errors import UserError
+from unalike.federation.wire import Message, peek, write
 
+CHANNELS = ["clip(0.5)", "quantise(8)", "topk(0.1)+quantise(8)", "masked", "clip(1.0)+masked(64)"]
 OURS = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
 
 
@@ -41,3 +44,46 @@ def test_every_algorithm_has_the_bits_of_simulation(algorithm, tmp_path):
     assert figures["loss"] == pytest.approx(rows[-1]["loss"], abs=1e-6)
     assert figures["parties"]["worst"] == pytest.approx(rows[-1]["parties"]["worst"], abs=1e-9)
     assert figures["train_loss"] == rows[-1]["train_loss"]
+
+
+@pytest.mark.parametrize("algorithm", ["scaffold", "rfedavg+"])
+@pytest.mark.parametrize(
+    "channel", ["clip(0.5)", "quantise(8)", "topk(0.1)+quantise(8)", "masked", "clip(1.0)+masked(64)"]
+)
+def test_channels_have_the_bits_of_simulation(algorithm, channel, tmp_path):
+    world = World.make(tmp_path, train={"algorithm": algorithm, "channel": channel})
+    world.serve()
+    assert_same(world, world.simulation()[0])
+
+
+@pytest.mark.parametrize("where", ["server", "party", "shared"])
+def test_noise_is_secret(where, tmp_path):
+    train = {"channel": f"clip(0.5)+gauss(0.1, where={where})+masked", "rounds": 1}
+    states = []
+    for name in ("a", "b"):
+        world = World.make(tmp_path / name, train=train)
+        figures = world.serve()
+        assert figures["epsilon"] > 0
+        states.append(server_state(world).server["w"])
+    simulated = world.simulation()[0].state.server["w"]
+    assert not torch.equal(states[0], states[1])
+    assert torch.allclose(states[0], simulated, atol=0.2)
+
+
+def test_the_server_never_sees_an_upload_under_masks(tmp_path):
+    world = World.make(tmp_path, train={"channel": "masked", "rounds": 1})
+    world.serve()
+    # A server that asks for the upload itself, under the same plan, is refused by every site.
+    asked = [(node, raw) for node, raw, _ in world.transport.log if peek(raw).header.get("ask")]
+    node, raw = asked[0]
+    header = {**peek(raw).header, "kind": "exchange", "number": [9, 9]}
+    forged = write(Message(header, peek(raw).body[header["protocol"] :]), world.folder.signer())
+    answer = peek(world.transport.sites[node].answer(forged))
+    assert answer.kind == "error"
+    assert "sums only" in answer.header["reason"]
+
+
+def test_encrypted_is_refused_with_a_remedy(tmp_path):
+    world = World.make(tmp_path, train={"channel": "encrypted"})
+    with pytest.raises(UserError, match="Between real sites use masked"):
+        world.serve()

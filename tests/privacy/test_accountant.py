@@ -35,6 +35,13 @@ def test_gauss_meets_the_definition():
         assert delta == pytest.approx(1e-5, rel=1e-3)
 
 
+def test_noise_that_hides_nothing_has_a_large_epsilon():
+    by_noise = [gauss_epsilon(ratio, 1, 1e-5) for ratio in (1e-9, 1e-4, 0.0099, 0.0101, 0.1)]
+    assert by_noise == sorted(by_noise, reverse=True)
+    assert by_noise[2] == pytest.approx(by_noise[3], rel=0.1)
+    assert math.isfinite(by_noise[0])
+
+
 def test_laplace_against_its_accountant_and_pure_privacy():
     accountant = PLDAccountant()
     accountant.compose(dp.LaplaceDpEvent(5.0), 20)

@@ -20,6 +20,7 @@ _REGISTRIES = {
     "datasets": ("unalike.data", "DATASETS"),
     "partitions": ("unalike.partition", "PARTITIONS"),
     "models": ("unalike.models", "MODELS"),
+    "channels": ("unalike.privacy", "CHANNELS"),
     "optimisers": ("unalike.engine.optimisers", "OPTIMISERS"),
 }
 _KINDS = (*_REGISTRIES, "engines")

@@ -17,7 +17,7 @@ from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFold
 from unalike.cli.plugin import load_plugins
 from unalike.cli.program import program
 from unalike.cli.progress import follower
-from unalike.cli.show import costs, draw, figures_table, print_json, say
+from unalike.cli.show import costs, draw, figures_table, print_json, privacy_line, say
 from unalike.cli.signals import Stopped
 from unalike.cli.spec_flags import with_flags
 from unalike.engine import run as engine
@@ -111,6 +111,7 @@ def _print(result: Result, runs: Path) -> None:
         figures_table(result.figures),
         "",
         costs(result.figures),
+        *privacy_line(result.figures),
         f"Kept in {result.run_dir}",
         "",
         f"Next: {program()} runs show {spec.key}{elsewhere}",

@@ -19,6 +19,7 @@ from unalike.cli.show import (
     indented,
     percent,
     print_json,
+    privacy_line,
     say,
     sparkline,
     table,
@@ -105,7 +106,7 @@ def show_run(
         return
     draw(f"{run.path}  ({run.state}, {run.rounds_done} of {run.spec['rounds']} rounds)", "", *_spec_lines(run), "")
     if run.result is not None:
-        draw(figures_table(run.result), "", costs(run.result), *engine_line(run.result))
+        draw(figures_table(run.result), "", costs(run.result), *privacy_line(run.result), *engine_line(run.result))
     elif run.figures:
         draw(figures_table({"rounds": run.figures["round"], **run.figures}, last="last evaluated round"))
     _draw_curve(run)

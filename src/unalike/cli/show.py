@@ -146,6 +146,15 @@ def costs(figures: Mapping[str, Any]) -> str:
     return f"Sent {up} up, {down} down. Took {duration(figures['seconds'])} on the {figures['engine']} engine."
 
 
+def privacy_line(figures: Mapping[str, Any]) -> list[str]:
+    """What the noise of the run's channel hides, where it has any."""
+    privacy = figures.get("privacy")
+    if privacy is None:
+        return []
+    told = f"Privacy: epsilon {number(privacy['epsilon'])} at delta {privacy['delta']:g}, {privacy['neighbours']}"
+    return [told + (", for each party's upload." if privacy["noise"] == "party" else ".")]
+
+
 def engine_line(figures: Mapping[str, Any]) -> list[str]:
     """Why it was this engine; runs of older versions do not say."""
     why = figures.get("why_this_engine")

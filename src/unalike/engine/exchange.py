@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ from unalike.data.augment import crop_flip, draw
 from unalike.data.dataset import Array
 from unalike.engine.federation import Federation
 from unalike.engine.optimisers import LocalOptimiser
+from unalike.engine.wire import BUFFERS, CHANNEL, Encoded, Wire, encode, gather
 from unalike.engine.work import LocalWork
 from unalike.errors import UserError
 from unalike.randomness import stream
@@ -57,6 +58,8 @@ class Exchange:
     turn: int = 0
     """the exchange's number in its round"""
     own_buffers: Mapping[int, Tensor] | None = None
+    wire: Wire | None = None
+    """the private channel, where there is one"""
 
     @property
     def trains(self) -> bool:
@@ -138,7 +141,8 @@ class Reply:
     The party scales: in ``message`` a weighted key is already multiplied by the party's weight. ``upload`` is the
     answer as the algorithm gave it, for algorithms that need single ones; for others only its layout is kept
     (tensors on the meta device, which take no memory). ``buffers`` are the party's running
-    statistics after training: in the message, unless every party keeps its own.
+    statistics after training: in the message, unless every party keeps its own. On a private channel the message
+    is empty, and ``encoded`` is what leaves the party.
     """
 
     party: int
@@ -146,6 +150,7 @@ class Reply:
     upload: Vectors
     state: Vectors
     buffers: Tensor | None = None
+    encoded: Encoded | None = None
 
     @classmethod
     def of(
@@ -154,13 +159,16 @@ class Reply:
         """The reply of a party; ``more`` are its running statistics and training loss, where it trained."""
         upload, state = answer
         buffers = more.get("buffers")
+        if exchange.wire is not None:
+            encoded = encode(exchange, exchange.wire, party, weight, upload, more)
+            return cls(party, {}, _outline(upload), state, buffers, encoded)
         if exchange.own_buffers is not None:
             more = {key: value for key, value in more.items() if key != "buffers"}
         plain = exchange.algorithm.plain
         message = {f"{PLAIN}{k}" if k in plain else k: v if k in plain else v * weight for k, v in upload.items()}
         message |= {f"{ENGINE}{key}": value * weight for key, value in more.items()}
         if not exchange.algorithm.needs_each:
-            upload = {key: value.to("meta") for key, value in upload.items()}
+            upload = _outline(upload)
         return cls(party, message | {f"{ENGINE}weight": weight}, upload, state, buffers)
 
 
@@ -187,6 +195,10 @@ class Combined:
     """bytes sent up, by key"""
     states: dict[int, Vectors]
     own_buffers: dict[int, Tensor]
+    memories: dict[int, Vectors] = field(default_factory=dict)
+    """what the parties' sides of a private channel keep"""
+    extra_down: dict[str, int] = field(default_factory=dict)
+    """bytes that a private channel sends down, beside the payload"""
 
     @property
     def bytes_up(self) -> int:
@@ -198,6 +210,8 @@ def combine(exchange: Exchange, answers: Sequence[Reply]) -> Combined:
     """Add the messages in party order: floating-point sums must not depend on who answered first."""
     answers = sorted(answers, key=lambda reply: reply.party)
     _check(exchange, answers)
+    if exchange.wire is not None:
+        return _combine_private(exchange, exchange.wire, answers)
     total: Vectors = {}
     for reply in answers:
         for key, value in reply.message.items():
@@ -205,10 +219,7 @@ def combine(exchange: Exchange, answers: Sequence[Reply]) -> Combined:
             total[key] = total[key].add_(value) if key in total else value.clone()
     engine = {key.removeprefix(ENGINE): total.pop(key) for key in list(total) if key.startswith(ENGINE)}
     weight = float(engine["weight"])
-    if not weight > 0:
-        raise UserError(
-            f"The cohort's weights sum to {weight}. An algorithm's weight must be above 0 for somebody."
-        )
+    _check_weight(weight)
     uploads = {reply.party: reply.upload for reply in answers}
     statistics = engine["buffers"] / weight if "buffers" in engine else exchange.buffers
     return Combined(
@@ -227,6 +238,48 @@ def combine(exchange: Exchange, answers: Sequence[Reply]) -> Combined:
         states={reply.party: reply.state for reply in answers},
         own_buffers={reply.party: reply.buffers for reply in answers if reply.buffers is not None},
     )
+
+
+def _combine_private(exchange: Exchange, wire: Wire, answers: Sequence[Reply]) -> Combined:
+    """The same of what comes through a private channel."""
+    gathered = gather(exchange, wire, answers)
+    sums, weight = gathered.total.vectors, gathered.total.weight
+    _check_weight(weight)
+    change = sums.pop(BUFFERS, None)
+    plain, loss = exchange.algorithm.plain, gathered.total.loss
+    # Under noise, who answered and what they hold is not told: all parties count the same.
+    size = wire.cohort if wire.channel.uniform_weights else len(answers)
+    even = size / exchange.federation.size
+    return Combined(
+        Replies(
+            weighted_sums={key: value for key, value in sums.items() if key not in plain},
+            plain_sums={key: value for key, value in sums.items() if key in plain},
+            weight=weight,
+            size=size,
+            population=exchange.federation.size,
+            share=even if wire.channel.uniform_weights else exchange.federation.share([a.party for a in answers]),
+            buffers=exchange.buffers if change is None else exchange.buffers + change / weight,
+            uploads=gathered.uploads if exchange.algorithm.needs_each else None,
+        ),
+        loss=float("nan") if loss is None else loss / weight,
+        traffic={CHANNEL: gathered.up},
+        states={reply.party: reply.state for reply in answers},
+        own_buffers={reply.party: reply.buffers for reply in answers if reply.buffers is not None},
+        memories={reply.party: reply.encoded.memory for reply in answers if reply.encoded is not None},
+        extra_down={CHANNEL: gathered.down} if gathered.down else {},
+    )
+
+
+def _check_weight(weight: float) -> None:
+    if not weight > 0:
+        raise UserError(
+            f"The cohort's weights sum to {weight}. An algorithm's weight must be above 0 for somebody."
+        )
+
+
+def _outline(vectors: Vectors) -> Vectors:
+    """Keys and shapes alone: tensors on the meta device take no memory."""
+    return {key: value.to("meta") for key, value in vectors.items()}
 
 
 def _check(exchange: Exchange, answers: Sequence[Reply]) -> None:

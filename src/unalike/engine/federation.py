@@ -125,6 +125,11 @@ class Federation:
         sizes = self._sizes
         return float(sizes[list(numbers)].sum() / sizes.sum())
 
+    @property
+    def most_rows(self) -> int:
+        """The training rows of the party that has most."""
+        return int(self._sizes.max())
+
     @cached_property
     def _sizes(self) -> Array:
         return np.array([len(party.train) for party in self.parties])

@@ -6,12 +6,11 @@ One process writes to it at a time, and may be killed at any moment; others may 
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
@@ -21,9 +20,8 @@ from unalike.engine.files import (
     clean_leftovers,
     make_folder,
     storage_error,
-    sync_folder,
-    write_all,
 )
+from unalike.engine.rounds_file import RoundsFile, finite, read_bytes, sound_rows
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
@@ -47,7 +45,7 @@ class RunDirectory:
 
     def __init__(self, path: Path, needs: Collection[str] = ()) -> None:
         self.path = path
-        self._rounds = _RoundsFile(path / _ROUNDS, needs)
+        self._rounds = RoundsFile(path / _ROUNDS, needs)
 
     @classmethod
     @contextmanager
@@ -147,7 +145,7 @@ class RunDirectory:
 
 def read_spec(path: Path) -> str | None:
     """The spec of the run in folder ``path``, or None. Takes no lock."""
-    data = _read(path / _SPEC)
+    data = read_bytes(path / _SPEC)
     return None if data is None else data.decode(errors="replace")
 
 
@@ -156,7 +154,7 @@ def read_rounds(path: Path) -> list[dict[str, JSON]]:
 
     Takes no lock; the run may be going on.
     """
-    return _sound(_read(path / _ROUNDS) or b"")[0]
+    return sound_rows(read_bytes(path / _ROUNDS) or b"")[0]
 
 
 def read_result(path: Path) -> dict[str, JSON] | None:
@@ -182,73 +180,6 @@ def failed_for_good(path: Path) -> bool:
         return bool(json.loads((path / _FAILURE).read_bytes()).get("final", True))
     except (OSError, ValueError, AttributeError):
         return False
-
-
-class _RoundsFile:
-    """rounds.jsonl, open for appending."""
-
-    def __init__(self, path: Path, needs: Collection[str]) -> None:
-        self._path = path
-        data = _read(path) or b""
-        rows, self._size = _sound(data, needs)
-        self._last = len(rows)
-        self.cut = self._size < len(_whole(data))
-        self._saved = False  # the rows of a killed process may not be on the disk yet
-        if self.cut:
-            atomic_write(path.with_name(f"{path.name}.damaged"), data)
-        try:
-            self._file = path.open("ab", buffering=0)
-            self._file.truncate(self._size)
-        except OSError as error:
-            raise storage_error(path, error) from error
-
-    def append(self, row: Mapping[str, JSON]) -> bool:
-        """Whether the row was new."""
-        number = row["round"]
-        if type(number) is not int:
-            raise ValueError(f"A row's 'round' must be an int, got {number!r}.")
-        if number <= self._last:
-            return False
-        if number != self._last + 1:
-            raise ValueError(f"Round {number} does not follow round {self._last}.")
-        line = json.dumps(finite(row), allow_nan=False).encode() + b"\n"
-        try:
-            self._file.truncate(self._size)  # should cutting off have failed below
-            write_all(self._file, line)
-        except BaseException as error:  # also Ctrl-C: what follows must not be glued to half a line
-            with suppress(OSError):
-                self._file.truncate(self._size)
-            if isinstance(error, OSError):
-                raise storage_error(self._path, error) from error
-            raise
-        self._size += len(line)
-        self._last = number
-        self._saved = False
-        return True
-
-    def forget_after(self, round: int) -> None:
-        if round >= self._last:
-            return
-        lines = _whole(_read(self._path) or b"").splitlines(keepends=True)[:round]
-        try:
-            self._file.truncate(sum(map(len, lines)))
-        except OSError as error:
-            raise storage_error(self._path, error) from error
-        self._size, self._last, self._saved = sum(map(len, lines)), round, False
-
-    def sync(self) -> None:
-        if self._saved:
-            return
-        try:
-            os.fsync(self._file.fileno())
-            sync_folder(self._path.parent)
-        except OSError as error:
-            raise storage_error(self._path, error) from error
-        self._saved = True
-
-    def close(self) -> None:
-        with suppress(OSError):  # sync has reported what matters
-            self._file.close()
 
 
 def _lock(path: Path, stack: ExitStack) -> None:
@@ -282,52 +213,3 @@ def _holder(pid: Path) -> str:
         return f" (pid {int(pid.read_text())})"
     except (OSError, ValueError):
         return ""
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise storage_error(path, error, "read") from error
-
-
-def _whole(data: bytes) -> bytes:
-    """``data`` without its torn end: half a line of a kill, lines with the zero bytes of a power cut."""
-    end = data.rfind(b"\n") + 1
-    while end:
-        start = data.rfind(b"\n", 0, end - 1) + 1
-        if b"\0" not in data[start:end]:
-            break
-        end = start
-    return data[:end]
-
-
-def _sound(data: bytes, needs: Collection[str] = ()) -> tuple[list[dict[str, JSON]], int]:
-    """The leading rows that are whole and of rounds 1, 2, 3, ..., and how many bytes they take."""
-    rows: list[dict[str, JSON]] = []
-    size = 0
-    for line in data.split(b"\n")[:-1]:
-        try:
-            row = json.loads(line)
-        except ValueError:
-            break
-        if not isinstance(row, dict) or row.get("round") != len(rows) + 1:
-            break
-        if not all(isinstance(row.get(key), int | float) for key in needs):
-            break
-        rows.append(row)
-        size += len(line) + 1
-    return rows, size
-
-
-def finite(value: JSON) -> Any:
-    """``value`` with null for the floats that JSON does not have."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return value

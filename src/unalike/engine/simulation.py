@@ -36,6 +36,8 @@ class Simulation(Training):
         super().__init__(spec, build_federation(spec, data))
         if spec.batch_norm != "average" and not self.task.has_batch_norm:
             say(f"{spec.model} has no batch norm: --batch-norm {spec.batch_norm} changes nothing.")
+        if self.channel.hidden is not None and (warning := self.channel.hidden.warning(self.task.size)):
+            say(warning)
         self.use(spec.engine, say)
         self._participation = participation or {}
         self.evaluated: tuple[int, Figures] | None = None

@@ -20,6 +20,7 @@ from unalike.engine.optimisers import OPTIMISERS
 from unalike.engine.work import LocalWork
 from unalike.errors import UserError, unknown
 from unalike.partition import PARTITIONS, default_parties
+from unalike.privacy import CHANNELS, parse_channel
 from unalike.registry import Registry, coerce, text_of
 
 DEFAULT_MODEL = "mlp(32,16,8)"
@@ -36,7 +37,7 @@ def _parts() -> dict[str, Registry[Any]]:
     """What parts a spec names; the nets load torch."""
     from unalike.models import MODELS
 
-    return {**_PARTS, "model": MODELS}
+    return {**_PARTS, "model": MODELS, "channel": CHANNELS}
 
 
 def _option(default: Any, help: str) -> Any:
@@ -69,6 +70,9 @@ class RunSpec:
         "average", "running statistics of batch norm: average them, keep them local, or drop them"
     )
     augment: Literal["none", "crop-flip"] = _option("none", "none, or crop-flip for training images")
+    channel: str | None = _option(
+        None, 'private channel for uploads, e.g. "clip(1.0)+gauss(0.8)+masked"; none: as they are'
+    )
     seed: int = _option(0, "seed of everything random")
     engine: Literal["auto", "sequential", "vectorised", "compiled"] = _option(
         "auto", "auto, sequential, vectorised or compiled"
@@ -88,8 +92,11 @@ class RunSpec:
             object.__setattr__(self, "epochs", 10)
         if self.model is None:
             object.__setattr__(self, "model", _model_for(self.dataset))
+        if self.channel is not None and not parse_channel(self.channel).parts:
+            object.__setattr__(self, "channel", None)
         for name, registry in _parts().items():
-            object.__setattr__(self, name, registry.describe(registry.build(getattr(self, name))))
+            if (text := getattr(self, name)) is not None:
+                object.__setattr__(self, name, registry.describe(registry.build(text)))
         if self.parties is None:
             object.__setattr__(self, "parties", default_parties(self.partition))
         object.__setattr__(self, "code", self._fingerprint())
@@ -118,7 +125,8 @@ class RunSpec:
     def _fingerprint(self) -> str | None:
         outside: dict[str, list[str]] = {}
         for name, registry in _parts().items():
-            for part in registry.members(registry.build(getattr(self, name))):
+            text = getattr(self, name)
+            for part in [] if text is None else registry.members(registry.build(text)):
                 if not type(part).__module__.startswith("unalike."):
                     outside.setdefault(name, []).append(_source(type(part)))
                 # A file of the user's own: its content decides, not its name.

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 from unalike.algorithms.contract import Vectors
@@ -22,6 +23,10 @@ class State:
     """States of the parties that have taken part; the others' are still as ``init_party`` makes them."""
     own_buffers: Mapping[int, Tensor] = field(default_factory=dict)
     """Running statistics that parties keep to themselves, where the spec says so."""
+    memories: Mapping[int, Vectors] = field(default_factory=dict)
+    """What the parties' sides of a private channel keep."""
+    exchanges: Mapping[int, int] = field(default_factory=dict)
+    """Under noise: how many rounds had so many exchanges."""
 
     def tensors(self) -> Vectors:
         """All tensors under one flat set of names."""
@@ -29,6 +34,9 @@ class State:
         for number, state in sorted(self.parties.items()):
             named |= {f"party/{number}/{key}": value for key, value in state.items()}
         named |= {f"statistics/{number}": value for number, value in sorted(self.own_buffers.items())}
+        for number, memory in sorted(self.memories.items()):
+            named |= {f"channel/{number}/{key}": value for key, value in memory.items()}
+        named |= {f"exchanges/{count}": torch.tensor(rounds) for count, rounds in sorted(self.exchanges.items())}
         return named | {"buffers": self.buffers}
 
     @classmethod
@@ -37,16 +45,20 @@ class State:
         server: Vectors = {}
         parties: dict[int, Vectors] = {}
         own_buffers: dict[int, Tensor] = {}
+        memories: dict[int, Vectors] = {}
+        exchanges: dict[int, int] = {}
         for name, value in tensors.items():
             kind, _, rest = name.partition("/")
             if kind == "server":
                 server[rest] = value
-            elif kind == "party":
+            elif kind in ("party", "channel"):
                 number, _, key = rest.partition("/")
-                parties.setdefault(int(number), {})[key] = value
+                (parties if kind == "party" else memories).setdefault(int(number), {})[key] = value
             elif kind == "statistics":
                 own_buffers[int(rest)] = value
-        return cls(round, server, tensors["buffers"], parties, own_buffers)
+            elif kind == "exchanges":
+                exchanges[int(rest)] = int(value)
+        return cls(round, server, tensors["buffers"], parties, own_buffers, memories, exchanges)
 
     def digest(self) -> str:
         """SHA-256 over the names, shapes and values of the server's vectors, the parties' and the buffers."""

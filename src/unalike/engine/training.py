@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,7 +19,10 @@ from unalike.engine.federation import Federation
 from unalike.engine.optimisers import OPTIMISERS
 from unalike.engine.spec import RunSpec
 from unalike.engine.state import State
+from unalike.engine.wire import Wire
 from unalike.errors import UserError
+from unalike.privacy import CHANNELS, Accountant, NotFinite, Participation, parse_channel, simulated_random
+from unalike.privacy.setting import Random
 from unalike.randomness import stream
 
 Traffic = dict[str, dict[str, int]]
@@ -36,6 +40,7 @@ class Ledger:
     buffers: Tensor
     states: dict[int, Vectors] = field(default_factory=dict)
     own_buffers: dict[int, Tensor] = field(default_factory=dict)
+    memories: dict[int, Vectors] = field(default_factory=dict)
     loss: float = math.nan
     traffic: Traffic = field(default_factory=lambda: {"up": {}, "down": {}})
     turn: int = 0
@@ -57,6 +62,7 @@ class Training:
         self.spec = spec
         self.algorithm = ALGORITHMS.build(spec.algorithm)
         self.optimiser = OPTIMISERS.build(spec.optimiser)
+        self.channel = parse_channel(spec.channel)
         self.federation = federation
         self.task = federation.task
         self._check_fit()
@@ -64,6 +70,9 @@ class Training:
         server = self.algorithm.init_server(self.task, self.initial)
         self.state = State(0, server, self.task.initial_buffers(), {})
         self._check_server(server, 0)
+        self.accountant = Accountant(self.channel, federation.size, self.cohort_size)
+        self._taken: Counter[int] = Counter()
+        self._taken_until = 0
 
     def _check_fit(self) -> None:
         """Refuse an algorithm that the optimiser or the net makes meaningless, before any work is done."""
@@ -74,6 +83,12 @@ class Training:
             raise UserError(
                 f"{spec.algorithm} acts on features, but those of {spec.model} have no weights: it would be "
                 "FedAvg. Choose another --model."
+            )
+        if self.algorithm.needs_each and (self.channel.hides_single or self.channel.noise is not None):
+            name, channel = ALGORITHMS.brief(self.algorithm), CHANNELS.brief(self.channel)
+            raise UserError(
+                f"{name} needs to see single uploads, which --channel {channel} "
+                "does not show. Choose another algorithm, or a channel without noise, masked and encrypted."
             )
 
     def evaluate(self, after: State) -> Figures:
@@ -120,8 +135,12 @@ class Training:
             self._check_finite(state, number, f"party {k}'s ")
         states = {k: _owned(state) for k, state in ledger.states.items() if state}
         parties = {**self.state.parties, **states}
-        after = State(number, _owned(server), ledger.buffers, parties, ledger.own_buffers)
+        memories = {**self.state.memories, **{k: kept for k, kept in ledger.memories.items() if kept}}
+        exchanges = self._exchanges_with(ledger.turn)
+        after = State(number, _owned(server), ledger.buffers, parties, ledger.own_buffers, memories, exchanges)
         row: Figures = {"round": number, "train_loss": ledger.loss}
+        if self.channel.noise is not None:
+            row["epsilon"] = self.accountant.epsilon(self.participation(after))
         if number % self.spec.evaluate_every == 0 or number == self.spec.rounds:
             row |= self.evaluate(after)
         totals = {f"bytes_{way}": sum(sizes.values()) for way, sizes in ledger.traffic.items()}
@@ -135,12 +154,17 @@ class Training:
     def _exchange(self, ask: Ask, number: int, ledger: Ledger) -> Replies:
         asked = self.asked(number, ledger.turn, ledger.cohort)
         exchange = self.exchange(ask, number, asked, ledger)
-        combined = combine(exchange, self.engine.exchange(exchange))
+        try:
+            combined = combine(exchange, self.engine.exchange(exchange))
+        except NotFinite as error:
+            raise Diverged(f"Training diverged in round {number}: {error}") from None
         ledger.states |= combined.states
+        ledger.memories |= combined.memories
         ledger.cohort = sorted(combined.states)  # who did not answer is absent for the rest of the round
         ledger.turn += 1
         ledger.count("up", combined.traffic)
         ledger.count("down", traffic(ask.payload, None if self._keeps_statistics else ledger.buffers, len(asked)))
+        ledger.count("down", combined.extra_down)
         if exchange.trains:
             ledger.buffers, ledger.loss = combined.replies.buffers, combined.loss
         if self._keeps_statistics:
@@ -164,7 +188,36 @@ class Training:
             augment=self.spec.augment != "none",
             turn=ledger.turn,
             own_buffers=ledger.own_buffers if self._keeps_statistics else None,
+            wire=self.wire(number, ledger) if self.channel.parts else None,
         )
+
+    def wire(self, number: int, ledger: Ledger) -> Wire:
+        """The private channel of an exchange."""
+        turn = ledger.turn
+        return Wire(
+            self.channel,
+            cohort=len(self.cohort(number)),
+            scale=float(self.federation.most_rows) if self.channel.hides_single else 1.0,
+            memory_of=lambda k: ledger.memories[k] if k in ledger.memories else self.state.memories.get(k, {}),
+            random_of=lambda party: self.random(number, turn, party),
+        )
+
+    def random(self, number: int, turn: int, party: int | None) -> Random:
+        """Where one side of the channel has its random numbers from: here from the seed, which repeats them."""
+        return simulated_random(self.spec.seed, number, turn, party)
+
+    def participation(self, state: State) -> Participation:
+        """Who took part how often until then: what an accountant of privacy must know."""
+        while self._taken_until < state.round:
+            self._taken_until += 1
+            self._taken.update(self.cohort(self._taken_until))
+        rounds = max(self._taken.values(), default=0)
+        return Participation(state.exchanges, rounds * max(state.exchanges, default=0))
+
+    def _exchanges_with(self, turns: int) -> Mapping[int, int]:
+        """The rounds by their number of exchanges, with one more; counted under noise only."""
+        known = self.state.exchanges
+        return {} if self.channel.noise is None else {**known, turns: known.get(turns, 0) + 1}
 
     def _lr(self, number: int) -> float:
         try:

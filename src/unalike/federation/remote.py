@@ -7,146 +7,33 @@ who are missing again. Answers are used in party order, never in the order of ar
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from itertools import count
+from typing import Any
 
 import torch
 
 from unalike.algorithms.contract import Vectors
-from unalike.engine.exchange import ENGINE, PLAIN, Exchange, Reply
+from unalike.engine.exchange import ENGINE, Exchange, Reply
+from unalike.engine.sequential import Sequential
+from unalike.engine.wire import Encoded, Wire, layout_of
+from unalike.engine.work import LocalWork
 from unalike.errors import UserError
-from unalike.federation.plan import Plan
+from unalike.federation.rows import Elsewhere
+from unalike.federation.speaker import Outgoing, Speaker, Stopped
+from unalike.federation.summing import ProtocolError, TooFewParties, secure_total
 from unalike.federation.vault import START, version_name
-from unalike.federation.wire import ANYBODY, SERVER, Message, Refused, pack, peek, read, write
+from unalike.federation.wire import Message, Refused, pack
 from unalike.federation.work import BUFFERS, MESSAGE, PAYLOAD, UPLOAD
+from unalike.privacy import Coded
+from unalike.privacy.errors import ChannelError
+from unalike.privacy.masked import Masked
 
 PAUSE = 5.0
 """Seconds between looks at who is there, where too few answered."""
-_HELLO_SECONDS = 60.0
-Outgoing = Mapping[str, tuple[dict[str, Any], bytes]]
-"""By party, a message's header and body."""
-
-
-class Transport(Protocol):
-    """Carries bytes to nodes and back. Which party a node is, it does not know."""
-
-    def nodes(self) -> list[int]:
-        """The nodes that are connected now."""
-        ...
-
-    def send(
-        self, messages: Mapping[int, bytes], seconds: float, stop: Callable[[], bool]
-    ) -> Iterator[tuple[int, bytes | Any]]:
-        """Answers as they come, until all did, time is over or ``stop``; what is not bytes has a ``reason``."""
-        ...
-
-
-class Stopped(UserError):
-    """The run was asked to stop."""
-
-
-@dataclass
-class Speaker:
-    """The server's voice: signs, numbers and sends messages, and knows which node is which party.
-
-    ``roster`` has the parties' public keys: who signed an answer is who it is from, whatever it claims and on
-    whichever node. ``incarnation`` counts the server's starts, so that numbers only ever grow.
-    """
-
-    plan: Plan
-    transport: Transport
-    signer: bytes = field(repr=False)
-    roster: Mapping[str, bytes]
-    incarnation: int
-    say: Callable[[str], None] = lambda line: None
-    stopped: Callable[[], bool] = lambda: False
-    _count: int = 0
-    _nodes: dict[str, int] = field(default_factory=dict)
-    _strangers: dict[int, float] = field(default_factory=dict)
-    problems: dict[str, str] = field(default_factory=dict)
-    """why a party's last answer was not used"""
-    bytes_up: int = 0
-    bytes_down: int = 0
-
-    def ask(
-        self, messages: Mapping[str, tuple[dict[str, Any], bytes]], seconds: float
-    ) -> Iterator[tuple[str, Message]]:
-        """Send each party its message and give the good answers as they come."""
-        self.meet(list(messages))
-        sent: dict[int, str] = {}
-        numbers: dict[str, list[int]] = {}
-        outgoing: dict[int, bytes] = {}
-        for party, (header, body) in messages.items():
-            if party not in self._nodes:
-                self.problems[party] = "is not connected"
-                continue
-            raw, numbers[party] = self._sealed(party, header, body)
-            sent[self._nodes[party]], outgoing[self._nodes[party]] = party, raw
-        if not outgoing:
-            return
-        self.bytes_down += sum(map(len, outgoing.values()))
-        for party in sent.values():
-            self.problems[party] = "did not answer in time"
-        for node, answer in self.transport.send(outgoing, seconds, self.stopped):
-            party = sent.get(node, "")
-            message = self._opened(party, numbers.get(party, []), answer)
-            if message is not None:
-                self.problems.pop(party, None)
-                yield party, message
-        if self.stopped():
-            raise Stopped("The run was stopped; the same command goes on from the last whole round.")
-
-    def meet(self, wanted: Sequence[str]) -> None:
-        """Find out which nodes the wanted parties are on: those that are new are asked who they are."""
-        there = set(self.transport.nodes())
-        self._nodes = {party: node for party, node in self._nodes.items() if node in there}
-        if all(party in self._nodes for party in wanted):
-            return
-        now = time.monotonic()
-        unknown = [
-            node
-            for node in there - set(self._nodes.values())
-            if now - self._strangers.get(node, -1e9) > _HELLO_SECONDS / 2
-        ]
-        if not unknown:
-            return
-        raw, number = self._sealed(ANYBODY, {"kind": "hello"}, b"")
-        for node, answer in self.transport.send(dict.fromkeys(unknown, raw), _HELLO_SECONDS, self.stopped):
-            party = _claimed(answer)
-            if party in self.plan.parties and self._opened(party, number, answer) is not None:
-                self._nodes[party] = node
-                self.say(f"{party} is here.")
-        for node in unknown:
-            if node not in self._nodes.values():
-                self._strangers[node] = now
-
-    def _sealed(self, party: str, header: dict[str, Any], body: bytes) -> tuple[bytes, list[int]]:
-        self._count += 1
-        number = [self.incarnation, self._count]
-        envelope = {"sender": SERVER, "receiver": party, "plan": self.plan.digest, "number": number}
-        return write(Message({**header, **envelope}, body), self.signer), number
-
-    def _opened(self, party: str, number: list[int], answer: bytes | Any) -> Message | None:
-        """The answer, if the party signed it and it answers this message; else the reason is noted."""
-        if not isinstance(answer, bytes):
-            self.problems[party] = f"failed: {getattr(answer, 'reason', answer)}"
-            return None
-        self.bytes_up += len(answer)
-        try:
-            message = read(answer, self.roster, SERVER, self.plan.most_bytes)
-            if message.sender != party:
-                raise Refused(f"{message.sender} signed an answer of {party}")
-            if message.header.get("answers") != number:
-                raise Refused("it answers another message")
-            if message.kind == "error":
-                self.problems[party] = f"says: {str(message.header.get('reason'))[:300]}"
-                return None
-            return message
-        except Refused as error:
-            self.problems[party] = f"sent an answer that is not accepted: {error}"
-            return None
+MOST_FAILURES = 3
+"""Secure sums of one exchange that may fail because of somebody's wrong message."""
 
 
 class Remote:
@@ -154,8 +41,8 @@ class Remote:
 
     name = "flower"
 
-    def __init__(self, speaker: Speaker, schema: str) -> None:
-        self.speaker, self.schema = speaker, schema
+    def __init__(self, speaker: Speaker, schema: str, channel: str | None = None) -> None:
+        self.speaker, self.schema, self.channel = speaker, schema, channel
         self.accepted: dict[int, str] = {}
         """the version of each party's state that the server has accepted"""
         self.durable: dict[int, str] = {}
@@ -175,25 +62,72 @@ class Remote:
             "base": self.accepted.get(number, START),
             "keep": sorted({self.accepted.get(number, START), self.durable.get(number, START)}),
             "version": version_name(exchange.round, exchange.turn, self.speaker.incarnation),
+            "most_rows": exchange.federation.most_rows,
         }
 
     def exchange(self, exchange: Exchange) -> list[Reply]:
         """The replies of those who answered, in party order."""
         plan = self.speaker.plan
+        self._expected = self._outline(exchange)
         arrays, body = pack(outgoing(exchange))
         messages = {}
         for number in exchange.cohort:
             messages[plan.parties[number]] = ({**self.header(exchange, number), "arrays": arrays}, body)
-        replies = {plan.number(party): made for party, made in self.collect(messages, self._reply).items()}
+        if exchange.wire is not None and exchange.wire.channel.hides_single:
+            replies = self._summed(exchange, exchange.wire, messages)
+        else:
+            found = self.collect(messages, lambda party, message: self._reply(exchange, party, message))
+            replies = {plan.number(party): made for party, made in found.items()}
         for number in replies:
             self.accepted[number] = version_name(exchange.round, exchange.turn, self.speaker.incarnation)
         self.answered.append(sorted(replies))
         return [replies[number] for number in sorted(replies)]
 
+    def _summed(self, exchange: Exchange, wire: Wire, messages: Outgoing) -> dict[int, Reply]:
+        """One reply for each party in the sum; the first has the sum of all, as nobody has a single one."""
+        speaker, plan, hidden = self.speaker, self.speaker.plan, wire.channel.hidden
+        if not isinstance(hidden, Masked):
+            raise UserError(f"--channel {self.channel} is for simulation. Between real sites use masked.")
+        upload = self._expected.upload
+        head = 0 if wire.channel.uniform_weights else 1 + exchange.trains
+        length, needed = layout_of(exchange, upload).size + head, plan.needed(len(messages))
+        for attempt in count(1):
+            try:
+                names, total = secure_total(speaker, messages, length, hidden.bits, needed)
+                if len(names) >= needed:
+                    break
+                self._pause(messages, names, needed)
+            except TooFewParties:
+                self._pause(messages, [name for name in messages if name not in speaker.problems], needed)
+            except ProtocolError as error:
+                speaker.say(f"The sum failed: {error}")
+                if attempt >= MOST_FAILURES:
+                    raise
+        numbers = sorted(plan.number(name) for name in names)
+        grids = [Coded(grid=total), *([Coded()] * (len(numbers) - 1))]
+        made = zip(numbers, grids, strict=True)
+        return {number: Reply(number, {}, upload, {}, None, Encoded(coded, {})) for number, coded in made}
+
+    def _outline(self, exchange: Exchange) -> Reply:
+        """What a party's reply looks like: a party that does not exist answers the same ask on made-up rows."""
+        federation = exchange.federation
+        assert isinstance(federation, Elsewhere)
+        pretended = replace(
+            exchange,
+            cohort=[0],
+            federation=federation.pretended,
+            state_of=lambda number: exchange.algorithm.init_party(federation.task, federation.task.initial()),
+            own_buffers=None if exchange.own_buffers is None else {},
+            work=LocalWork(2, steps=1),
+            wire=None,
+        )
+        (reply,) = Sequential().exchange(pretended)
+        return replace(reply, upload={key: value.to("meta") for key, value in reply.upload.items()})
+
     def collect(
         self, messages: Outgoing, use: Callable[[str, Message], Reply], needed: int | None = None
     ) -> dict[str, Reply]:
-        """Ask until enough have answered. Those whose answers are unlike most others' are left out."""
+        """Ask until enough have answered; ``use`` refuses an answer that cannot be used."""
         speaker, plan = self.speaker, self.speaker.plan
         needed = plan.needed(len(messages)) if needed is None else needed
         found: dict[str, Reply] = {}
@@ -204,7 +138,6 @@ class Remote:
                     found[party] = use(party, message)
                 except Refused as error:
                     speaker.problems[party] = f"sent an answer that is not accepted: {error}"
-            found = self._alike(found)
             for party in messages:
                 if party not in found:
                     speaker.say(f"{party} {speaker.problems.get(party, 'did not answer')}.")
@@ -212,7 +145,7 @@ class Remote:
                 return found
             self._pause(messages, found, needed)
 
-    def _pause(self, messages: Mapping[str, Any], found: Mapping[str, Reply], needed: int) -> None:
+    def _pause(self, messages: Outgoing, found: Collection[str], needed: int) -> None:
         speaker = self.speaker
         said = {party: speaker.problems.get(party, "") for party in messages if party not in found}
         if said and all(problem.startswith("says:") for problem in said.values()):
@@ -228,28 +161,28 @@ class Remote:
         if speaker.stopped():
             raise Stopped("The run was stopped; the same command goes on from the last whole round.")
 
-    def _reply(self, party: str, message: Message) -> Reply:
+    def _reply(self, exchange: Exchange, party: str, message: Message) -> Reply:
+        """The reply in an answer, if it is one that this exchange can have."""
+        number, expected = self.speaker.plan.number(party), self._expected
+        if exchange.wire is not None:
+            layout = layout_of(exchange, expected.upload)
+            try:
+                exchange.wire.channel.decode(message.body, layout, exchange.wire.setting(exchange.turn, None))
+            except ChannelError as error:
+                raise Refused(str(error)) from None
+            return Reply(number, {}, expected.upload, {}, None, Encoded(Coded(data=message.body), {}))
         arrays = message.vectors()
         sent = {k.removeprefix(MESSAGE): v for k, v in arrays.items() if k.startswith(MESSAGE)}
-        weight = sent.get(f"{ENGINE}weight")
-        if weight is None or weight.shape != () or not float(weight) >= 0:
-            raise Refused("it has no weight")
-        upload = {k.removeprefix(UPLOAD): v for k, v in arrays.items() if k.startswith(UPLOAD)}
-        if not upload:  # its layout is enough, unless the algorithm needs single ones
-            own = {k.removeprefix(PLAIN): v for k, v in sent.items() if not k.startswith(ENGINE)}
-            upload = {key: value.to("meta") for key, value in own.items()}
-        return Reply(self.speaker.plan.number(party), sent, upload, {})
-
-    def _alike(self, replies: dict[str, Reply]) -> dict[str, Reply]:
-        """Those whose message has the layout that most have; of equals, that of the first party."""
-        if len(replies) < 2:
-            return replies
-        layouts = {party: _layout(reply.message) for party, reply in sorted(replies.items())}
-        usual, _ = Counter(layouts.values()).most_common(1)[0]
-        for party, layout in layouts.items():
-            if layout != usual:
-                self.speaker.problems[party] = "sent an answer of another shape than the others"
-        return {party: reply for party, reply in replies.items() if layouts[party] == usual}
+        if _layout(sent) != _layout(expected.message):
+            raise Refused(f"it has {_shapes(sent)}, not {_shapes(expected.message)}")
+        if not float(sent[f"{ENGINE}weight"]) >= 0:
+            raise Refused("its weight is below zero")
+        upload = expected.upload
+        if exchange.algorithm.needs_each:
+            upload = {k.removeprefix(UPLOAD): v for k, v in arrays.items() if k.startswith(UPLOAD)}
+            if _shapes(upload) != _shapes(expected.upload):
+                raise Refused(f"it uploads {_shapes(upload)}, not {_shapes(expected.upload)}")
+        return Reply(number, sent, upload, {})
 
 
 def outgoing(exchange: Exchange) -> Vectors:
@@ -264,9 +197,5 @@ def _layout(vectors: Vectors) -> tuple[tuple[str, torch.dtype, tuple[int, ...]],
     return tuple((key, value.dtype, tuple(value.shape)) for key, value in sorted(vectors.items()))
 
 
-def _claimed(answer: bytes | Any) -> str:
-    """Who an answer says that it is from."""
-    try:
-        return peek(answer).sender if isinstance(answer, bytes) else ""
-    except Refused:
-        return ""
+def _shapes(vectors: Vectors) -> dict[str, tuple[int, ...]]:
+    return {key: tuple(value.shape) for key, value in sorted(vectors.items())}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -54,8 +55,9 @@ class OwnRows(Federation):
 class Elsewhere(Federation):
     """The server's view: the task, and how many training rows each site says that it has."""
 
-    def __init__(self, task: Task, sizes: Sequence[int]) -> None:
+    def __init__(self, spec: RunSpec, task: Task, schema: Schema, sizes: Sequence[int]) -> None:
         self.task = task
+        self._spec, self._schema = spec, schema
         self._counts: Array = np.array(sizes)
 
     @property
@@ -66,3 +68,11 @@ class Elsewhere(Federation):
     @cached_property
     def _sizes(self) -> Array:
         return self._counts
+
+    @cached_property
+    def pretended(self) -> OwnRows:
+        """Made-up rows of a party that does not exist, to see what a party's answers look like."""
+        classes, shape = self._schema.classes, (4, len(self._schema.features))
+        x, y = np.zeros(shape, np.float32), np.arange(4) % len(classes)
+        data = Dataset("pretended", x, y, x, y, classes, self._schema.features)
+        return OwnRows(replace(self._spec, validation=0.0, held_out=0.0), self.task, data, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from unalike.engine.exchange import Reply
 from unalike.engine.rundir import RunDirectory
 from unalike.engine.state import State
 from unalike.engine.training import Ledger, Training
+from unalike.engine.wire import Wire
 from unalike.errors import UserError
 from unalike.federation import folders
 from unalike.federation.plan import Plan
@@ -24,6 +26,7 @@ from unalike.federation.remote import Outgoing, Remote, Speaker, Transport, outg
 from unalike.federation.rows import Elsewhere, make_task
 from unalike.federation.wire import Message, Refused, pack
 from unalike.federation.work import weights_digest
+from unalike.privacy.setting import Random, secret_random
 
 
 class RemoteTraining(Training):
@@ -33,9 +36,18 @@ class RemoteTraining(Training):
 
     def __init__(self, plan: Plan, schema: Schema, sizes: Sequence[int], speaker: Speaker) -> None:
         spec = plan.spec
-        super().__init__(spec, Elsewhere(make_task(spec, schema), sizes))
+        super().__init__(spec, Elsewhere(spec, make_task(spec, schema), schema, sizes))
         self.plan, self.schema = plan, schema
-        self.engine = Remote(speaker, schema.digest)
+        self.engine = Remote(speaker, schema.digest, spec.channel)
+
+    def wire(self, number: int, ledger: Ledger) -> Wire:
+        """Shares of noise are made for as many parties as a round needs."""
+        wire = super().wire(number, ledger)
+        return replace(wire, fewest=self.plan.needed(wire.cohort))
+
+    def random(self, number: int, turn: int, party: int | None) -> Random:
+        """The server's noise is its secret."""
+        return secret_random
 
     def party_state(self, number: int) -> Vectors:
         """Nothing: what a party keeps stays with it."""
@@ -47,7 +59,12 @@ class RemoteTraining(Training):
         self.engine.answered = []
         before = speaker.bytes_up, speaker.bytes_down
         state, row = super().play_round()
-        row |= {"bytes_up": speaker.bytes_up - before[0], "bytes_down": speaker.bytes_down - before[1]}
+        up, down = speaker.bytes_up - before[0], speaker.bytes_down - before[1]
+        row |= {
+            "bytes_up": up,
+            "bytes_down": down,
+            "traffic": {"up": {"messages": up}, "down": {"messages": down}},
+        }
         return state, row | {"answered": self.engine.answered}
 
     def evaluate(self, after: State) -> Figures:

@@ -19,9 +19,12 @@ from unalike.engine.files import atomic_write, make_folder
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
 from unalike.federation.plan import Plan
+from unalike.federation.summing import SiteSum, Unmasked
 from unalike.federation.vault import Vault
 from unalike.federation.wire import SERVER, Message, Refused, peek, read, write
 from unalike.federation.work import SiteWork
+from unalike.privacy import parse_channel
+from unalike.privacy.masked import Masked
 
 _SEEN, _AGREED = "seen.json", "agreed.json"
 Answer = tuple[dict[str, Any], bytes]
@@ -50,6 +53,7 @@ class Site:
         self._seen = tuple(_json(self.folder / _SEEN).get("number", (0, 0)))
         self._agreed = _json(self.folder / _AGREED)
         self._work: SiteWork | None = None
+        self._summing: SiteSum | None = None
         self._server = {SERVER: bytes.fromhex(self.plan.server)}
         self.columns = read_table(self.table)  # a table that cannot be read is told before anybody is asked
 
@@ -98,6 +102,7 @@ class Site:
             "describe": self._describe,
             "agree": self._agree,
             "exchange": self._exchange,
+            "sum": self._sum,
             "evaluate": self._evaluate,
             "finish": self._finish,
         }
@@ -135,6 +140,18 @@ class Site:
     def _exchange(self, message: Message) -> Answer:
         return self._ready(message).answer(message, self._vault)
 
+    def _sum(self, message: Message) -> Answer:
+        """A step of a secure sum; the site trains at the step that sends its vector."""
+        if self._summing is None:
+            channel = parse_channel(self.plan.spec.channel)
+            if not isinstance(channel.hidden, Masked) or "roster" not in self._agreed:
+                raise Refused("this site has not agreed to secure sums")
+            roster = {name: bytes.fromhex(key) for name, key in self._agreed["roster"].items()}
+            unmasked = Unmasked(self.folder / "unmasked.json")
+            server, bits = self._server[SERVER], channel.hidden.bits
+            self._summing = SiteSum(self.name, self.signer, roster, server, bits, unmasked)
+        return self._summing.answer(message, lambda asked: self._ready(asked).grid(asked, self._vault))
+
     def _evaluate(self, message: Message) -> Answer:
         if self.plan.figures == "none":
             raise Refused("this federation's plan says that no figures leave a site")
@@ -161,7 +178,7 @@ class Site:
 
     def _make_work(self, schema: Schema) -> SiteWork:
         data = site_data(self.name, schema, self.columns, self.plan.missing, self.plan.test)
-        self._work = SiteWork(self.plan.spec, schema, data, self.number)
+        self._work = SiteWork(self.plan, schema, data, self.number)
         return self._work
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,15 +18,18 @@ from unalike.engine.evaluation import Figures, row_scores
 from unalike.engine.exchange import Exchange, Reply
 from unalike.engine.files import atomic_write
 from unalike.engine.sequential import Sequential
-from unalike.engine.spec import RunSpec
 from unalike.engine.training import Ledger, Training
+from unalike.engine.wire import Wire
+from unalike.federation.plan import Plan
 from unalike.federation.rows import OwnRows, make_task
 from unalike.federation.vault import Vault
 from unalike.federation.wire import Message, Refused, pack
+from unalike.privacy.setting import Random, secret_random
+from unalike.privacy.stage import Grid
 
 PAYLOAD, BUFFERS = "payload/", "buffers"
 MESSAGE, UPLOAD = "message/", "upload/"
-_STATE, _STATISTICS = "state/", "statistics"
+_STATE, _STATISTICS, _MEMORY = "state/", "statistics", "memory/"
 Sums = list[float]
 """Rows, sum of their losses, right answers."""
 
@@ -33,9 +37,10 @@ Sums = list[float]
 class SiteWork(Training):
     """One party's part of a run."""
 
-    def __init__(self, spec: RunSpec, schema: Schema, data: Dataset, number: int) -> None:
-        task = make_task(spec, schema)
-        super().__init__(spec, OwnRows(spec, task, data, number))
+    def __init__(self, plan: Plan, schema: Schema, data: Dataset, number: int) -> None:
+        spec = plan.spec
+        self._most_rows, self._needed = 1, plan.needed
+        super().__init__(spec, OwnRows(spec, make_task(spec, schema), data, number))
         self.engine = Sequential()
         self.number, self.schema = number, schema
 
@@ -48,6 +53,17 @@ class SiteWork(Training):
     def digest(self) -> str:
         """SHA-256 of the initial weights: two sides with the same one have the same net, seed and program."""
         return weights_digest(self.initial)
+
+    def wire(self, number: int, ledger: Ledger) -> Wire:
+        """The weights' scale is the server's public constant; shares of noise are made for the quorum."""
+        wire = super().wire(number, ledger)
+        scale = float(self._most_rows) if self.channel.hides_single else 1.0
+        return replace(wire, scale=scale, fewest=self._needed(wire.cohort))
+
+    def random(self, number: int, turn: int, party: int | None) -> Random:
+        """Rounding derives from the seed, as in simulation; noise is the site's secret."""
+        repeated = super().random(number, turn, party)
+        return lambda use: secret_random(use) if use == "noise" else repeated(use)
 
     def exchange_of(self, message: Message, vault: Vault) -> tuple[Exchange, Vectors]:
         """The exchange that a message asks for, and what the site keeps at the version that it names."""
@@ -69,12 +85,32 @@ class SiteWork(Training):
         state = {k.removeprefix(_STATE): v for k, v in kept.items() if k.startswith(_STATE)}
         if state:
             ledger.states[self.number] = state
+        ledger.memories[self.number] = {
+            k.removeprefix(_MEMORY): v for k, v in kept.items() if k.startswith(_MEMORY)
+        }
+        self._most_rows = max(1, _whole(header, "most_rows"))
         if _STATISTICS in kept:
             ledger.own_buffers[self.number] = kept[_STATISTICS]
         return self.exchange(Ask(kind, payload, phase), round, [self.number], ledger), kept
 
     def answer(self, message: Message, vault: Vault) -> tuple[dict[str, Any], bytes]:
         """The answer to an ask: the new state is kept before it leaves."""
+        if self.channel.hides_single:
+            raise Refused("by this site's plan the server sees sums only, never a single upload")
+        reply = self._reply(message, vault)
+        header, body = self._outgoing(reply)
+        self._keep(message, vault, reply)
+        return header, body
+
+    def grid(self, message: Message, vault: Vault) -> Grid:
+        """What the site adds to a sum that hides it: the new state is kept before it leaves."""
+        reply = self._reply(message, vault)
+        if reply.encoded is None or reply.encoded.coded.grid is None:
+            raise Refused("this plan's channel has no hidden sums")
+        self._keep(message, vault, reply)
+        return reply.encoded.coded.grid
+
+    def _reply(self, message: Message, vault: Vault) -> Reply:
         exchange, _ = self.exchange_of(message, vault)
         try:
             (reply,) = self.engine.exchange(exchange)
@@ -82,21 +118,24 @@ class SiteWork(Training):
             raise Refused(
                 f"{self.spec.algorithm} cannot answer it: {' '.join(str(error).split())[:200]}"
             ) from None
-        arrays, body = pack(self._outgoing(reply))
-        self._keep(message, vault, reply)
-        return {"arrays": arrays}, body
+        return reply
 
-    def _outgoing(self, reply: Reply) -> Vectors:
+    def _outgoing(self, reply: Reply) -> tuple[dict[str, Any], bytes]:
         """What leaves the site: the message that is only added; single uploads where the algorithm needs them."""
+        if reply.encoded is not None:
+            return {}, reply.encoded.coded.data or b""
         leaves = {f"{MESSAGE}{key}": value for key, value in reply.message.items()}
         if self.algorithm.needs_each:
             leaves |= {f"{UPLOAD}{key}": value for key, value in reply.upload.items()}
-        return leaves
+        arrays, body = pack(leaves)
+        return {"arrays": arrays}, body
 
     def _keep(self, message: Message, vault: Vault, reply: Reply) -> None:
         """Store the new version for good before the answer leaves; forget those that nobody can name any more."""
         header = message.header
         kept: Vectors = {f"{_STATE}{key}": value for key, value in reply.state.items()}
+        if reply.encoded is not None:
+            kept |= {f"{_MEMORY}{key}": value for key, value in reply.encoded.memory.items()}
         if self._keeps_statistics and reply.buffers is not None:
             kept[_STATISTICS] = reply.buffers
         self._check_finite(kept, int(header["round"]), "its own ")

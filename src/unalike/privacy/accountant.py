@@ -24,6 +24,7 @@ from unalike.privacy.noise import Laplace
 
 ORDERS = (*(1 + x / 4 for x in range(1, 28)), *range(8, 33, 2), 40, 48, 64, 96, 128, 256)
 """Orders of Rényi divergence that are tried: fewer than dp-accounting's, which take half a second a round."""
+_HOPELESS = 1e-2  # noise over sensitivity; epsilon is beyond 5,000
 _INTERVAL = 1e-3  # of privacy loss distributions; whatever it is, they round up
 
 
@@ -79,7 +80,12 @@ class Accountant:
 @cache
 def gauss_epsilon(multiplier: float, count: int, delta: float) -> float:
     """Of ``count`` Gaussian mechanisms, exactly (Balle and Wang 2018, arXiv:1805.06530)."""
-    return float(_accounting().get_epsilon_gaussian(multiplier / math.sqrt(count), delta)) if count else 0.0
+    if not count:
+        return 0.0
+    ratio = multiplier / math.sqrt(count)
+    if ratio < _HOPELESS:  # from concentrated privacy, arXiv:1605.02065: the search would not find it
+        return 1 / (2 * ratio**2) + math.sqrt(2 * math.log(1 / delta)) / ratio
+    return float(_accounting().get_epsilon_gaussian(ratio, delta))
 
 
 @cache

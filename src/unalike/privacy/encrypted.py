@@ -15,6 +15,8 @@ from unalike.privacy.setting import ChannelSetting
 from unalike.privacy.stage import Grid, Hidden, Sum
 from unalike.secure import secure_sum
 
+_LARGE = 1e6  # bytes of a party in an exchange
+
 
 @register_channel("encrypted", paper="Fan and Vercauteren 2012 (BFV), eprint 2012/144")
 class Encrypted(Hidden):
@@ -49,6 +51,14 @@ class Encrypted(Hidden):
             return total
         low, high = np.split(total, 2)
         return low + _base(cohort) * high
+
+    def warning(self, size: int) -> str | None:
+        """Ciphertexts are large and slow to make."""
+        _, most = bfv.encrypted_bytes(self.limbs * size)
+        typical = most * 88.6e3 / bfv.LARGEST_CHUNK
+        if typical < _LARGE:
+            return None
+        return f"encrypted: every party encrypts about {typical / 1e6:.1f} MB in each exchange. This is slow."
 
     def add(self, grids: Sequence[Grid], setting: ChannelSetting) -> Sum:
         """The sum by real ciphertexts and messages between parties and a server."""

@@ -107,6 +107,10 @@ class Hidden(Stage, ABC):
         """The sum of grids from the sum of what ``split`` made of them."""
         return total
 
+    def warning(self, size: int) -> str | None:
+        """What a user should know before so many entries are added, or None."""
+        return None
+
     @abstractmethod
     def add(self, grids: Sequence[Grid], setting: ChannelSetting) -> Sum:
         """The sum as the real protocol would give it, in one process."""

@@ -1,0 +1,151 @@
+"""The channel `masked` between real sites: the steps of a secure sum, one trip each; a site trains in the third.
+
+The steps themselves are in ``unalike.secure``. A site takes part only in sums of the parties that it agreed with,
+each known by its key, and in one at a time; who vanishes on the way is recovered from the others' shares. Two sums
+of one exchange over different parties would show the difference, which is one party's update: a site that has
+helped to unmask one refuses to unmask another of other parties.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from unalike.crypto.primitives import signing_public
+from unalike.engine.files import atomic_write
+from unalike.errors import UserError
+from unalike.federation.speaker import Outgoing, Speaker
+from unalike.federation.wire import Message, Refused
+from unalike.privacy.stage import Grid
+from unalike.secure import party as party_side
+from unalike.secure import server as server_side
+from unalike.secure.errors import ProtocolError, TooFewParties
+from unalike.secure.messages import Step, steps
+from unalike.secure.party import PartyState
+from unalike.secure.policy import Policy, default_threshold, new_session
+
+KIND, OPEN = "sum", "open"
+VectorOf = Callable[[Message], Grid]
+"""What a site adds, from the message that asks for it."""
+
+
+def secure_total(
+    speaker: Speaker, messages: Outgoing, length: int, bits: int, needed: int
+) -> tuple[list[str], Grid]:
+    """The sum of the parties' grids, and whose are in it. ``messages`` is what each is asked to compute.
+
+    Raises TooFewParties where not enough stay, and ProtocolError, which names whose message was not right.
+    """
+    names = sorted(messages)
+    policy = Policy(
+        session=new_session(),
+        protect="masks",
+        parties=len(names),
+        length=length,
+        bound=2 ** (bits - 1) - 1,
+        threshold=max(3, len(names) // 2 + 1, min(needed, default_threshold(len(names)))),
+        identities=(*(speaker.roster[name] for name in names), signing_public(speaker.signer)),
+        bits=bits,
+    )
+    central = server_side.start(policy, signer=speaker.signer)
+    say: dict[int, bytes] = dict.fromkeys(range(len(names)), policy.to_bytes())
+    for number, step in enumerate(steps(policy)):
+        trip = {}
+        for i, raw in say.items():
+            header, body = messages[names[i]] if step is Step.VECTOR else ({}, b"")
+            about = {"kind": KIND, "step": number, "session": policy.session.hex(), "protocol": len(raw)}
+            trip[names[i]] = ({**header, **about}, raw + body)
+        answers = speaker.ask(trip, speaker.plan.deadline)
+        central, said = server_side.step(central, [(names.index(name), message.body) for name, message in answers])
+        say = dict(said)
+    assert central.total is not None
+    return [names[i] for i in central.survivors], central.total
+
+
+class Unmasked:
+    """Of each exchange, the parties of the one sum that this site has helped to unmask; kept in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[str, list[str]] = {}
+        if path.exists():
+            self._known = json.loads(path.read_text(encoding="utf-8"))
+
+    def once(self, exchange: str, parties: list[str]) -> None:
+        """Note the parties of an exchange's sum before it is unmasked; refuse others than the first time."""
+        parties = sorted(parties)
+        before = self._known.get(exchange)
+        if before is None:
+            self._known[exchange] = parties
+            atomic_write(self._path, json.dumps(self._known).encode())
+        elif before != parties:
+            raise Refused(
+                "a sum of this exchange over other parties was unmasked before: the difference would show one "
+                "party's update"
+            )
+
+
+class SiteSum:
+    """A site's part in one sum after the other."""
+
+    def __init__(
+        self,
+        name: str,
+        signer: bytes,
+        roster: Mapping[str, bytes],
+        server: bytes,
+        bits: int,
+        unmasked: Unmasked,
+    ) -> None:
+        self._name, self._signer, self._roster, self._server, self._bits = name, signer, roster, server, bits
+        self._unmasked = unmasked
+        self._state: PartyState | None = None
+        self._step = 0
+        self._exchange = ""
+
+    def answer(self, message: Message, vector: VectorOf) -> tuple[dict[str, Any], bytes]:
+        """The next message of the protocol; ``vector`` is called at the step that sends it."""
+        header = message.header
+        size, number = header.get("protocol"), header.get("step")
+        if type(size) is not int or type(number) is not int or not 0 <= size <= len(message.body):
+            raise Refused("it is not a step of a sum")
+        raw, rest = message.body[:size], Message(header, message.body[size:])
+        try:
+            if number == 0:
+                return {}, self._open(raw)
+            state = self._state
+            if state is None or state.policy.session.hex() != header.get("session") or number != self._step + 1:
+                raise Refused("it belongs to a sum that this site takes no part in, or not any more")
+            self._state = None  # a state is used once, also if what follows fails
+            if state.needs_vector:
+                self._exchange = f"{header.get('round')}-{header.get('turn')}"
+            if state.awaits is Step.CONSENT:  # the answer reveals shares
+                self._unmasked.once(self._exchange, [state.policy.identities[i].hex() for i in state.survivors])
+            self._state, answer = party_side.step(state, raw, vector(rest) if state.needs_vector else None)
+        except ProtocolError as error:
+            raise Refused(str(error)) from None
+        self._step = number
+        return {}, answer or b""
+
+    def _open(self, raw: bytes) -> bytes:
+        try:
+            policy = Policy.from_bytes(raw)
+        except (UserError, ValueError) as error:
+            raise Refused(f"the terms of the sum are malformed: {error}") from None
+        *parties, server = policy.identities
+        known = set(self._roster.values())
+        if server != self._server or not set(parties) <= known or len(set(parties)) != len(parties):
+            raise Refused("the sum is with somebody whom this site has not agreed to")
+        if policy.protect != "masks" or policy.bits != self._bits:
+            raise Refused(f"the sum is protected by {policy.protect}({policy.bits}), not as agreed")
+        own = self._roster[self._name]
+        if own not in parties:
+            raise Refused("the sum is without this site")
+        self._state, hello = party_side.start(policy, parties.index(own), signer=self._signer)
+        self._step = 0
+        return hello
+
+
+__all__ = ["ProtocolError", "SiteSum", "TooFewParties", "secure_total"]

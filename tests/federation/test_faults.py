@@ -1,0 +1,205 @@
+"""Sites that vanish, are late or come back, a server that restarts: as simulation with the same participation."""
+
+import pytest
+import torch
+
+from tests.federation.inside import HOSPITALS, World
+from tests.federation.test_serving import assert_same, server_state
+from unalike.engine.rundir import read_rounds
+from unalike.errors import UserError
+from unalike.federation import remote
+from unalike.federation.speaker import Stopped
+from unalike.federation.wire import peek
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch):
+    monkeypatch.setattr(remote, "PAUSE", 0.0)
+
+
+def participation(world):
+    """Who answered, by (round, turn), from the record."""
+    rows = read_rounds(world.folder.run)
+    return {(row["round"], turn): who for row in rows for turn, who in enumerate(row["answered"])}
+
+
+class Crash(Exception):
+    """The server's process ends here."""
+
+
+def drop(world, name, *moments, late=False):
+    """Lose the message to a site, or its answer (``late``: the site has moved on), at (round, turn)."""
+    node = next(n for n, site in world.transport.sites.items() if site.name == name)
+    moments = list(moments)
+
+    def before(to, raw):
+        header = peek(raw).header
+        now = (header.get("round"), header.get("turn"))
+        hit = to == node and now in moments and header["kind"] in ("exchange", "sum")
+        if hit and not late:
+            return None
+        world.lost = hit
+        return raw
+
+    def after(to, answer):
+        return None if to == node and world.lost else answer
+
+    world.transport.before, world.transport.after = before, after
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["vanished", "answers too late"])
+@pytest.mark.parametrize("algorithm", ["scaffold", "rfedavg+", "fednova"])
+def test_an_absent_party_is_simply_absent(algorithm, late, tmp_path):
+    world = World.make(tmp_path, quorum=2, train={"algorithm": algorithm, "rounds": 4})
+    drop(world, "hungarian", (2, 0), (3, 1), late=late)
+    world.serve()
+    played = participation(world)
+    assert played[2, 0] == [0, 2]
+    assert played[4, 0] == [0, 1, 2]
+    assert_same(world, world.simulation(played)[0])
+    # The breakage would show: with everybody in every round the bits differ.
+    everybody = world.simulation()[0].state.server
+    assert any(not torch.equal(server_state(world).server[key], value) for key, value in everybody.items())
+
+
+def test_a_site_that_restarts_goes_on_from_its_folder(tmp_path):
+    world = World.make(tmp_path, train={"algorithm": "scaffold", "rounds": 4})
+    restarted = []
+
+    def before(node, raw):
+        header = peek(raw).header
+        if header["kind"] == "exchange" and header["round"] == 3 and node == 12 and not restarted:
+            restarted.append(world.start(node, "hungarian"))  # a new process: nothing in memory is left
+        return raw
+
+    world.transport.before = before
+    world.serve()
+    assert restarted
+    assert_same(world, world.simulation()[0])
+
+
+@pytest.mark.parametrize("moment", [("exchange", 2, 0), ("exchange", 2, 1), ("evaluate", 2, 0)])
+@pytest.mark.parametrize("algorithm", ["scaffold", "rfedavg+"])
+def test_a_server_that_restarts_goes_on_from_its_checkpoint(algorithm, moment, tmp_path):
+    world = World.make(tmp_path, train={"algorithm": algorithm})
+    if moment == ("exchange", 2, 1) and algorithm == "scaffold":
+        pytest.skip("SCAFFOLD has one exchange in a round")
+    crashes = []
+
+    def after(node, answer):
+        header = peek(world.transport.log[-1][1]).header
+        now = (header["kind"], header.get("round"), header.get("turn"))
+        if now == moment and node == 11 and len(crashes) < 2:  # the last of the three: all have moved on
+            crashes.append(now)
+            raise Crash
+        return answer
+
+    world.transport.after = after
+    for _ in range(2):
+        with pytest.raises(Crash):
+            world.serve()
+    world.serve()
+    assert_same(world, world.simulation()[0])
+    assert any("Going on after round 1" in line for line in world.said)
+
+
+def test_other_parties_after_a_restart_are_recorded(tmp_path):
+    """Round 2 was recorded with all, not saved, and is played again without one: the record says so."""
+    world = World.make(tmp_path, quorum=2, train={"algorithm": "scaffold"})
+    saves = []
+
+    def crash_before_saving(self, checkpoint, keep=2):
+        saves.append(checkpoint.round)
+        if checkpoint.round == 2 and saves.count(2) == 1:
+            raise Crash
+        return real(self, checkpoint, keep)
+
+    real = remote_save()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unalike.engine.rundir.RunDirectory.save_checkpoint", crash_before_saving)
+        with pytest.raises(Crash):
+            world.serve()
+        assert len(read_rounds(world.folder.run)) == 2
+        drop(world, "va", (2, 0))
+        world.serve()
+    played = participation(world)
+    assert played[2, 0] == [0, 1]
+    assert_same(world, world.simulation(played)[0])
+
+
+def remote_save():
+    from unalike.engine.rundir import RunDirectory
+
+    return RunDirectory.save_checkpoint
+
+
+def test_below_the_quorum_the_run_pauses_and_says_so(tmp_path):
+    world = World.make(tmp_path, quorum=2)
+    asked = []
+
+    def before(node, raw):
+        header = peek(raw).header
+        if header["kind"] == "exchange" and header["round"] == 2 and node in (11, 12):
+            asked.append(node)
+            if len(asked) <= 4:  # two tries of two parties
+                return None
+        return raw
+
+    world.transport.before = before
+    world.serve()
+    paused = [line for line in world.said if line.startswith("Paused")]
+    assert len(paused) == 2
+    assert "1 of 3 parties answered, the quorum is 2" in paused[0]
+    assert "cleveland, hungarian" in paused[0]
+    # The one that had answered was not asked to do its work twice.
+    trained = [peek(raw).header for node, raw, _ in world.transport.log if node == 13]
+    assert sum(header["kind"] == "exchange" and header["round"] == 2 for header in trained) == 1
+    assert_same(world, world.simulation()[0])
+
+
+def test_a_paused_run_can_be_stopped(tmp_path):
+    world = World.make(tmp_path)
+    world.transport.before = lambda node, raw: None if peek(raw).kind == "exchange" else raw
+    with pytest.raises(Stopped, match="goes on from the last whole round"):
+        world.serve(stopped=lambda: any(line.startswith("Paused") for line in world.said))
+
+
+def test_a_site_whose_state_was_lost_is_an_error_not_a_new_start(tmp_path):
+    world = World.make(tmp_path, train={"algorithm": "scaffold"})
+
+    def before(node, raw):
+        header = peek(raw).header
+        if header["kind"] == "exchange" and header["round"] == 3 and node == 12:
+            for file in (tmp_path / "sites" / "hungarian" / "state").glob("*.state"):
+                file.unlink()
+        return raw
+
+    world.transport.before = before
+    with pytest.raises(UserError, match=r"hungarian says: the state version 000002-0-1 is not here"):
+        world.serve()
+
+
+def test_only_versions_that_may_be_named_are_kept(tmp_path):
+    world = World.make(tmp_path, train={"algorithm": "rfedavg+", "rounds": 5})
+    world.serve()
+    for name in HOSPITALS:
+        assert len(list((tmp_path / "sites" / name / "state").glob("*.state"))) <= 3
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4])
+def test_a_party_that_leaves_a_secure_sum(step, tmp_path):
+    """Three parties need all three: the sum is made again, with everybody, to the same bits."""
+    world = World.make(tmp_path, train={"channel": "masked", "rounds": 2})
+    lost = []
+
+    def before(node, raw):
+        header = peek(raw).header
+        if header["kind"] == "sum" and header["step"] == step and node == 12 and len(lost) < 1:
+            lost.append(node)
+            return None
+        return raw
+
+    world.transport.before = before
+    world.serve()
+    assert lost
+    assert_same(world, world.simulation()[0])
