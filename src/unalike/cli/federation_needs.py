@@ -9,11 +9,18 @@ from typing import Annotated
 
 import typer
 
+from unalike.algorithms import ALGORITHMS
 from unalike.errors import UserError
 from unalike.federation.making import is_server
+from unalike.federation.plan import Plan
 
 ServerPath = Annotated[Path, typer.Argument(metavar="DIR", help="the server's folder")]
 SitePath = Annotated[Path, typer.Argument(metavar="SITE", help="the site's copy of its invitation folder")]
+
+
+def algorithm_of(plan: Plan) -> str:
+    """Its name, with the parameters that are not the usual ones."""
+    return ALGORITHMS.brief(ALGORITHMS.build(plan.spec.algorithm))
 
 
 def need_flower() -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from unalike.cli.federation_needs import ServerPath
+from unalike.cli.federation_needs import ServerPath, algorithm_of
 from unalike.cli.options import AsJson
 from unalike.cli.progress import follower
 from unalike.cli.show import costs, draw, figures_table, print_json
@@ -46,7 +46,7 @@ def rehearse(
         print_json(result.to_dict())
         return
     draw(
-        f"{plan.name}, rehearsed in one process: {plan.train['algorithm']}, {len(plan.parties)} sites",
+        f"{plan.name}, rehearsed in one process: {algorithm_of(plan)}, {len(plan.parties)} sites",
         "",
         figures_table(result.figures),
         "",

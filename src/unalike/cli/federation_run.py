@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from filelock import FileLock, Timeout
 
-from unalike.cli.federation_needs import ServerPath, need_flower, need_server
+from unalike.cli.federation_needs import ServerPath, algorithm_of, need_flower, need_server
 from unalike.cli.federation_server import STOP_SERVE
 from unalike.cli.options import AsJson
 from unalike.cli.program import program
@@ -222,7 +222,7 @@ def _print(folder: Path, plan: Plan, result: dict[str, Any], *, as_json: bool) -
         return
     left = result.get("not_reached") or []
     draw(
-        f"{plan.name}: {plan.train['algorithm']} on {len(plan.parties)} sites",
+        f"{plan.name}: {algorithm_of(plan)} on {len(plan.parties)} sites",
         "",
         figures_table(result),
         "",

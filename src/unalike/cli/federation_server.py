@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unalike.cli.federation_needs import ServerPath, need_flower, need_server
+from unalike.cli.federation_needs import ServerPath, algorithm_of, need_flower, need_server
 from unalike.cli.program import program
 from unalike.cli.show import draw, say
 from unalike.cli.signals import Stopped
@@ -84,7 +84,7 @@ def init(
 def _what_next(folder: Path, plan: Plan) -> None:
     us, one, run = program(), plan.parties[0], plan.spec
     draw(
-        f"Federation {plan.name}: {len(plan.parties)} sites, {run.algorithm}, {run.rounds} rounds.",
+        f"Federation {plan.name}: {len(plan.parties)} sites, {algorithm_of(plan)}, {run.rounds} rounds.",
         f"  {folder / FILE}   what will be done; look at it, and change nothing after it was sent",
         f"  {folder / 'invitations'}/   a folder for every site; nothing in it is secret",
         f"  {folder / 'keys'}, {folder / 'certificates'}   the server's own; the keys in there never leave it",

@@ -18,6 +18,7 @@ from unalike.cli.federation_terms import show_terms
 from unalike.cli.program import program
 from unalike.cli.show import draw, duration, say, size
 from unalike.cli.signals import Stopped
+from unalike.data.sites import read_table
 from unalike.engine.files import atomic_write
 from unalike.errors import UserError
 from unalike.federation.folders import read_key
@@ -75,8 +76,7 @@ def join(
 
 def _agree(place: SiteFolder, plan: Plan, data: str, *, yes: bool) -> None:
     """Show the terms and have them agreed to; once is enough for the same plan."""
-    columns = _columns(data)
-    terms = terms_of(plan, place.name, columns)
+    terms = terms_of(plan, place.name, read_table(data))
     agreed = _consent(place.path)
     if agreed.get("plan") == plan.digest:
         say(f"You agreed to this plan of {plan.name} on {agreed.get('time')}.")
@@ -92,12 +92,6 @@ def _agree(place: SiteFolder, plan: Plan, data: str, *, yes: bool) -> None:
             raise UserError("Not agreed: nothing was sent, and nothing was written.")
     consent = {"plan": plan.digest, "time": datetime.now(UTC).isoformat(timespec="seconds"), "asked": not yes}
     atomic_write(place.path / _CONSENT, json.dumps(consent).encode())
-
-
-def _columns(data: str):  # type: ignore[no-untyped-def]
-    from unalike.data.sites import read_table
-
-    return read_table(data)
 
 
 def _consent(folder: Path) -> dict[str, str]:

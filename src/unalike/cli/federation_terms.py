@@ -56,7 +56,8 @@ def _who(terms: Terms, name: str) -> list[str]:
 
 def _what(terms: Terms) -> list[str]:
     plan, run = terms.plan, terms.plan.spec
-    work = f"{run.steps} local steps" if run.steps else f"{run.work.epochs} local epochs"
+    count, unit = (run.steps, "step") if run.steps else (run.epochs, "epoch")
+    work = f"{count} local {unit}{'' if count == 1 else 's'}"
     ignored = f", ignoring {', '.join(plan.ignore)}" if plan.ignore else ""
     needed = f"{plan.quorum} of {len(plan.parties)} sites" if plan.quorum else "every site that is asked"
     return [
@@ -65,7 +66,7 @@ def _what(terms: Terms) -> list[str]:
         *([f"             {terms.paper}"] if terms.paper else []),
         f"  model      {run.model}, {terms.weights:,} weights on this table's columns alone",
         f"  training   {run.rounds} rounds; in each, {work} with learning rate {run.lr:g}",
-        f"  label      {plan.label}; the other {len(terms.description.columns)} columns are used{ignored}",
+        f"  predicts   {plan.label}; the other {len(terms.description.columns)} columns are used{ignored}",
         f"  waiting    an answer may take {duration(plan.deadline)}; {needed} must answer, else training pauses",
     ]
 
@@ -75,7 +76,7 @@ def _description(terms: Terms, data: str) -> list[RenderableType]:
     rows = []
     for column in told.columns:
         if column.kind == "number":
-            what = "its mean and standard deviation" if column.count else "nothing: no value is known"
+            what = "how many, their mean and standard deviation" if column.count else "nothing: no value is known"
         else:
             what = f"its {len(column.values)} values: {_short(column.values)}"
         rows.append([f"    {column.name}", column.kind, what + (", and that some are missing" * column.missing)])
@@ -94,7 +95,7 @@ def _short(values: tuple[str, ...], most: int = 6) -> str:
 def _upload(upload: Upload, terms: Terms) -> list[str]:
     lines = [f"  In every round, {_KINDS[upload.kind]}:"]
     for key, count in upload.sizes.items():
-        what = _WORDS.get(key, f"{count:,} numbers, made of the training's result")
+        what = _WORDS.get(key, f"{count:,} numbers: what the algorithm learnt here")
         lines.append(f"    {key:<10} {what}")
     return lines
 

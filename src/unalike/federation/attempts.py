@@ -17,7 +17,7 @@ from unalike.engine.files import atomic_write
 from unalike.errors import UserError
 from unalike.federation import serving
 from unalike.federation.folders import ServerFolder
-from unalike.federation.remote import Stopped, Transport
+from unalike.federation.speaker import Stopped, Transport
 
 _ATTEMPT, _OUTCOME, _SUBMITTED, _STOP = "attempt.json", "outcome.json", "submitted.json", "stop"
 How = Literal["finished", "stopped", "refused", "failed"]

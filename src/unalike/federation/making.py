@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from unalike.algorithms import ALGORITHMS
 from unalike.engine.files import atomic_write, make_folder
 from unalike.errors import UserError
 from unalike.federation.folders import PUBLIC, Card, make_key
 from unalike.federation.plan import FILE, Plan
+from unalike.privacy import parse_channel
+from unalike.privacy.masked import Masked
 
 INVITATIONS = "invitations"
 AUTHORITY = "ca.pem"
@@ -24,7 +27,7 @@ def make_federation(folder: Path, **values: Any) -> Plan:
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder} is not empty, and nothing is overwritten. Choose another folder.")
     host, _ = split_address(values["address"])
-    Plan(server="0" * 64, **values)  # what is wrong with it is told before anything is written
+    _check(Plan(server="0" * 64, **values))  # what is wrong is told before anything is written
     certificates = folder / "certificates"
     make_folder(certificates)
     certificates.chmod(0o700)
@@ -40,6 +43,16 @@ def make_federation(folder: Path, **values: Any) -> Plan:
         atomic_write(invitation / _PARTY, f"{party}\n".encode())
     plan.write(folder)  # last: a folder with a plan is a whole one
     return plan
+
+
+def _check(plan: Plan) -> None:
+    """Refuse what only simulation can do."""
+    ALGORITHMS.build(plan.spec.algorithm)
+    hidden = parse_channel(plan.spec.channel).hidden
+    if hidden is not None and not isinstance(hidden, Masked):
+        raise UserError(f"--channel {plan.spec.channel} is for simulation. Between real sites use masked.")
+    if hidden is not None and len(plan.parties) < 3:
+        raise UserError("A masked sum of two sites shows each the other's update: it needs three or more.")
 
 
 @dataclass(frozen=True)

@@ -58,11 +58,15 @@ def terms_of(plan: Plan, name: str, columns: Sequence[Column]) -> Terms:
     """The terms for a site with this table; a table that does not suit the plan is told here."""
     spec = plan.spec
     told = describe(columns, plan.label, plan.ignore, plan.missing, plan.test)
-    work = _Rehearsal(spec, plan, name, list(columns), told)
-    uploads = work.uploads()
+    work = _Rehearsal(plan, name, list(columns), told)
+    channel = parse_channel(spec.channel)
+    # With noise, all sites weigh the same and tell no loss.
+    unsaid = ("weight", "loss") if channel.uniform_weights else ()
+    uploads = tuple(
+        Upload(one.kind, {key: size for key, size in one.sizes.items() if size and key not in unsaid})
+        for one in work.uploads()
+    )
     entry = ALGORITHMS.entry_of(work.algorithm)
-    text = getattr(spec, "channel", None)
-    channel = parse_channel(text)
     return Terms(
         plan=plan,
         algorithm=ALGORITHMS.brief(work.algorithm),
@@ -81,9 +85,9 @@ def terms_of(plan: Plan, name: str, columns: Sequence[Column]) -> Terms:
 class _Rehearsal(SiteWork):
     """One round of the site with itself, on a few of its rows and without a channel."""
 
-    def __init__(self, spec: RunSpec, plan: Plan, name: str, columns: list[Column], told: Description) -> None:
-        values = {key: value for key, value in spec.to_dict().items() if key not in ("channel", "epochs")}
-        short = RunSpec.from_mapping({**values, "steps": 1, "sample": 1.0})
+    def __init__(self, plan: Plan, name: str, columns: list[Column], told: Description) -> None:
+        kept = {key: value for key, value in plan.train.items() if key not in ("channel", "epochs")}
+        short = replace(plan, train={**kept, "steps": 1, "sample": 1.0})
         # A site may have patients of one kind only: the others' labels are not known yet.
         classes = told.classes if len(told.classes) > 1 else (*told.classes, f"not {told.classes[0]}")
         schema = agree({name: replace(told, classes=classes)})
