@@ -95,7 +95,7 @@ def _short(values: tuple[str, ...], most: int = 6) -> str:
 def _upload(upload: Upload, terms: Terms) -> list[str]:
     lines = [f"  In every round, {_KINDS[upload.kind]}:"]
     for key, count in upload.sizes.items():
-        what = _WORDS.get(key, f"{count:,} numbers: what the algorithm learnt here")
+        what = _WORDS.get(key, f"{count:,} number{'' if count == 1 else 's'}: what the algorithm learnt here")
         lines.append(f"    {key:<10} {what}")
     return lines
 
@@ -116,7 +116,8 @@ def _privacy(terms: Terms) -> list[str]:
     if terms.noise:
         lines.append(f"  Noise: {terms.noise}.")
         if terms.epsilon is not None:
-            lines.append(f"  Over the whole training that is epsilon {terms.epsilon:.3g} for this site's part.")
+            lines.append(f"  Over the whole training that is epsilon {terms.epsilon:.3g} for this site's updates;")
+            lines.append("  the description before training and the figures after a round are not covered by it.")
     else:
         lines.append("  No noise is added: there is no differential privacy.")
     lines.append(
