@@ -274,7 +274,7 @@ def _outcome(training: RemoteTraining, rows: list[Figures], left: list[str]) -> 
         **{key: last[key] for key in kept if key in last},
         "rounds": last["round"],
         **{key: sum(row[key] for row in rows) for key in ("bytes_up", "bytes_down", "seconds")},
-        "server_sha256": training.state.digest(),
+        "server_sha256": training.state.server_digest(),
         "weights": training.task.size,
         "engine": training.engine.name,
         "not_reached": left,
