@@ -45,10 +45,11 @@ class Wire:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """A reply on a channel."""
+    """A reply on a channel; ``is_sum``: its grid is that of all replies, added before they came here."""
 
     coded: Coded
     memory: Vectors
+    is_sum: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +85,8 @@ def gather(exchange: Exchange, wire: Wire, answers: Sequence[Reply]) -> Gathered
     uploads: dict[int, Vectors] | None = None
     if channel.hidden is not None:
         grids = [each.grid for each in coded if each.grid is not None]
-        # Between real sites a protocol has added them before: one reply carries the sum of all.
-        done = channel.hidden.add(grids, setting) if len(grids) == len(answers) else Sum(grids[0], 0, 0)
+        added = any(reply.encoded is not None and reply.encoded.is_sum for reply in answers)
+        done = Sum(grids[0], up=0, down=0) if added else channel.hidden.add(grids, setting)
         total, up, down = channel.from_grid(done.total, layout, setting), done.up, done.down
     else:
         data = [each.data or b"" for each in coded]
