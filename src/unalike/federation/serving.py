@@ -11,7 +11,8 @@ from typing import Any
 import unalike
 from unalike.algorithms.contract import Ask, Vectors
 from unalike.crypto.primitives import signing_public
-from unalike.data.schema import Description, Schema, agree
+from unalike.data.description import Description
+from unalike.data.schema import Schema, agree
 from unalike.engine.checkpoint import Checkpoint
 from unalike.engine.evaluation import Figures, summary, without_each
 from unalike.engine.exchange import Reply

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import unalike
-from unalike.data.schema import Description, Schema, describe
+from unalike.data.description import Description, describe
+from unalike.data.schema import Schema
 from unalike.data.sites import read_table, site_data
 from unalike.engine.files import atomic_write, make_folder
 from unalike.errors import UserError
