@@ -8,7 +8,7 @@ from tests.federation.test_serving import assert_same, server_state
 from unalike.engine.rundir import read_rounds
 from unalike.errors import UserError
 from unalike.federation import remote
-from unalike.federation.remote import Stopped
+from unalike.federation.speaker import Stopped
 from unalike.federation.wire import peek
 
 

@@ -23,8 +23,9 @@ from unalike.engine.wire import Wire
 from unalike.errors import UserError
 from unalike.federation import folders
 from unalike.federation.plan import Plan
-from unalike.federation.remote import Outgoing, Remote, Speaker, Transport, outgoing
+from unalike.federation.remote import Remote, outgoing
 from unalike.federation.rows import Elsewhere, make_task
+from unalike.federation.speaker import Outgoing, Speaker, Transport
 from unalike.federation.wire import Message, Refused, pack
 from unalike.federation.work import weights_digest
 from unalike.privacy.setting import Random, secret_random
@@ -258,7 +259,7 @@ def _outcome(training: RemoteTraining, rows: list[Figures], left: list[str]) -> 
         **{key: last[key] for key in kept if key in last},
         "rounds": last["round"],
         **{key: sum(row[key] for row in rows) for key in ("bytes_up", "bytes_down", "seconds")},
-        "server_sha256": training.state.digest(),
+        "server_sha256": training.state.server_digest(),
         "weights": training.task.size,
         "engine": training.engine.name,
         "not_reached": left,

@@ -16,7 +16,7 @@ from typing import Any
 from unalike.crypto.primitives import signing_public
 from unalike.engine.files import atomic_write
 from unalike.errors import UserError
-from unalike.federation.remote import Outgoing, Speaker
+from unalike.federation.speaker import Outgoing, Speaker
 from unalike.federation.wire import Message, Refused
 from unalike.privacy.stage import Grid
 from unalike.secure import party as party_side

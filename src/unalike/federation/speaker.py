@@ -1,0 +1,144 @@
+"""The server's voice: it signs, numbers and sends messages, and knows which node is which party by its key."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from unalike.errors import UserError
+from unalike.federation.plan import Plan
+from unalike.federation.wire import ANYBODY, SERVER, Message, Refused, peek, read, write
+
+_HELLO_SECONDS = 60.0
+Outgoing = Mapping[str, tuple[dict[str, Any], bytes]]
+"""By party, a message's header and body."""
+
+
+class Transport(Protocol):
+    """Carries bytes to nodes and back. Which party a node is, it does not know."""
+
+    def nodes(self) -> list[int]:
+        """The nodes that are connected now."""
+        ...
+
+    def send(
+        self, messages: Mapping[int, bytes], seconds: float, stop: Callable[[], bool]
+    ) -> Iterator[tuple[int, bytes | Any]]:
+        """Answers as they come, until all did, time is over or ``stop``; what is not bytes has a ``reason``."""
+        ...
+
+
+class Stopped(UserError):
+    """The run was asked to stop."""
+
+
+@dataclass
+class Speaker:
+    """The server's voice: signs, numbers and sends messages, and knows which node is which party.
+
+    ``roster`` has the parties' public keys: who signed an answer is who it is from, whatever it claims and on
+    whichever node. ``incarnation`` counts the server's starts, so that numbers only ever grow.
+    """
+
+    plan: Plan
+    transport: Transport
+    signer: bytes = field(repr=False)
+    roster: Mapping[str, bytes]
+    incarnation: int
+    say: Callable[[str], None] = lambda line: None
+    stopped: Callable[[], bool] = lambda: False
+    _count: int = 0
+    _nodes: dict[str, int] = field(default_factory=dict)
+    _strangers: dict[int, float] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    """why a party's last answer was not used"""
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+    def ask(
+        self, messages: Mapping[str, tuple[dict[str, Any], bytes]], seconds: float
+    ) -> Iterator[tuple[str, Message]]:
+        """Send each party its message and give the good answers as they come."""
+        self.meet(list(messages))
+        sent: dict[int, str] = {}
+        numbers: dict[str, list[int]] = {}
+        outgoing: dict[int, bytes] = {}
+        for party, (header, body) in messages.items():
+            if party not in self._nodes:
+                self.problems[party] = "is not connected"
+                continue
+            raw, numbers[party] = self._sealed(party, header, body)
+            sent[self._nodes[party]], outgoing[self._nodes[party]] = party, raw
+        if not outgoing:
+            return
+        self.bytes_down += sum(map(len, outgoing.values()))
+        for party in sent.values():
+            self.problems[party] = "did not answer in time"
+        for node, answer in self.transport.send(outgoing, seconds, self.stopped):
+            party = sent.get(node, "")
+            message = self._opened(party, numbers.get(party, []), answer)
+            if message is not None:
+                self.problems.pop(party, None)
+                yield party, message
+        if self.stopped():
+            raise Stopped("The run was stopped; the same command goes on from the last whole round.")
+
+    def meet(self, wanted: Sequence[str]) -> None:
+        """Find out which nodes the wanted parties are on: those that are new are asked who they are."""
+        there = set(self.transport.nodes())
+        self._nodes = {party: node for party, node in self._nodes.items() if node in there}
+        if all(party in self._nodes for party in wanted):
+            return
+        now = time.monotonic()
+        unknown = [
+            node
+            for node in there - set(self._nodes.values())
+            if now - self._strangers.get(node, -1e9) > _HELLO_SECONDS / 2
+        ]
+        if not unknown:
+            return
+        raw, number = self._sealed(ANYBODY, {"kind": "hello"}, b"")
+        for node, answer in self.transport.send(dict.fromkeys(unknown, raw), _HELLO_SECONDS, self.stopped):
+            party = _claimed(answer)
+            if party in self.plan.parties and self._opened(party, number, answer) is not None:
+                self._nodes[party] = node
+                self.say(f"{party} is here.")
+        for node in unknown:
+            if node not in self._nodes.values():
+                self._strangers[node] = now
+
+    def _sealed(self, party: str, header: dict[str, Any], body: bytes) -> tuple[bytes, list[int]]:
+        self._count += 1
+        number = [self.incarnation, self._count]
+        envelope = {"sender": SERVER, "receiver": party, "plan": self.plan.digest, "number": number}
+        return write(Message({**header, **envelope}, body), self.signer), number
+
+    def _opened(self, party: str, number: list[int], answer: bytes | Any) -> Message | None:
+        """The answer, if the party signed it and it answers this message; else the reason is noted."""
+        if not isinstance(answer, bytes):
+            self.problems[party] = f"failed: {getattr(answer, 'reason', answer)}"
+            return None
+        self.bytes_up += len(answer)
+        try:
+            message = read(answer, self.roster, SERVER, self.plan.most_bytes)
+            if message.sender != party:
+                raise Refused(f"{message.sender} signed an answer of {party}")
+            if message.header.get("answers") != number:
+                raise Refused("it answers another message")
+            if message.kind == "error":
+                self.problems[party] = f"says: {str(message.header.get('reason'))[:300]}"
+                return None
+            return message
+        except Refused as error:
+            self.problems[party] = f"sent an answer that is not accepted: {error}"
+            return None
+
+
+def _claimed(answer: bytes | Any) -> str:
+    """Who an answer says that it is from."""
+    try:
+        return peek(answer).sender if isinstance(answer, bytes) else ""
+    except Refused:
+        return ""
