@@ -117,5 +117,5 @@ def read_schema(path: Path) -> Schema:
     """The schema in a file."""
     try:
         return Schema.from_dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"Cannot read the schema {path}: {error}.") from None
