@@ -15,6 +15,7 @@ from unalike.engine.files import atomic_write, make_folder, storage_error
 from unalike.errors import UserError
 from unalike.federation.plan import Plan, is_name
 
+MEASURE, TRAIN = "measure", "train"
 PUBLIC = ".public.json"
 """How the file ends in which a site tells its public keys."""
 
@@ -91,6 +92,15 @@ class ServerFolder:
                 file.write(f"{_now()} {line}\n")
         except OSError as error:
             raise storage_error(path, error) from error
+
+    def job(self) -> str:
+        """What the server is to do: train, unless it was told to measure."""
+        path = self.path / "job"
+        return path.read_text(encoding="utf-8").strip() if path.exists() else TRAIN
+
+    def set_job(self, job: str) -> None:
+        """Say what the server is to do the next time it is started."""
+        atomic_write(self.path / "job", job.encode())
 
     def stop_asked(self) -> bool:
         """Whether ``stop`` was called."""

@@ -52,6 +52,8 @@ class Plan:
     """seconds that an exchange may take"""
     figures: Literal["each", "none"] = "each"
     """whether sites send how well the model does on their own test rows"""
+    measure: bool = True
+    """whether the server may ask how unalike the sites are (each tells its degrees, rounded)"""
     most_bytes: int = 2**28
     """no message may be larger"""
 
