@@ -31,6 +31,7 @@ OTHERS = {
     "deadline": 60,
     "figures": "none",
     "most_bytes": 2**20,
+    "measure": False,
 }
 
 
@@ -79,6 +80,7 @@ BAD = [
     ("figures", ["some", None]),
     ("most_bytes", [0, -1, 2**40, "1", 1e6, math.nan]),
     ("label", [5]),
+    ("measure", [1, "yes"]),
     ("ignore", ["id", [5]]),
     (
         "train",

@@ -91,7 +91,13 @@ class Plan:
         """A file may have any value anywhere."""
         texts = ("name", "server", "address", "label", "missing", "figures")
         kinds: dict[str, tuple[type, ...]] = dict.fromkeys(texts, (str,))
-        kinds |= {"quorum": (int,), "most_bytes": (int,), "deadline": (int, float), "test": (int, float)}
+        kinds |= {
+            "quorum": (int,),
+            "most_bytes": (int,),
+            "measure": (bool,),
+            "deadline": (int, float),
+            "test": (int, float),
+        }
         for key, kind in kinds.items():
             if type(getattr(self, key)) not in kind:
                 raise UserError(f"{key} cannot be {getattr(self, key)!r}. See {FILE} of unalike federation init.")
