@@ -164,7 +164,7 @@ def main() -> None:
     parser.add_argument("--at", default="", help="where to scroll to, as a CSS selector")
     given = parser.parse_args()
     with Browser(given.width, given.height, given.dark, given.width < 500) as browser:
-        browser.open(given.page)
+        browser.open(given.page, given.at.split()[0] if given.at.startswith("#s") else "")  # a setting opens so
         if given.at:
             browser.run(f"document.querySelector({json.dumps(given.at)}).scrollIntoView()")
         if given.picture.suffix == ".pdf":

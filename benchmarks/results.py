@@ -1,7 +1,7 @@
 """Our numbers beside the papers' in docs/results.md, from the finished runs of a study.
 
 unalike study run niid-table3 --only dataset=adult,dataset=covtype --runs RUNS
-python -m benchmarks.results niid-table3 --runs RUNS --only dataset=adult,dataset=covtype [--scale 0.1]
+python -m benchmarks.results niid-table3 --runs RUNS --only dataset=adult [--scale 0.1] [--plugin FILE.py]
 
 Writes a table, and the notes of the cells outside, between the page's two comments of that name (the study's, or
 ``--name``), and all runs as docs/results/NAME.csv.
@@ -17,6 +17,7 @@ from unalike.bench.comparison import Compared
 from unalike.bench.export import csv_bytes, study_keys
 from unalike.bench.store import Store
 from unalike.bench.study import StudyResults, load_study, parse_only, study_results
+from unalike.cli.plugin import load_plugins
 
 PAGE = ROOT / "docs" / "results.md"
 
@@ -65,8 +66,10 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--name", default="")
+    parser.add_argument("--plugin", type=Path, action="append", default=[])
     given = parser.parse_args()
-    study, only, name = load_study(given.study), parse_only(given.only), given.name or given.study
+    load_plugins(given.plugin)
+    study, only, name = load_study(given.study), parse_only(given.only), given.name or Path(given.study).stem
     results = study_results(study, given.runs, given.scale, only)
     put(PAGE, name, text_of(results))
     file = PAGE.parent / "results" / f"{name}.csv"

@@ -1,10 +1,12 @@
 import dataclasses
+import importlib
+import sys
 
 import pytest
 
 from unalike.algorithms import Algorithm, algorithm
 from unalike.data import DATASETS
-from unalike.engine.spec import RunSpec
+from unalike.engine.spec import RunSpec, _source
 from unalike.errors import UserError
 
 
@@ -24,7 +26,7 @@ def test_texts_become_canonical_so_that_equal_runs_have_equal_keys():
         {"public": 0.1}, {"augment": "crop-flip"}, {"batch_norm": "local"},
         {"validation": 0.2}, {"held_out": 0.2},
         {"evaluate_every": 2}, {"seed": 1}, {"engine": "sequential"}, {"dtype": "float64"}, {"threads": 2},
-        {"device": "cuda"},
+        {"device": "cuda"}, {"channel": "quantise"},
     ],
     ids=lambda change: next(iter(change)),
 )  # fmt: skip
@@ -108,6 +110,23 @@ def test_a_part_from_outside_is_in_the_key_with_its_code(tmp_path, monkeypatch):
     assert first.code
     monkeypatch.setattr("unalike.engine.spec._source", lambda cls: "changed")
     assert RunSpec(algorithm="test-mine").key != first.key
+
+
+def test_a_parts_code_is_its_file_and_those_beside_it_not_the_library_nor_the_environment(tmp_path, monkeypatch):
+    folders = {"helper": ".", "packaged": ".venv/lib/site-packages", "ours": "src/unalike"}
+    for name, folder in folders.items():
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / f"{name}.py").write_text(f"def {name}(): pass\n")
+        monkeypatch.syspath_prepend(tmp_path / folder)
+    (tmp_path / "mine.py").write_text("import helper, packaged, ours\nclass Mine: pass\n")
+    monkeypatch.setattr("unalike.engine.spec.__file__", str(tmp_path / "src/unalike/engine/spec.py"))
+    found = _source(importlib.import_module("mine").Mine)
+    for name in ("mine", *folders):
+        monkeypatch.delitem(sys.modules, name)
+    assert "class Mine" in found
+    assert "def helper" in found
+    assert "def packaged" not in found
+    assert "def ours" not in found
 
 
 OF_FILES = ("csv", "parquet", "sent140", "shakespeare")  # a spec reads their content

@@ -12,6 +12,7 @@ from unalike.crypto import bfv
 from unalike.errors import UserError
 from unalike.privacy import ChannelError, ChannelSetting, parse_channel
 from unalike.privacy.grid import fraction_bits
+from unalike.secure import secure_sum
 
 HIDDEN = ["masked", "masked(64)", "masked(32, range=64)", "encrypted", "encrypted(2)"]
 
@@ -125,4 +126,23 @@ def test_masked_sums_are_those_of_the_grid():
     grids = [np.array([1, -2, 3]), np.array([2**29, 5, 0]), np.array([7, 7, -7])]
     done = channel.hidden.add(grids, setting)
     assert done.total.tolist() == [2**29 + 8, 10, -4]
-    assert done.up >= 3 * 3 * 4
+    with pytest.raises(UserError, match="at least 3 parties"):
+        channel.hidden.add(grids[:1], ChannelSetting(1))
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_the_real_protocol_gives_the_same_sum_for_the_same_bytes(bits):
+    channel, setting = parse_channel(f"masked({bits})"), ChannelSetting(4, 10.0)
+    rng = np.random.default_rng(bits)
+    uploads = [upload_of(rng.normal(size=200), weight, loss=1.0) for weight in (10.0, 3.0, 1.0, 7.5)]
+    grids = [channel.encode(upload, {}, setting)[0].grid for upload in uploads]
+    bound = 4 * channel.hidden.largest(4)
+    done, real = channel.hidden.add(grids, setting), secure_sum(grids, protect="masks", bits=bits, bound=bound)
+    assert real.total.tolist() == done.total.tolist()
+    assert (done.up, done.down) == (sum(real.bytes_up), sum(real.bytes_down))
+    some = secure_sum(grids, protect="masks", bits=bits, bound=bound, drop_after={3: "start"})
+    three = channel.hidden.add(grids[:3], setting)
+    assert some.total.tolist() == three.total.tolist()
+    assert (three.up, three.down) == (sum(some.bytes_up), sum(some.bytes_down))
+    message = channel.from_grid(real.total, uploads[0].layout, setting)
+    assert message.weight == pytest.approx(21.5, abs=1e-4)

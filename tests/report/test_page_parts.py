@@ -1,4 +1,5 @@
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -232,3 +233,12 @@ def test_the_target_is_what_fedavg_ends_with():
     assert replace(page, target=42.0).goal(page.settings[0]) == 42
     other = page_of_records("t", [one for one in two_algorithms() if one.algorithm == "scaffold"])
     assert other.goal(other.settings[0]) == 80
+
+
+def test_a_note_is_a_sentence_below_its_table_not_a_cell():
+    page = small_page()
+    page = replace(page, compared=tuple(replace(one, note=f"why {one.algorithm}") for one in page.compared))
+    written = render(page)
+    tables, notes = re.findall(r"<table.*?</table>", written, re.S), re.findall(r">([^<>]*: why [^<>]*)<", written)
+    assert notes == [f"{one.algorithm}: why {one.algorithm}" for one in page.compared]
+    assert not any("why " in one for one in tables)

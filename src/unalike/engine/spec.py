@@ -210,7 +210,10 @@ def _model_for(dataset: str) -> str:
 
 
 def _source(cls: type) -> str:
-    """The text that defines a class from outside: its file, and the files beside it that it imports."""
+    """The text that defines a class from outside: its file, and the files beside it that it imports.
+
+    Where the file lies above this library or the environment (in a checkout), these are not beside it.
+    """
     module = sys.modules.get(cls.__module__)
     home = _file_of(module)
     if module is None or home is None:
@@ -223,7 +226,7 @@ def _source(cls: type) -> str:
     while waiting:
         current = waiting.pop()
         file = _file_of(current)
-        if file is None or str(file) in texts or not file.is_relative_to(home.parent):
+        if file is None or str(file) in texts or not file.is_relative_to(home.parent) or _installed(file):
             continue
         texts[str(file)] = file.read_text(encoding="utf-8")
         for value in list(vars(current).values()):
@@ -235,6 +238,10 @@ def _source(cls: type) -> str:
             if used is not None:
                 waiting.append(used)
     return "\n".join(texts[name] for name in sorted(texts))
+
+
+def _installed(file: Path) -> bool:
+    return "site-packages" in file.parts or file.is_relative_to(Path(__file__).parents[1])
 
 
 def _file_of(module: ModuleType | None) -> Path | None:

@@ -15,6 +15,7 @@ from unalike.engine.files import atomic_write, make_folder
 from unalike.errors import UserError
 from unalike.federation.plan import Plan
 
+MEASURE, TRAIN = "measure", "train"
 PUBLIC = ".public.json"
 """How the file ends in which a site tells its public keys."""
 
@@ -82,6 +83,15 @@ class ServerFolder:
         """One line for the log that ``run`` and ``status`` show."""
         with (self.path / "log.txt").open("a", encoding="utf-8") as file:
             file.write(f"{_now()} {line}\n")
+
+    def job(self) -> str:
+        """What the server is to do: train, unless it was told to measure."""
+        path = self.path / "job"
+        return path.read_text(encoding="utf-8").strip() if path.exists() else TRAIN
+
+    def set_job(self, job: str) -> None:
+        """Say what the server is to do the next time it is started."""
+        atomic_write(self.path / "job", job.encode())
 
     def stop_asked(self) -> bool:
         """Whether ``stop`` was called."""

@@ -21,7 +21,7 @@ from unalike.federation.wire import ANYBODY, SERVER
 
 FILE = "federation.toml"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
-_FIXED = ("dataset", "partition", "parties", "engine", "device", "code", "public")
+FIXED = ("dataset", "partition", "parties", "engine", "device", "code", "public")
 """What a federation decides itself, of the fields of a run."""
 
 
@@ -47,6 +47,8 @@ class Plan:
     """seconds that an exchange may take"""
     figures: Literal["each", "none"] = "each"
     """whether sites send how well the model does on their own test rows"""
+    measure: bool = True
+    """whether the server may ask how unalike the sites are (each tells its degrees, rounded)"""
     most_bytes: int = 2**28
     """no message may be larger"""
 
@@ -71,7 +73,7 @@ class Plan:
         if not re.fullmatch(r"[0-9a-f]{64}", self.server):
             raise UserError("server must be the server's public key: 64 hexadecimal digits.")
         for key in self.train:
-            if key in _FIXED:
+            if key in FIXED:
                 raise UserError(
                     f"{key} cannot be set in [train]: in a federation the sites' own tables decide it."
                 )
@@ -80,7 +82,7 @@ class Plan:
     def _settled(self) -> dict[str, Any]:
         """The fields of the run with their defaults: a later version's other default must not change a plan."""
         spec = RunSpec.from_mapping({**self.train, **self._fixed, "dataset": "sites"})
-        return {key: value for key, value in spec.to_dict().items() if key not in _FIXED}
+        return {key: value for key, value in spec.to_dict().items() if key not in FIXED}
 
     @property
     def _fixed(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from unalike.errors import UserError
 from unalike.privacy.channel import register_channel
 from unalike.privacy.setting import ChannelSetting
 from unalike.privacy.stage import Grid, Hidden, Sum
+from unalike.secure import cost
 
 
 @register_channel("masked", paper="Bonawitz et al. 2017, doi:10.1145/3133956.3133982")
@@ -30,8 +31,10 @@ class Masked(Hidden):
     def add(self, grids: Sequence[Grid], setting: ChannelSetting) -> Sum:
         """The sum on the grid, which is what the protocol gives, and the bytes that the protocol would take."""
         total: Grid = np.stack(grids).sum(axis=0)
-        size = len(grids) * len(total) * self.bits // 8
-        return Sum(total, up=size, down=0)
+        policy = cost.example(setting.cohort, len(total), bits=self.bits)
+        absent = dict.fromkeys(range(len(grids), setting.cohort), cost.START)
+        up, down = cost.traffic(policy, absent)
+        return Sum(total, sum(up), sum(down))
 
 
 def check_range(hidden: Hidden, name: str) -> None:

@@ -22,11 +22,10 @@ def chart(kind: str, label: str) -> Html:
 def final_table(page: Page, setting: Setting) -> Html:
     """Ours, and beside it the published number."""
     beside = [page.comparison(setting, line) for line in setting.lines]
-    papers, notes = any(one.paper for one in beside), any(one.note for one in beside)
+    papers = any(one.paper for one in beside)
     first = lead(setting)
     columns = [Column("Algorithm", False), Column("Accuracy, %"), Column("Seeds")]
     columns += [Column("Published, %"), Column("Difference"), Column("Within 2 std", False)] if papers else []
-    columns += [Column("Note", False)] if notes else []
     rows = []
     for line, one in zip(setting.lines, beside, strict=True):
         row: list[Any] = [
@@ -35,14 +34,20 @@ def final_table(page: Page, setting: Setting) -> Html:
             str(len(line.finished)),
         ]
         row += [NONE if one.paper is None else str(one.paper), _difference(one), within(one)] if papers else []
-        row += [one.note] if notes else []
         rows.append(row)
     said = "Accuracy of the final global model on the global test set, in percent: mean ± standard deviation."
+    # Not a column: sentences would make the lines tall, and on a phone push them out of sight.
+    notes = [
+        tag("p", swatch(page, line.algorithm), ": ", one.note, class_="caption")
+        for line, one in zip(setting.lines, beside, strict=True)
+        if one.note
+    ]
     return tag(
         "div",
         tag("h3", "Final accuracy"),
         table(columns, rows, said),
         tag("p", *_reading(setting), class_="caption"),
+        *notes,
     )
 
 
