@@ -106,7 +106,9 @@ class Remote:
         numbers = sorted(plan.number(name) for name in names)
         grids = [Coded(grid=total), *([Coded()] * (len(numbers) - 1))]
         made = zip(numbers, grids, strict=True)
-        return {number: Reply(number, {}, upload, {}, None, Encoded(coded, {})) for number, coded in made}
+        return {
+            number: Reply(number, {}, upload, {}, None, Encoded(coded, {}, is_sum=True)) for number, coded in made
+        }
 
     def _outline(self, exchange: Exchange) -> Reply:
         """What a party's reply looks like: a party that does not exist answers the same ask on made-up rows."""
@@ -144,6 +146,17 @@ class Remote:
             if len(found) >= needed:
                 return found
             self._pause(messages, found, needed)
+
+    def everybody(self, messages: Outgoing) -> dict[str, Message]:
+        """Every party's answer: where nobody may be missing."""
+        found: dict[str, Message] = {}
+
+        def keep(party: str, message: Message) -> Reply:
+            found[party] = message
+            return Reply(self.speaker.plan.number(party), {}, {}, {})
+
+        self.collect(messages, keep, needed=len(messages))
+        return found
 
     def _pause(self, messages: Outgoing, found: Collection[str], needed: int) -> None:
         speaker = self.speaker

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
 
 import unalike
 from unalike.algorithms.contract import Ask, Vectors
 from unalike.crypto.primitives import signing_public
-from unalike.data.schema import Description, Schema, agree
+from unalike.data.description import Description
+from unalike.data.schema import Schema, agree
 from unalike.engine.checkpoint import Checkpoint
 from unalike.engine.evaluation import Figures, summary, without_each
-from unalike.engine.exchange import Reply
+from unalike.engine.files import atomic_write
 from unalike.engine.rundir import RunDirectory
 from unalike.engine.state import State
 from unalike.engine.training import Ledger, Training
 from unalike.engine.wire import Wire
 from unalike.errors import UserError
 from unalike.federation import folders
+from unalike.federation.measuring import measure_sites
 from unalike.federation.plan import Plan
 from unalike.federation.remote import Remote, outgoing
 from unalike.federation.rows import Elsewhere, make_task
 from unalike.federation.speaker import Outgoing, Speaker, Transport
 from unalike.federation.wire import Message, Refused, pack
 from unalike.federation.work import weights_digest
+from unalike.measure.support import Of
 from unalike.privacy.setting import Random, secret_random
+
+T = TypeVar("T")
 
 
 class RemoteTraining(Training):
@@ -58,9 +64,9 @@ class RemoteTraining(Training):
         """As everywhere, and who answered; bytes are those that really went over the wire."""
         speaker = self.engine.speaker
         self.engine.answered = []
-        before = speaker.bytes_up, speaker.bytes_down
+        before = speaker.sent_by.total(), speaker.sent_to.total()
         state, row = super().play_round()
-        up, down = speaker.bytes_up - before[0], speaker.bytes_down - before[1]
+        up, down = speaker.sent_by.total() - before[0], speaker.sent_to.total() - before[1]
         row |= {
             "bytes_up": up,
             "bytes_down": down,
@@ -113,7 +119,7 @@ def serve(
     say: Callable[[str], None] | None = None,
     stopped: Callable[[], bool] | None = None,
 ) -> Figures:
-    """Train as the folder's plan says, from where the last checkpoint left off."""
+    """Do the folder's job: train as the plan says, from where the last checkpoint left off, or measure first."""
     place = folders.ServerFolder(folder)
     plan = Plan.read(folder)
     speaker = Speaker(
@@ -129,9 +135,21 @@ def serve(
         raise UserError(f"The server's key in {folder} is not the one that {plan.name}'s plan names.")
     with RunDirectory.open(place.run, ("bytes_up", "bytes_down", "seconds")) as record:
         schema, sizes = _agreement(plan, speaker, place)
+        if place.job() == folders.MEASURE:
+            return _measure(speaker, schema, place)
         training = RemoteTraining(plan, schema, sizes, speaker)
         _check_models(place, training)
         return _play(training, record, place)
+
+
+def _measure(speaker: Speaker, schema: Schema, place: folders.ServerFolder) -> Figures:
+    """How unalike the sites are, by labels and by features."""
+    place.tell("measuring")
+    kinds: tuple[Of, ...] = get_args(Of)
+    found: Figures = {of: measure_sites(speaker, schema.digest, of, schema.features).to_dict() for of in kinds}
+    atomic_write(place.path / "measure.json", json.dumps(found, indent=1).encode())
+    place.tell("measured")
+    return found
 
 
 def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerFolder) -> Figures:
@@ -183,14 +201,13 @@ def _everybody(
     plan: Plan, speaker: Speaker, header: dict[str, Any], use: Callable[[Message], Any]
 ) -> dict[str, Any]:
     """What every site answers: before training starts, nobody may be missing."""
-    found: dict[str, Any] = {}
-    remote = Remote(speaker, "")
-
-    def keep(party: str, message: Message) -> Reply:
-        found[party] = use(message)
-        return Reply(plan.number(party), {}, {}, {})
-
-    remote.collect(dict.fromkeys(plan.parties, (header, b"")), keep, needed=len(plan.parties))
+    answers = Remote(speaker, "").everybody(dict.fromkeys(plan.parties, (header, b"")))
+    found = {}
+    for party, message in answers.items():
+        try:
+            found[party] = use(message)
+        except Refused as error:
+            raise UserError(f"{party}: {error}.") from None
     return found
 
 

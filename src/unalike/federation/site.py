@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import unalike
-from unalike.data.schema import Description, Schema, describe
+from unalike.data.description import Description, describe
+from unalike.data.schema import Schema
 from unalike.data.sites import read_table, site_data
 from unalike.engine.files import atomic_write, make_folder
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
+from unalike.federation.measuring import BITS, SUM, SiteMeasure
 from unalike.federation.plan import Plan
 from unalike.federation.summing import SiteSum, Unmasked
 from unalike.federation.vault import Vault
@@ -53,7 +55,9 @@ class Site:
         self._seen = tuple(_json(self.folder / _SEEN).get("number", (0, 0)))
         self._agreed = _json(self.folder / _AGREED)
         self._work: SiteWork | None = None
-        self._summing: SiteSum | None = None
+        self._summing: dict[int, SiteSum] = {}
+        self._unmasked = Unmasked(self.folder / "unmasked.json")
+        self._measure: SiteMeasure | None = None
         self._server = {SERVER: bytes.fromhex(self.plan.server)}
         self.columns = read_table(self.table)  # a table that cannot be read is told before anybody is asked
 
@@ -104,6 +108,10 @@ class Site:
             "exchange": self._exchange,
             "sum": self._sum,
             "evaluate": self._evaluate,
+            "measure-support": lambda asked: self._measuring(asked).support(asked),
+            "measure-policy": lambda asked: self._measuring(asked).agree(asked),
+            "measure-compare": lambda asked: self._measuring(asked).compare(asked),
+            SUM: self._measure_sum,
             "finish": self._finish,
         }
         act = acts.get(message.kind)
@@ -142,15 +150,31 @@ class Site:
 
     def _sum(self, message: Message) -> Answer:
         """A step of a secure sum; the site trains at the step that sends its vector."""
-        if self._summing is None:
-            channel = parse_channel(self.plan.spec.channel)
-            if not isinstance(channel.hidden, Masked) or "roster" not in self._agreed:
-                raise Refused("this site has not agreed to secure sums")
+        hidden = parse_channel(self.plan.spec.channel).hidden
+        if not isinstance(hidden, Masked):
+            raise Refused("this site has not agreed to secure sums")
+        step = self._sums(hidden.bits)
+        return step.answer(message, lambda asked: self._ready(asked).grid(asked, self._vault))
+
+    def _measure_sum(self, message: Message) -> Answer:
+        return self._sums(BITS).answer(message, lambda asked: self._measuring(asked).vector(asked))
+
+    def _sums(self, bits: int) -> SiteSum:
+        if "roster" not in self._agreed:
+            raise Refused("nothing was agreed on yet")
+        if bits not in self._summing:
             roster = {name: bytes.fromhex(key) for name, key in self._agreed["roster"].items()}
-            unmasked = Unmasked(self.folder / "unmasked.json")
-            server, bits = self._server[SERVER], channel.hidden.bits
-            self._summing = SiteSum(self.name, self.signer, roster, server, bits, unmasked)
-        return self._summing.answer(message, lambda asked: self._ready(asked).grid(asked, self._vault))
+            server = self._server[SERVER]
+            self._summing[bits] = SiteSum(self.name, self.signer, roster, server, bits, self._unmasked)
+        return self._summing[bits]
+
+    def _measuring(self, message: Message) -> SiteMeasure:
+        if not self.plan.measure:
+            raise Refused("this federation's plan says that sites are not measured")
+        work = self._ready(message)
+        if self._measure is None:
+            self._measure = SiteMeasure(self.name, work.federation.dataset)
+        return self._measure
 
     def _evaluate(self, message: Message) -> Answer:
         if self.plan.figures == "none":

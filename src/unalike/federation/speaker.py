@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -54,8 +55,10 @@ class Speaker:
     _strangers: dict[int, float] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     """why a party's last answer was not used"""
-    bytes_up: int = 0
-    bytes_down: int = 0
+    sent_by: Counter[str] = field(default_factory=Counter)
+    """bytes that came, by party"""
+    sent_to: Counter[str] = field(default_factory=Counter)
+    """bytes that went, by party"""
 
     def ask(
         self, messages: Mapping[str, tuple[dict[str, Any], bytes]], seconds: float
@@ -73,8 +76,8 @@ class Speaker:
             sent[self._nodes[party]], outgoing[self._nodes[party]] = party, raw
         if not outgoing:
             return
-        self.bytes_down += sum(map(len, outgoing.values()))
-        for party in sent.values():
+        for node, party in sent.items():
+            self.sent_to[party] += len(outgoing[node])
             self.problems[party] = "did not answer in time"
         for node, answer in self.transport.send(outgoing, seconds, self.stopped):
             party = sent.get(node, "")
@@ -120,7 +123,7 @@ class Speaker:
         if not isinstance(answer, bytes):
             self.problems[party] = f"failed: {getattr(answer, 'reason', answer)}"
             return None
-        self.bytes_up += len(answer)
+        self.sent_by[party] += len(answer)
         try:
             message = read(answer, self.roster, SERVER, self.plan.most_bytes)
             if message.sender != party:

@@ -32,7 +32,7 @@ VectorOf = Callable[[Message], Grid]
 
 
 def secure_total(
-    speaker: Speaker, messages: Outgoing, length: int, bits: int, needed: int
+    speaker: Speaker, messages: Outgoing, length: int, bits: int, needed: int, kind: str = KIND
 ) -> tuple[list[str], Grid]:
     """The sum of the parties' grids, and whose are in it. ``messages`` is what each is asked to compute.
 
@@ -55,7 +55,7 @@ def secure_total(
         trip = {}
         for i, raw in say.items():
             header, body = messages[names[i]] if step is Step.VECTOR else ({}, b"")
-            about = {"kind": KIND, "step": number, "session": policy.session.hex(), "protocol": len(raw)}
+            about = {"kind": kind, "step": number, "session": policy.session.hex(), "protocol": len(raw)}
             trip[names[i]] = ({**header, **about}, raw + body)
         answers = speaker.ask(trip, speaker.plan.deadline)
         central, said = server_side.step(central, [(names.index(name), message.body) for name, message in answers])
@@ -120,7 +120,7 @@ class SiteSum:
                 raise Refused("it belongs to a sum that this site takes no part in, or not any more")
             self._state = None  # a state is used once, also if what follows fails
             if state.needs_vector:
-                self._exchange = f"{header.get('round')}-{header.get('turn')}"
+                self._exchange = f"{header.get('round', message.kind)}-{header.get('turn', header.get('of'))}"
             if state.awaits is Step.CONSENT:  # the answer reveals shares
                 self._unmasked.once(self._exchange, [state.policy.identities[i].hex() for i in state.survivors])
             self._state, answer = party_side.step(state, raw, vector(rest) if state.needs_vector else None)
