@@ -15,6 +15,7 @@ from unalike.cli.tail import Tail
 from unalike.errors import UserError
 from unalike.federation import attempts, serving
 from unalike.federation.audit import Audit
+from unalike.federation.folders import TRAIN
 from unalike.federation.making import SiteFolder
 from unalike.federation.plan import Plan
 from unalike.federation.speaker import Stopped
@@ -288,7 +289,7 @@ class Link:
 
 
 def supervisor(made, deaths, **ending):
-    made_one = federation_run._Supervisor(made, Plan.read(made), quiet=False)
+    made_one = federation_run.Supervisor(made, Plan.read(made), TRAIN, quiet=False)
     made_one.control = Link(made, deaths, ending)
     return made_one
 
