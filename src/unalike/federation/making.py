@@ -45,7 +45,7 @@ def make_federation(folder: Path, **values: Any) -> Plan:
 
 
 def _check(plan: Plan) -> None:
-    """Refuse what only simulation can do."""
+    """Refuse what real sites cannot do."""
     ALGORITHMS.build(plan.spec.algorithm)
     hidden = parse_channel(plan.spec.channel).hidden
     if hidden is not None and len(plan.parties) < 3:
