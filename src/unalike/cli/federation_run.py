@@ -20,7 +20,7 @@ from unalike.cli.tail import Tail
 from unalike.engine.rundir import read_result, read_rounds
 from unalike.errors import UserError
 from unalike.federation.attempts import Attempts, Outcome
-from unalike.federation.folders import ServerFolder
+from unalike.federation.folders import TRAIN, ServerFolder
 from unalike.federation.plan import Plan
 
 if TYPE_CHECKING:
@@ -52,17 +52,21 @@ def run(
         if not quiet:
             say("This training was finished before: here is its stored result.")
     else:
-        outcome = _locked(folder, plan, quiet=quiet)
-        if outcome.how == "stopped":
-            say(f"Stopped. Go on with: {program()} federation run {folder}")
-            raise typer.Exit(130)
-        if outcome.how == "refused":
-            raise UserError(outcome.reason)
-        if outcome.how == "failed":
-            say(f"Error: the server failed: {outcome.reason} See {folder / 'flower' / 'runner.log'}")
-            raise typer.Exit(_FAILED)
+        done(folder, follow(folder, plan, TRAIN, quiet=quiet), "run")
         result = read_result(folder / "run") or {}
     _print(folder, plan, result, as_json=as_json)
+
+
+def done(folder: Path, outcome: Outcome, command: str) -> None:
+    """Nothing, where the job was done; else the end of the command, with the reason."""
+    if outcome.how == "stopped":
+        say(f"Stopped. Go on with: {program()} federation {command} {folder}")
+        raise typer.Exit(130)
+    if outcome.how == "refused":
+        raise UserError(outcome.reason)
+    if outcome.how == "failed":
+        say(f"Error: the server failed: {outcome.reason} See {folder / 'flower' / 'runner.log'}")
+        raise typer.Exit(_FAILED)
 
 
 def stop(
@@ -91,23 +95,24 @@ def _finished(folder: Path, plan: Plan) -> dict[str, Any] | None:
     return result if done else None
 
 
-def _locked(folder: Path, plan: Plan, *, quiet: bool) -> Outcome:
+def follow(folder: Path, plan: Plan, job: str, *, quiet: bool) -> Outcome:
+    """Let the running server do the job, and say how it goes, to the end; a user's mistake there is one here."""
     try:
         with FileLock(folder / ".run.lock", timeout=0):
-            return _Supervisor(folder, plan, quiet=quiet).follow()
+            return Supervisor(folder, plan, job, quiet=quiet).follow()
     except Timeout:
         raise UserError(
             f"Another process follows the training in {folder}. Look: {program()} federation status {folder}"
         ) from None
 
 
-class _Supervisor:
+class Supervisor:
     """Submits the training, shows how it goes, and submits it again when its process dies."""
 
-    def __init__(self, folder: Path, plan: Plan, *, quiet: bool) -> None:
+    def __init__(self, folder: Path, plan: Plan, job: str, *, quiet: bool) -> None:
         from unalike.federation.flower.control import Control
 
-        self.folder, self.plan, self.quiet = folder, plan, quiet
+        self.folder, self.plan, self.job, self.quiet = folder, plan, job, quiet
         self.control: Control = Control(folder)
         self.attempts = Attempts(folder)
         self.log = Tail(folder / "log.txt")
@@ -129,6 +134,7 @@ class _Supervisor:
     def submit(self) -> int:
         """A new try."""
         self.attempts.clear()
+        ServerFolder(self.folder).set_job(self.job)
         run_id = self.control.submit()
         self.attempts.submitted(run_id)
         return run_id

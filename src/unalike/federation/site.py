@@ -13,18 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import unalike
-from unalike.data.schema import Description, Schema, describe
+from unalike.data.description import Description, describe
+from unalike.data.schema import Schema
 from unalike.data.sites import read_table, site_data
 from unalike.engine.files import atomic_write, make_folder
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
+from unalike.federation.dealing import BOX, DEAL, KEY, SiteKeys
 from unalike.federation.measuring import BITS, SUM, SiteMeasure
 from unalike.federation.plan import Plan
-from unalike.federation.summing import SiteSum, Unmasked
+from unalike.federation.summing import Protection, SiteSum, Unmasked
 from unalike.federation.vault import Vault
 from unalike.federation.wire import SERVER, Message, Refused, peek, read, write
 from unalike.federation.work import SiteWork
 from unalike.privacy import parse_channel
+from unalike.privacy.encrypted import Encrypted
 from unalike.privacy.masked import Masked
 
 _SEEN, _AGREED = "seen.json", "agreed.json"
@@ -54,7 +57,7 @@ class Site:
         self._seen = tuple(_json(self.folder / _SEEN).get("number", (0, 0)))
         self._agreed = _json(self.folder / _AGREED)
         self._work: SiteWork | None = None
-        self._summing: dict[int, SiteSum] = {}
+        self._summing: dict[str, SiteSum] = {}
         self._unmasked = Unmasked(self.folder / "unmasked.json")
         self._measure: SiteMeasure | None = None
         self._server = {SERVER: bytes.fromhex(self.plan.server)}
@@ -111,6 +114,9 @@ class Site:
             "measure-policy": lambda asked: self._measuring(asked).agree(asked),
             "measure-compare": lambda asked: self._measuring(asked).compare(asked),
             SUM: self._measure_sum,
+            BOX: lambda asked: self._keys().tell(),
+            DEAL: lambda asked: self._take_keys(lambda keys: keys.deal(asked)),
+            KEY: lambda asked: self._take_keys(lambda keys: keys.take(asked)),
             "finish": self._finish,
         }
         act = acts.get(message.kind)
@@ -150,22 +156,39 @@ class Site:
     def _sum(self, message: Message) -> Answer:
         """A step of a secure sum; the site trains at the step that sends its vector."""
         hidden = parse_channel(self.plan.spec.channel).hidden
-        if not isinstance(hidden, Masked):
+        if isinstance(hidden, Masked):
+            summing = self._sums(f"masked {hidden.bits}", lambda: Protection(hidden.bits))
+        elif isinstance(hidden, Encrypted):
+            summing = self._sums("encrypted", lambda: Protection(context=self._keys().context()))
+        else:
             raise Refused("this site has not agreed to secure sums")
-        step = self._sums(hidden.bits)
-        return step.answer(message, lambda asked: self._ready(asked).grid(asked, self._vault))
+        return summing.answer(message, lambda asked: self._ready(asked).grid(asked, self._vault))
 
     def _measure_sum(self, message: Message) -> Answer:
-        return self._sums(BITS).answer(message, lambda asked: self._measuring(asked).vector(asked))
+        summing = self._sums("measure", lambda: Protection(BITS))
+        return summing.answer(message, lambda asked: self._measuring(asked).vector(asked))
 
-    def _sums(self, bits: int) -> SiteSum:
+    def _sums(self, what: str, how: Callable[[], Protection]) -> SiteSum:
+        if what not in self._summing:
+            server = self._server[SERVER]
+            self._summing[what] = SiteSum(self.name, self.signer, self._roster(), server, how(), self._unmasked)
+        return self._summing[what]
+
+    def _roster(self) -> dict[str, bytes]:
         if "roster" not in self._agreed:
             raise Refused("nothing was agreed on yet")
-        if bits not in self._summing:
-            roster = {name: bytes.fromhex(key) for name, key in self._agreed["roster"].items()}
-            server = self._server[SERVER]
-            self._summing[bits] = SiteSum(self.name, self.signer, roster, server, bits, self._unmasked)
-        return self._summing[bits]
+        return {name: bytes.fromhex(key) for name, key in self._agreed["roster"].items()}
+
+    def _keys(self) -> SiteKeys:
+        if not isinstance(parse_channel(self.plan.spec.channel).hidden, Encrypted):
+            raise Refused("this federation's plan has no encrypted channel")
+        path = self.folder / "keys" / "sum.key"
+        return SiteKeys(path, self.name, self.signer, self._roster(), self.plan.digest)
+
+    def _take_keys(self, act: Callable[[SiteKeys], Answer]) -> Answer:
+        answer = act(self._keys())
+        self._summing.pop("encrypted", None)  # new keys are for new sums
+        return answer
 
     def _measuring(self, message: Message) -> SiteMeasure:
         if not self.plan.measure:

@@ -14,7 +14,8 @@ import numpy as np
 from unalike.algorithms import ALGORITHMS
 from unalike.data.columns import Column
 from unalike.data.dataset import Dataset
-from unalike.data.schema import Description, agree, describe
+from unalike.data.description import Description, describe
+from unalike.data.schema import agree
 from unalike.data.sites import site_data
 from unalike.engine.exchange import ENGINE, PLAIN, Engine, Exchange, Reply
 from unalike.engine.spec import RunSpec
