@@ -8,14 +8,13 @@ helped to unmask one refuses to unmask another of other parties.
 
 from __future__ import annotations
 
-import json
+import hashlib
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from unalike.crypto.primitives import signing_public
-from unalike.engine.files import atomic_write
 from unalike.errors import UserError
+from unalike.federation.once import Once
 from unalike.federation.speaker import Outgoing, Speaker
 from unalike.federation.wire import Message, Refused
 from unalike.privacy.stage import Grid
@@ -27,8 +26,8 @@ from unalike.secure.party import PartyState
 from unalike.secure.policy import Policy, default_threshold, new_session
 
 KIND, OPEN = "sum", "open"
-VectorOf = Callable[[Message], Grid]
-"""What a site adds, from the message that asks for it."""
+VectorOf = Callable[[Message], tuple[str, Grid]]
+"""What a site adds, from the message that asks for it, and on which occasion: one sum is unmasked for each."""
 
 
 def secure_total(
@@ -59,32 +58,11 @@ def secure_total(
             trip[names[i]] = ({**header, **about}, raw + body)
         answers = speaker.ask(trip, speaker.plan.deadline)
         central, said = server_side.step(central, [(names.index(name), message.body) for name, message in answers])
+        if step is Step.VECTOR and len(central.survivors) < needed:  # nothing is unmasked yet
+            raise TooFewParties(f"Only {len(central.survivors)} vectors came, the quorum is {needed}.")
         say = dict(said)
     assert central.total is not None
     return [names[i] for i in central.survivors], central.total
-
-
-class Unmasked:
-    """Of each exchange, the parties of the one sum that this site has helped to unmask; kept in a file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._known: dict[str, list[str]] = {}
-        if path.exists():
-            self._known = json.loads(path.read_text(encoding="utf-8"))
-
-    def once(self, exchange: str, parties: list[str]) -> None:
-        """Note the parties of an exchange's sum before it is unmasked; refuse others than the first time."""
-        parties = sorted(parties)
-        before = self._known.get(exchange)
-        if before is None:
-            self._known[exchange] = parties
-            atomic_write(self._path, json.dumps(self._known).encode())
-        elif before != parties:
-            raise Refused(
-                "a sum of this exchange over other parties was unmasked before: the difference would show one "
-                "party's update"
-            )
 
 
 class SiteSum:
@@ -97,13 +75,14 @@ class SiteSum:
         roster: Mapping[str, bytes],
         server: bytes,
         bits: int,
-        unmasked: Unmasked,
+        fewest: int,
+        once: Once,
     ) -> None:
         self._name, self._signer, self._roster, self._server, self._bits = name, signer, roster, server, bits
-        self._unmasked = unmasked
+        self._fewest, self._once = fewest, once
         self._state: PartyState | None = None
         self._step = 0
-        self._exchange = ""
+        self._occasion = ""
 
     def answer(self, message: Message, vector: VectorOf) -> tuple[dict[str, Any], bytes]:
         """The next message of the protocol; ``vector`` is called at the step that sends it."""
@@ -119,15 +98,24 @@ class SiteSum:
             if state is None or state.policy.session.hex() != header.get("session") or number != self._step + 1:
                 raise Refused("it belongs to a sum that this site takes no part in, or not any more")
             self._state = None  # a state is used once, also if what follows fails
+            grid: Grid | None = None
             if state.needs_vector:
-                self._exchange = f"{header.get('round', message.kind)}-{header.get('turn', header.get('of'))}"
+                self._occasion, grid = vector(rest)
             if state.awaits is Step.CONSENT:  # the answer reveals shares
-                self._unmasked.once(self._exchange, [state.policy.identities[i].hex() for i in state.survivors])
-            self._state, answer = party_side.step(state, raw, vector(rest) if state.needs_vector else None)
+                self._check_survivors(state)
+            self._state, answer = party_side.step(state, raw, grid)
         except ProtocolError as error:
             raise Refused(str(error)) from None
         self._step = number
         return {}, answer or b""
+
+    def _check_survivors(self, state: PartyState) -> None:
+        """Enough to hide among, and on each occasion the same."""
+        if len(state.survivors) < self._fewest:
+            raise Refused(f"the sum is of {len(state.survivors)} parties, the plan needs {self._fewest}")
+        parties = sorted(state.policy.identities[i].hex() for i in state.survivors)
+        why = "a sum of this exchange over other parties was unmasked before: the difference would show one update"
+        self._once.same(f"sum {self._occasion}", hashlib.sha256("".join(parties).encode()).hexdigest(), why)
 
     def _open(self, raw: bytes) -> bytes:
         try:
@@ -140,6 +128,8 @@ class SiteSum:
             raise Refused("the sum is with somebody whom this site has not agreed to")
         if policy.protect != "masks" or policy.bits != self._bits:
             raise Refused(f"the sum is protected by {policy.protect}({policy.bits}), not as agreed")
+        if len(parties) < self._fewest:
+            raise Refused(f"the sum is of {len(parties)} parties, the plan needs {self._fewest}")
         own = self._roster[self._name]
         if own not in parties:
             raise Refused("the sum is without this site")
