@@ -18,6 +18,9 @@ ServerPath = Annotated[Path, typer.Argument(metavar="DIR", help="the server's fo
 SitePath = Annotated[Path, typer.Argument(metavar="SITE", help="the site's copy of its invitation folder")]
 
 
+POSIX = os.name == "posix"
+
+
 def algorithm_of(plan: Plan) -> str:
     """Its name, with the parameters that are not the usual ones."""
     return ALGORITHMS.brief(ALGORITHMS.build(plan.spec.algorithm))
@@ -25,7 +28,7 @@ def algorithm_of(plan: Plan) -> str:
 
 def need_flower() -> None:
     """One line where real sites cannot run."""
-    if os.name != "posix":
+    if not POSIX:
         raise UserError("Real sites and servers run on Linux or macOS (or WSL on Windows), not on Windows itself.")
     if find_spec("flwr") is None or find_spec("cryptography") is None:
         raise UserError("Federations of real sites need an extra: pip install 'unalike[federation]'")

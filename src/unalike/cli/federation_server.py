@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,6 +22,7 @@ from unalike.errors import UserError
 from unalike.federation import making
 from unalike.federation.folders import PUBLIC, Card
 from unalike.federation.plan import FILE, FIXED, Plan
+from unalike.federation.wire import ANYBODY, SERVER
 
 STOP_SERVE = "stop-serve"
 _LOOK = 0.5
@@ -67,7 +69,7 @@ def init(
         raise UserError(f"--party {twice[0]} is given twice. Every site needs a name of its own.")
     plan = making.make_federation(
         folder,
-        name=folder.resolve().name if name is None else name,
+        name=_name_of(folder) if name is None else name,
         parties=tuple(sorted(party)),
         address=address,
         train={key: value for key, value in fields.items() if value is not None},
@@ -79,6 +81,12 @@ def init(
         figures=figures,
     )
     _what_next(folder, plan)
+
+
+def _name_of(folder: Path) -> str:
+    """A name made of the folder's, where that can be one."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", folder.resolve().name)[:40]
+    return name if re.match("[A-Za-z]", name) and name not in (SERVER, ANYBODY) else "federation"
 
 
 def _what_next(folder: Path, plan: Plan) -> None:
