@@ -163,7 +163,8 @@ def test_who_breaks_a_secure_sum_is_named(body, tmp_path):
 @pytest.mark.parametrize(
     "sums",
     [None, 5, [], {"test": 5}, {"test": [1, 2]}, {"test": [1, 2, 3]}, {"test": [-1, 0, 0]},
-     {"test": [10**400, 0, 0]}, {"test": ["1", "2", "1"]}, {"test": [True, True, True]}, {"test": [1e308, 1e308, 1e308]}],
+     {"test": [10**400, 0, 0]}, {"test": ["1", "2", "1"]},
+     {"test": [True, True, True]}, {"test": [1e308, 1e308, 1e308]}],
 )  # fmt: skip
 def test_figures_that_cannot_be_are_not_used(sums, tmp_path):
     world = World.make(tmp_path, train={"rounds": 1})

@@ -21,7 +21,7 @@ from unalike.errors import UserError
 from unalike.federation.once import Once
 from unalike.federation.remote import Remote
 from unalike.federation.speaker import Outgoing, Speaker
-from unalike.federation.summing import secure_total
+from unalike.federation.summing import Protection, secure_total
 from unalike.federation.wire import Message, Refused
 from unalike.measure.cdf import check_sum, count, read_cdf
 from unalike.measure.degree import Degree, compare
@@ -77,7 +77,7 @@ def measure_sites(speaker: Speaker, schema: str, of: Of, features: tuple[str, ..
 def _total(speaker: Speaker, messages: Outgoing, policy: DistributionPolicy) -> Grid:
     length = policy.dimensions * (policy.points - 1) + 1
     try:
-        names, total = secure_total(speaker, messages, length, BITS, len(messages), SUM)
+        names, total = secure_total(speaker, messages, length, Protection(BITS), len(messages), SUM)
     except TooFewParties as error:
         raise UserError(f"{error} Measuring needs every site.") from None
     except ProtocolError as error:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+import numpy as np
 import torch
 
 from unalike.algorithms.contract import Vectors
@@ -22,13 +23,12 @@ from unalike.engine.work import LocalWork
 from unalike.errors import UserError
 from unalike.federation.rows import Elsewhere
 from unalike.federation.speaker import SAYS, WRONG, Outgoing, Speaker, Stopped
-from unalike.federation.summing import ProtocolError, TooFewParties, secure_total
+from unalike.federation.summing import Protection, ProtocolError, TooFewParties, secure_total
 from unalike.federation.vault import START, version_name
 from unalike.federation.wire import Message, Refused, pack, shown
 from unalike.federation.work import BUFFERS, MESSAGE, PAYLOAD, UPLOAD
 from unalike.privacy import Coded
 from unalike.privacy.errors import ChannelError
-from unalike.privacy.masked import Masked
 
 PAUSE = 5.0
 """Seconds between looks at who is there, where too few answered."""
@@ -41,8 +41,8 @@ class Remote:
 
     name = "flower"
 
-    def __init__(self, speaker: Speaker, schema: str, channel: str | None = None) -> None:
-        self.speaker, self.schema, self.channel = speaker, schema, channel
+    def __init__(self, speaker: Speaker, schema: str, protection: Protection | None = None) -> None:
+        self.speaker, self.schema, self.protection = speaker, schema, protection
         self.accepted: dict[int, str] = {}
         """the version of each party's state that the server has accepted"""
         self.durable: dict[int, str] = {}
@@ -87,15 +87,16 @@ class Remote:
 
     def _summed(self, exchange: Exchange, wire: Wire, messages: Outgoing) -> dict[int, Reply]:
         """One reply for each party in the sum; the first has the sum of all, as nobody has a single one."""
-        speaker, plan, hidden = self.speaker, self.speaker.plan, wire.channel.hidden
-        if not isinstance(hidden, Masked):
-            raise UserError(f"--channel {self.channel} is for simulation. Between real sites use masked.")
+        speaker, plan = self.speaker, self.speaker.plan
+        assert self.protection is not None
         upload = self._expected.upload
         head = 0 if wire.channel.uniform_weights else 1 + exchange.trains
-        length, needed = layout_of(exchange, upload).size + head, plan.needed(len(messages))
+        zeros, needed = np.zeros(layout_of(exchange, upload).size + head, np.int64), plan.needed(len(messages))
+        assert wire.channel.hidden is not None
+        length = len(wire.channel.hidden.split(zeros, wire.cohort))
         for attempt in count(1):
             try:
-                names, total = secure_total(speaker, messages, length, hidden.bits, needed)
+                names, total = secure_total(speaker, messages, length, self.protection, needed)
                 if len(names) >= needed:
                     break
                 self._pause(messages, names, needed)

@@ -21,14 +21,16 @@ from unalike.data.sites import read_table, site_data
 from unalike.engine.files import atomic_write, make_folder
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
+from unalike.federation.dealing import BOX, DEAL, KEY, SiteKeys
 from unalike.federation.measuring import BITS, SUM, SiteMeasure
 from unalike.federation.once import Once, read_json
 from unalike.federation.plan import Plan
-from unalike.federation.summing import SiteSum
+from unalike.federation.summing import Protection, SiteSum
 from unalike.federation.vault import Vault
 from unalike.federation.wire import SERVER, Message, Refused, peek, read, shown, write
 from unalike.federation.work import SiteWork, digest_of
 from unalike.privacy import parse_channel
+from unalike.privacy.encrypted import Encrypted
 from unalike.privacy.masked import Masked
 
 _SEEN, _AGREED = "seen.json", "agreed.json"
@@ -125,6 +127,9 @@ class Site:
             "measure-policy": lambda asked: self._measuring(asked).agree(asked),
             "measure-compare": lambda asked: self._measuring(asked).compare(asked),
             SUM: self._measure_sum,
+            BOX: lambda asked: self._keys().tell(),
+            DEAL: lambda asked: self._take_keys(lambda keys: keys.deal(asked)),
+            KEY: lambda asked: self._take_keys(lambda keys: keys.take(asked)),
             "finish": self._finish,
         }
         act = acts.get(message.kind)
@@ -168,24 +173,40 @@ class Site:
     def _sum(self, message: Message) -> Answer:
         """A step of a secure sum; the site trains at the step that sends its vector."""
         hidden = parse_channel(self.plan.spec.channel).hidden
-        if not isinstance(hidden, Masked):
+        fewest = self.plan.needed(max(1, round(self.plan.spec.sample * len(self.plan.parties))))
+        if isinstance(hidden, Masked):
+            summing = self._sums("masked", lambda: Protection(hidden.bits), fewest)
+        elif isinstance(hidden, Encrypted):
+            summing = self._sums("encrypted", lambda: Protection(context=self._keys().context()), fewest)
+        else:
             raise Refused("this site has not agreed to secure sums")
-        cohort = max(1, round(self.plan.spec.sample * len(self.plan.parties)))
-        step = self._sums("training", hidden.bits, self.plan.needed(cohort))
-        return step.answer(message, lambda asked: self._ready(asked).grid(asked, self._vault))
+        return summing.answer(message, lambda asked: self._ready(asked).grid(asked, self._vault))
 
     def _measure_sum(self, message: Message) -> Answer:
-        step = self._sums("measuring", BITS, len(self.plan.parties))
-        return step.answer(message, lambda asked: self._measuring(asked).vector(asked))
+        summing = self._sums("measure", lambda: Protection(BITS), len(self.plan.parties))
+        return summing.answer(message, lambda asked: self._measuring(asked).vector(asked))
 
-    def _sums(self, use: str, bits: int, fewest: int) -> SiteSum:
+    def _sums(self, what: str, how: Callable[[], Protection], fewest: int) -> SiteSum:
+        if what not in self._summing:
+            roster, server = self._roster(), self._server[SERVER]
+            self._summing[what] = SiteSum(self.name, self.signer, roster, server, how(), fewest, self._once)
+        return self._summing[what]
+
+    def _roster(self) -> dict[str, bytes]:
         if "roster" not in self._agreed:
             raise Refused("nothing was agreed on yet")
-        if use not in self._summing:
-            roster = {name: bytes.fromhex(key) for name, key in self._agreed["roster"].items()}
-            server = self._server[SERVER]
-            self._summing[use] = SiteSum(self.name, self.signer, roster, server, bits, fewest, self._once)
-        return self._summing[use]
+        return {name: bytes.fromhex(key) for name, key in self._agreed["roster"].items()}
+
+    def _keys(self) -> SiteKeys:
+        if not isinstance(parse_channel(self.plan.spec.channel).hidden, Encrypted):
+            raise Refused("this federation's plan has no encrypted channel")
+        path = self.folder / "keys" / "sum.key"
+        return SiteKeys(path, self.name, self.signer, self._roster(), self.plan.digest)
+
+    def _take_keys(self, act: Callable[[SiteKeys], Answer]) -> Answer:
+        answer = act(self._keys())
+        self._summing.pop("encrypted", None)  # new keys are for new sums
+        return answer
 
     def _measuring(self, message: Message) -> SiteMeasure:
         if not self.plan.measure:
