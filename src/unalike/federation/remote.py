@@ -22,10 +22,10 @@ from unalike.engine.wire import Encoded, Wire, layout_of
 from unalike.engine.work import LocalWork
 from unalike.errors import UserError
 from unalike.federation.rows import Elsewhere
-from unalike.federation.speaker import Outgoing, Speaker, Stopped
+from unalike.federation.speaker import SAYS, WRONG, Outgoing, Speaker, Stopped
 from unalike.federation.summing import Protection, ProtocolError, TooFewParties, secure_total
 from unalike.federation.vault import START, version_name
-from unalike.federation.wire import Message, Refused, pack
+from unalike.federation.wire import Message, Refused, pack, shown
 from unalike.federation.work import BUFFERS, MESSAGE, PAYLOAD, UPLOAD
 from unalike.privacy import Coded
 from unalike.privacy.errors import ChannelError
@@ -47,6 +47,8 @@ class Remote:
         """the version of each party's state that the server has accepted"""
         self.durable: dict[int, str] = {}
         """the same at the last checkpoint: a restarted server asks for these"""
+        self._wrong: dict[str, int] = {}
+        """how often in a row a party's answer could not be used"""
         self.answered: list[list[int]] = []
         """who answered, by exchange of this round"""
 
@@ -101,9 +103,13 @@ class Remote:
             except TooFewParties:
                 self._pause(messages, [name for name in messages if name not in speaker.problems], needed)
             except ProtocolError as error:
-                speaker.say(f"The sum failed: {error}")
+                known = error.party is not None and error.party >= 0
+                who = sorted(messages)[error.party or 0] if known else "nobody that is known"
+                speaker.say(f"The sum failed, because of {who}: {error}")
                 if attempt >= MOST_FAILURES:
-                    raise
+                    raise UserError(f"{who}: {error}") from None
+                if known and len(messages) > max(needed, 3):  # the others go on
+                    messages = {name: message for name, message in messages.items() if name != who}
         numbers = sorted(plan.number(name) for name in names)
         grids = [Coded(grid=total), *([Coded()] * (len(numbers) - 1))]
         made = zip(numbers, grids, strict=True)
@@ -140,7 +146,7 @@ class Remote:
                 try:
                     found[party] = use(party, message)
                 except Refused as error:
-                    speaker.problems[party] = f"sent an answer that is not accepted: {error}"
+                    speaker.problems[party] = f"{WRONG} {shown(error)}"
             for party in messages:
                 if party not in found:
                     speaker.say(f"{party} {speaker.problems.get(party, 'did not answer')}.")
@@ -162,7 +168,11 @@ class Remote:
     def _pause(self, messages: Outgoing, found: Collection[str], needed: int) -> None:
         speaker = self.speaker
         said = {party: speaker.problems.get(party, "") for party in messages if party not in found}
-        if said and all(problem.startswith("says:") for problem in said.values()):
+        self._wrong = {party: self._wrong.get(party, 0) + 1 for party in said if said[party].startswith(WRONG)}
+        if said and all(
+            problem.startswith(SAYS) or self._wrong.get(party, 0) >= MOST_FAILURES
+            for party, problem in said.items()
+        ):
             first, problem = next(iter(said.items()))  # asking again would bring the same answer
             raise UserError(f"{first} {problem}")
         speaker.say(
@@ -194,7 +204,7 @@ class Remote:
         upload = expected.upload
         if exchange.algorithm.needs_each:
             upload = {k.removeprefix(UPLOAD): v for k, v in arrays.items() if k.startswith(UPLOAD)}
-            if _shapes(upload) != _shapes(expected.upload):
+            if _layout(upload) != _layout(expected.upload):
                 raise Refused(f"it uploads {_shapes(upload)}, not {_shapes(expected.upload)}")
         return Reply(number, sent, upload, {})
 

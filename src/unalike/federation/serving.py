@@ -256,7 +256,7 @@ def _checked_sums(message: Message) -> dict[str, list[float]]:
         raise Refused("they are missing")
     for values in sums.values():
         good = isinstance(values, list) and len(values) == 3
-        if not good or not all(isinstance(v, int | float) and math.isfinite(v) and v >= 0 for v in values):
+        if not good or not all(type(v) in (int, float) and 0 <= v <= 2**53 for v in values):
             raise Refused("they are not numbers")
         if values[2] > values[0]:
             raise Refused("they have more right answers than rows")

@@ -8,18 +8,17 @@ helped to unmask one refuses to unmask another of other parties.
 
 from __future__ import annotations
 
-import json
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from unalike.crypto import bfv
 from unalike.crypto.primitives import signing_public
-from unalike.engine.files import atomic_write
 from unalike.errors import UserError
+from unalike.federation.once import Once
 from unalike.federation.speaker import Outgoing, Speaker
 from unalike.federation.wire import Message, Refused
 from unalike.privacy.stage import Grid
@@ -31,8 +30,8 @@ from unalike.secure.party import PartyState
 from unalike.secure.policy import Policy, Protect, default_threshold, new_session
 
 KIND, OPEN = "sum", "open"
-VectorOf = Callable[[Message], Grid]
-"""What a site adds, from the message that asks for it."""
+VectorOf = Callable[[Message], tuple[str, Grid]]
+"""What a site adds, from the message that asks for it, and on which occasion: one sum is unmasked for each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +90,8 @@ def secure_total(
     for number, step in enumerate(steps(policy)):
         received = [(names.index(name), message.body) for name, message in trip(number, step is Step.VECTOR)]
         central, said = server_side.step(central, received)
+        if step is Step.VECTOR and len(central.survivors) < needed:  # nothing is unmasked yet
+            raise TooFewParties(f"Only {len(central.survivors)} vectors came, the quorum is {needed}.")
         say = dict(said)
     survivors = [names[i] for i in central.survivors]
     if central.total is not None:
@@ -110,29 +111,6 @@ def _told(answers: Sequence[tuple[str, Message]], policy: Policy) -> Grid:
     return np.frombuffer(first, "<i8").astype(np.int64)
 
 
-class Unmasked:
-    """Of each exchange, the parties of the one sum that this site has helped to unmask; kept in a file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._known: dict[str, list[str]] = {}
-        if path.exists():
-            self._known = json.loads(path.read_text(encoding="utf-8"))
-
-    def once(self, exchange: str, parties: list[str]) -> None:
-        """Note the parties of an exchange's sum before it is unmasked; refuse others than the first time."""
-        parties = sorted(parties)
-        before = self._known.get(exchange)
-        if before is None:
-            self._known[exchange] = parties
-            atomic_write(self._path, json.dumps(self._known).encode())
-        elif before != parties:
-            raise Refused(
-                "a sum of this exchange over other parties was unmasked before: the difference would show one "
-                "party's update"
-            )
-
-
 class SiteSum:
     """A site's part in one sum after the other."""
 
@@ -143,13 +121,14 @@ class SiteSum:
         roster: Mapping[str, bytes],
         server: bytes,
         how: Protection,
-        unmasked: Unmasked,
+        fewest: int,
+        once: Once,
     ) -> None:
         self._name, self._signer, self._roster, self._server, self._how = name, signer, roster, server, how
-        self._unmasked = unmasked
+        self._fewest, self._once = fewest, once
         self._state: PartyState | None = None
         self._step = 0
-        self._exchange = ""
+        self._occasion = ""
 
     def answer(self, message: Message, vector: VectorOf) -> tuple[dict[str, Any], bytes]:
         """The next message of the protocol; ``vector`` is called at the step that sends it."""
@@ -165,19 +144,27 @@ class SiteSum:
             if state is None or state.policy.session.hex() != header.get("session") or number != self._step + 1:
                 raise Refused("it belongs to a sum that this site takes no part in, or not any more")
             self._state = None  # a state is used once, also if what follows fails
+            grid: Grid | None = None
             if state.needs_vector:
-                self._exchange = f"{header.get('round', message.kind)}-{header.get('turn', header.get('of'))}"
+                self._occasion, grid = vector(rest)
             if state.awaits is Step.CONSENT:  # the answer reveals shares
-                self._unmasked.once(self._exchange, [state.policy.identities[i].hex() for i in state.survivors])
-            self._state, answer = party_side.step(state, raw, vector(rest) if state.needs_vector else None)
+                self._check_survivors(state)
+            self._state, answer = party_side.step(state, raw, grid)
             if self._state.total is not None:  # with ciphertexts it is the parties who can read the sum
-                survivors = [state.policy.identities[i].hex() for i in self._state.survivors]
-                self._unmasked.once(self._exchange, survivors)
+                self._check_survivors(self._state)
                 answer = self._state.total.astype("<i8").tobytes()
         except ProtocolError as error:
             raise Refused(str(error)) from None
         self._step = number
         return {}, answer or b""
+
+    def _check_survivors(self, state: PartyState) -> None:
+        """Enough to hide among, and on each occasion the same."""
+        if len(state.survivors) < self._fewest:
+            raise Refused(f"the sum is of {len(state.survivors)} parties, the plan needs {self._fewest}")
+        parties = sorted(state.policy.identities[i].hex() for i in state.survivors)
+        why = "a sum of this exchange over other parties was unmasked before: the difference would show one update"
+        self._once.same(f"sum {self._occasion}", hashlib.sha256("".join(parties).encode()).hexdigest(), why)
 
     def _open(self, raw: bytes) -> bytes:
         try:
@@ -196,6 +183,8 @@ class SiteSum:
             raise Refused(
                 f"the sum is protected by {policy.protect}({policy.bits}), or another key, not as agreed"
             )
+        if len(parties) < self._fewest:
+            raise Refused(f"the sum is of {len(parties)} parties, the plan needs {self._fewest}")
         own = self._roster[self._name]
         if own not in parties:
             raise Refused("the sum is without this site")
