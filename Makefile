@@ -7,13 +7,18 @@ else
 BIN := $(VENV)/bin
 endif
 
-.PHONY: demo test check bench clean
+.PHONY: demo test test-federation check bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/unalike demo
 
 test: check
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto -m "not federation"
+
+# Real servers and sites in processes of their own, on loopback: some minutes. Linux or macOS.
+test-federation: export OMP_NUM_THREADS := 1
+test-federation: $(VENV)/.dev
+	$(BIN)/python -m pytest -m federation
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

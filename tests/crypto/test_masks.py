@@ -62,6 +62,24 @@ def test_expansion_is_the_aes_stream_without_the_unfair_words():
     assert expand(seed, length, modulus).tolist() == fair[:length]
 
 
+@pytest.mark.parametrize("bits", [32, 64])
+def test_masks_of_words_are_the_aes_stream_and_cancel(bits):
+    ring, seed = Words(bits), bytes(range(32))
+    stream = Cipher(algorithms.AES(seed), modes.CTR(bytes(16))).encryptor().update(bytes(bits // 8 * 50))
+    expected = [int.from_bytes(stream[i : i + bits // 8], "little") for i in range(0, len(stream), bits // 8)]
+    start = np.array([-1, 0, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)), 7] * 10)
+    total = ring.elements(start)
+    ring.add(total, seed)
+    assert total.tolist() == [(int(a) + b) % 2**bits for a, b in zip(start, expected, strict=True)]
+    ring.add(total, seed, minus=True)
+    assert (ring.integers(total) == start).all()
+    assert ring.integers(total).dtype == np.int64
+    secrets = {(i, j): new_secret() for i in range(5) for j in range(i + 1, 5)}
+    for i in range(5):
+        add_pairwise(ring, total, i, {j: secrets[min(i, j), max(i, j)] for j in range(5) if j != i})
+    assert (ring.integers(total) == start).all()
+
+
 @pytest.mark.parametrize("modulus", [3, 16580609, 3 * 2**29, 3 * 2**60])
 def test_masks_are_uniform(modulus):
     """A third of each modulus would be twice as likely as the rest, if unfair words were not skipped."""

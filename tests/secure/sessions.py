@@ -34,7 +34,10 @@ def take(state, raw, vector=None):
 class Session:
     """Runs step by step; ``tamper(step, party, raw)`` may change what a party sends, or return None to lose it."""
 
-    def __init__(self, vectors, protect="fhe+masks", **fields):
+    default = "fhe+masks"
+
+    def __init__(self, vectors, protect=None, **fields):
+        protect = protect or self.default
         keys, self.secret, public = contexts()
         count = len(vectors)
         self.signers = [*SIGNERS[:count], SIGNERS[-1]]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -11,6 +14,9 @@ from unalike.cli.options import AsJson, DataDir, Plugins
 from unalike.cli.plugin import load_plugins
 from unalike.cli.show import draw, print_json, table
 from unalike.data import DATASETS, Dataset
+from unalike.data.heart import Heart
+from unalike.engine.files import atomic_write, make_folder
+from unalike.errors import UserError
 
 _MOST = 20
 """Labels and natural parties up to which each is shown."""
@@ -23,6 +29,9 @@ def data(
     plugin: Plugins = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
+    export: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="write each natural party's own table there as CSV (heart)")
+    ] = None,
 ) -> None:
     """Look at a data set: rows, labels, natural parties, and the columns of your own table.
 
@@ -33,6 +42,9 @@ def data(
     """
     load_plugins(plugin)
     loader = DATASETS.build(dataset)
+    if export is not None:
+        _export(loader, dataset, export)
+        return
     columns = [column._asdict() for column in loader.columns()] if hasattr(loader, "columns") else []
     if columns and not as_json:  # before loading, which may refuse a column that is to be seen here
         rows = [[str(value) for value in column.values()] for column in columns]
@@ -42,6 +54,24 @@ def data(
         print_json(found)
     else:
         _print(found)
+
+
+def _export(loader: Any, dataset: str, folder: Path) -> None:
+    """One CSV for each natural party, to try a federation of real sites with."""
+    if not isinstance(loader, Heart):
+        raise UserError(f"{dataset} has no tables of its own to export. heart has.")
+    tables = loader.tables()
+    taken = [folder / f"{name}.csv" for name in tables if (folder / f"{name}.csv").exists()]
+    if taken:
+        raise UserError(f"{taken[0]} exists, and nothing is overwritten. Choose another folder.")
+    make_folder(folder)
+    for name, rows in tables.items():
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        atomic_write(folder / f"{name}.csv", text.getvalue().encode())
+        draw(f"{folder / f'{name}.csv'}: {len(rows)} rows")
 
 
 def describe(data: Dataset) -> dict[str, Any]:

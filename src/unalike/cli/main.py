@@ -43,6 +43,7 @@ _COMMANDS = {
         "Rank algorithms by your runs or a paper's table.",
     ),
     "study": ("unalike.cli.study", "app", "Run a grid of runs in parallel, and see it beside the papers'."),
+    "federation": ("unalike.cli.federation", "app", "Train between real sites, each of which keeps its own rows."),
     "list": ("unalike.cli.listing", "list_parts", "List algorithms, data sets, partitions and other parts."),
 }
 

@@ -36,6 +36,7 @@ from unalike.measure import (
 from unalike.measure import (
     measure as measure_parties,
 )
+from unalike.measure.degree import meaning
 from unalike.measure.extract import Extractor
 from unalike.partition import Partition, make_partition, seen_label_counts
 
@@ -232,7 +233,7 @@ def _summary(found: Measurement, plain: LabelSkew | None) -> list[str]:
     lines = [
         f"Mean over rows: {_named(whole.mean)}; a random split would show K-S "
         f"{whole.expected.kolmogorov_smirnov:.3f}.{worst} Quantity: {whole.quantity:.2f}.",
-        meaning(found),
+        meaning(found.policy.of, whole.mean.kolmogorov_smirnov, whole.expected.kolmogorov_smirnov),
     ]
     if not found.published:
         lines.append("Only the mean was published: each party's degrees stay with it, and nobody knows the worst.")
@@ -249,19 +250,6 @@ def _summary(found: Measurement, plain: LabelSkew | None) -> list[str]:
             f"{plain.jensen_shannon:.2f}, Hellinger {plain.hellinger:.2f}, earth mover's {plain.earth_mover:.2f}."
         )
     return lines
-
-
-def meaning(found: Measurement) -> str:
-    """The federation's figure in words; the bounds are those of docs/measure.md."""
-    mean, chance = found.federation.mean.kolmogorov_smirnov, found.federation.expected.kolmogorov_smirnov
-    value = "label" if found.policy.of == "labels" else "value"
-    if mean <= 1.5 * chance:
-        return f"That is what chance makes of a random split: no sign that the parties' {found.policy.of} differ."
-    often = (
-        f"up to some {value}, a party has on average {100 * mean:.0f} percentage points more or fewer of its rows"
-    )
-    how = "mildly" if mean < 0.15 else "clearly" if mean < 0.3 else "strongly"
-    return f"The parties are {how} unlike: {often} than all parties together."
 
 
 def _named(degree: Degree) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +19,7 @@ from unalike.cli.program import program
 from unalike.cli.progress import follower
 from unalike.cli.show import costs, draw, figures_table, print_json, privacy_line, say
 from unalike.cli.signals import Stopped
+from unalike.cli.spec_flags import with_flags
 from unalike.engine import run as engine
 from unalike.engine.loggers import Watchers, make_loggers
 from unalike.engine.run import CHECKPOINT_SECONDS, Result
@@ -119,37 +119,4 @@ def _print(result: Result, runs: Path) -> None:
     )
 
 
-def _flags() -> list[inspect.Parameter]:
-    """One option for each field of RunSpec. Without a default: what is not given is left to the TOML file."""
-    hints = get_type_hints(RunSpec)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=None,
-            annotation=Annotated[_plain_type(hints[field.name]) | None, typer.Option(help=_help(field))],
-        )
-        for field in RunSpec.options()
-    ]
-
-
-def _plain_type(hint: Any) -> type:
-    """The type that the command line reads. RunSpec itself refuses what is not among a Literal's values."""
-    return next((kind for kind in (bool, int, float) if hint is kind or kind in get_args(hint)), str)
-
-
-def _help(field: dataclasses.Field[Any]) -> str:
-    text = str(field.metadata["help"])
-    if field.default is not None:
-        default = "no" if field.default is False else field.default
-        text = f"{text} [{default}]"
-    return text
-
-
-def _with_flags(function: Any) -> None:
-    own = inspect.signature(function, eval_str=True)
-    fixed = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
-    function.__signature__ = own.replace(parameters=[*_flags(), *fixed])
-
-
-_with_flags(run)
+with_flags(run)

@@ -81,11 +81,26 @@ class Heart:
             group_test=np.array([list(present).index(k) if k in present else -1 for k in hospital[test]]),
         )
 
+    def tables(self) -> dict[str, list[dict[str, str]]]:
+        """Every hospital's own table as it might lie there: uncoded, with gaps, and the outcome in words."""
+        made: dict[str, list[dict[str, str]]] = {name: [] for name in HOSPITALS}
+        for patient in _patients():
+            row = {
+                name: "" if name in ZERO_IS_MISSING and float(patient[name] or 0) == 0 else patient[name]
+                for name in FEATURES
+            }
+            made[patient["hospital"]].append(row | {"outcome": "disease" if int(patient["num"]) else "healthy"})
+        return made
+
+
+def _patients() -> list[dict[str, str]]:
+    source = resources.files("unalike.data") / "vendored" / "heart.csv"
+    return list(csv.DictReader(source.read_text(encoding="utf-8").splitlines()))
+
 
 def _read() -> tuple[dict[str, Array], Array, Array]:
     """The columns by feature (NaN where missing), each patient's hospital and whether there is disease."""
-    source = resources.files("unalike.data") / "vendored" / "heart.csv"
-    patients = list(csv.DictReader(source.read_text(encoding="utf-8").splitlines()))
+    patients = _patients()
     table = {name: np.array([float(patient[name] or "nan") for patient in patients]) for name in FEATURES}
     for name in ZERO_IS_MISSING:
         table[name][table[name] == 0] = np.nan

@@ -1,76 +1,34 @@
-"""An agreed coding of tables that may not be pooled: each site describes its own, all code theirs alike.
-
-A description holds what must be known to agree: the columns and their types, the values of categories and labels,
-and of numbers the count, the mean and the sum of squared deviations of the training rows. No row is in it.
-"""
+"""An agreed coding of tables that may not be pooled: each site describes its own, all code theirs alike."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from unalike.data.columns import BINARY, MOST_CATEGORIES, Column, number
+from unalike.data.columns import BINARY, MOST_CATEGORIES, Column
 from unalike.data.dataset import Array
-from unalike.data.table import Missing, Roles, class_names, complete, plain_number, test_rows
+from unalike.data.description import (
+    MOST_COLUMNS,
+    Described,
+    Description,
+    Kind,
+    check_kind,
+    is_number,
+    label_texts,
+    texts,
+)
+from unalike.data.table import Missing, Roles, class_names, complete
 from unalike.errors import UserError
 
-Kind = Literal["number", "binary", "category"]
 _YES = {pair[1] for pair in BINARY}
 _DIGITS = 6  # of the agreed constants: what is beyond says more about single rows than about scale
-MOST_COLUMNS = 100_000
-
-
-@dataclass(frozen=True)
-class Described:
-    """One column of one site."""
-
-    name: str
-    kind: Kind
-    values: tuple[str, ...] = ()
-    count: int = 0
-    mean: float = 0.0
-    squares: float = 0.0
-    missing: bool = False
-
-
-@dataclass(frozen=True)
-class Description:
-    """What a site tells of its table before anything is agreed."""
-
-    label: str
-    classes: tuple[str, ...]
-    columns: tuple[Described, ...]
-    rows: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Description:
-        """What :meth:`to_dict` gave; ValueError where it did not."""
-        try:
-            columns = tuple(Described(**{**c, "values": _texts(c.get("values", ()))}) for c in values["columns"])
-            made = cls(str(values["label"]), _texts(values["classes"]), columns, int(values["rows"]))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a description of a table: {error}") from None
-        for column in columns:
-            numbers = (column.mean, column.squares)
-            if column.kind not in ("number", "binary", "category") or not isinstance(column.name, str):
-                raise ValueError(f"column {column.name!r} has no known kind: {column.kind!r}")
-            if not all(isinstance(v, int | float) and math.isfinite(v) for v in numbers) or column.squares < 0:
-                raise ValueError(f"column {column.name!r} has a mean or deviation that is no number")
-            if not isinstance(column.count, int) or not 0 <= column.count <= 2**53:
-                raise ValueError(f"column {column.name!r} has an impossible count")
-        if not 0 < made.rows <= 2**53 or len(columns) > MOST_COLUMNS:
-            raise ValueError("an impossible number of rows or columns")
-        return made
 
 
 @dataclass(frozen=True)
@@ -118,7 +76,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         names = [name for one in self.fields for name in one.coded]
-        twice = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()
+        twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             raise UserError(
                 f"The coded column {min(twice)!r} would be there twice. Rename a column at every site."
@@ -133,58 +91,64 @@ class Schema:
     def from_dict(cls, values: Mapping[str, Any]) -> Schema:
         """What :meth:`to_dict` gave; ValueError where it did not."""
         try:
-            fields = tuple(Field(**{**f, "values": _texts(f.get("values", ()))}) for f in values["fields"])
-            made = cls(values["label"], _texts(values["classes"]), fields, _texts(values.get("ignore", ())))
+            fields = tuple(Field(**{**f, "values": texts(f.get("values", ()))}) for f in values["fields"])
+            label, classes = values["label"], texts(values["classes"])
+            ignore = texts(values.get("ignore", ()))
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"not a schema: {error}") from None
+            raise ValueError(f"not a schema: {error}"[:200]) from None
         for one in fields:
-            if one.kind not in ("number", "binary", "category") or not (
-                one.scale > 0 and math.isfinite(one.shift)
-            ):
+            check_kind(one)
+            numbers = is_number(one.shift) and is_number(one.scale) and one.scale > 0
+            if not numbers or type(one.indicate) is not bool or len(one.values) > MOST_CATEGORIES:
                 raise ValueError(f"column {one.name!r} has no usable coding")
-        return made
+        if not isinstance(label, str) or len(set(classes)) < max(2, len(classes)):
+            raise ValueError("no label, or not two different classes")
+        if not 0 < len(fields) <= MOST_COLUMNS:
+            raise ValueError("an impossible number of columns")
+        return cls(label, classes, fields, ignore)
 
     @property
     def digest(self) -> str:
         """SHA-256 of all of it."""
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
 
+    def check(self, own: Description) -> None:
+        """Refuse a coding of other columns than a site's own plan gives away, or of another kind."""
+        if self.label != own.label:
+            raise UserError(f"the schema predicts {self.label!r}, not {own.label!r} as this site's plan says.")
+        kinds = {one.name: one.kind for one in self.fields}
+        strange = sorted({*kinds, *self.ignore} ^ {one.name for one in own.columns})
+        if strange:
+            raise UserError(f"column {strange[0]}: by this site's plan and table, other columns are used.")
+        for one in own.columns:
+            kind = kinds.get(one.name)
+            if one.count and kind is not None and (kind == "number") != (one.kind == "number"):
+                raise UserError(f"column {one.name}: the schema takes it for a {kind}, here it is a {one.kind}.")
+
     def code(self, columns: Sequence[Column], missing: Missing) -> tuple[Array, Array]:
         """A site's table as rows (float32) and labels; a UserError names the column that does not fit."""
         named = {column.name: column for column in columns}
-        wanted = [one.name for one in self.fields]
+        wanted = [one.name for one in self.fields] + list(self.ignore)  # a row is dropped as when it was described
         for name in (self.label, *wanted):
             if name not in named:
                 raise UserError(f"column {name}: it was agreed on, but is not in this table. Add it.")
         roles = complete(Roles(named[self.label], None, tuple(named[name] for name in wanted)), missing)
-        labels = _label_texts(roles.label)
+        labels = label_texts(roles.label)
         unknown = sorted(set(labels) - set(self.classes))
         if unknown:
             raise UserError(
                 f"column {self.label}: the label {unknown[0]!r} was not agreed on ({', '.join(self.classes)})."
             )
         index = {name: place for place, name in enumerate(self.classes)}
-        parts = [
-            part for one, column in zip(self.fields, roles.features, strict=True) for part in one.code(column)
-        ]
+        with np.errstate(over="ignore", invalid="ignore"):
+            parts = [
+                part for one, column in zip(self.fields, roles.features, strict=False) for part in one.code(column)
+            ]
         x = np.stack(parts, axis=1)
         if not np.isfinite(x).all():
-            raise UserError("A value is too large for its agreed scale. Rescale the column at every site.")
+            column = self.features[int(np.argmin(np.isfinite(x).all(axis=0)))]
+            raise UserError(f"column {column}: a value is too large for its agreed scale. Rescale it everywhere.")
         return x, np.array([index[text] for text in labels])
-
-
-def describe(
-    columns: Sequence[Column], label: str, ignore: tuple[str, ...], missing: Missing, test: float
-) -> Description:
-    """What a site tells of its table; numbers are of its training rows alone."""
-    roles = complete(Roles.choose(columns, label, "", ignore), missing)
-    labels = _label_texts(roles.label)
-    classes = class_names(labels)
-    codes = {name: place for place, name in enumerate(classes)}
-    y = np.array([codes[text] for text in labels])
-    train = ~test_rows(y, np.zeros(len(y), np.int64), test)
-    told = tuple(_described(column, train) for column in roles.features)
-    return Description(roles.label.name, classes, told, int(train.sum()))
 
 
 def agree(descriptions: Mapping[str, Description]) -> Schema:
@@ -228,7 +192,10 @@ def _field(column: str, each: Mapping[str, Described]) -> Field | None:
             f"({', '.join(told[kinds[other]].values[:3])}). Code it alike at every site."
         )
     if "number" in kinds:
-        shift, scale = _pooled(list(told.values()))
+        try:
+            shift, scale = _pooled(list(told.values()))
+        except OverflowError:
+            raise UserError(f"column {column}: its values are too large to standardise. Rescale them.") from None
         return None if scale == 0 and not indicate else Field(column, "number", shift, scale or 1.0, (), indicate)
     values = sorted({value for one in told.values() for value in one.values})
     if len(values) < 2 and not indicate:
@@ -246,41 +213,10 @@ def _pooled(each: Sequence[Described]) -> tuple[float, float]:
     mean = sum(one.mean * (one.count / count) for one in each)
     squares = sum(one.squares + one.count * (one.mean - mean) ** 2 for one in each)
     deviation = math.sqrt(squares / count)
+    if not math.isfinite(deviation):
+        raise OverflowError
     return _rounded(mean), 0.0 if deviation <= 1e-9 * abs(mean) else _rounded(deviation)
 
 
 def _rounded(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
-
-
-def _described(column: Column, train: Array) -> Described:
-    missing = bool(column.missing)
-    known = [text for text, use in zip(column.cells, train & ~column.absent, strict=True) if use]
-    if column.kind == "identifier":
-        raise UserError(
-            f"column {column.name}: every value differs, as an identifier's. Ignore it: --ignore {column.name}"
-        )
-    texts = {column.values[text] for text in known}
-    if column.kind == "number" or (column.kind == "constant" and all(number(text) is not None for text in texts)):
-        values = column.numbers()[train & ~column.absent]
-        if not len(values):
-            return Described(column.name, "number", missing=missing)
-        mean = float(values.mean())
-        squares = float(((values - mean) ** 2).sum())
-        if not math.isfinite(squares):
-            raise UserError(f"column {column.name}: its values are too large to standardise. Rescale them.")
-        return Described(column.name, "number", (), len(values), mean, squares, missing)
-    kind: Kind = "binary" if column.kind == "binary" else "category"
-    return Described(column.name, kind, tuple(sorted(texts)), len(known), missing=missing)
-
-
-def _label_texts(column: Column) -> list[str]:
-    """Every row's class; a number is written one way (1.0 is the class 1)."""
-    values = {text: plain_number(value) for text, value in column.values.items()}
-    return [values[text] for text in column.cells]
-
-
-def _texts(values: Any) -> tuple[str, ...]:
-    if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
-        raise TypeError(f"expected texts, got {values!r}"[:200])
-    return tuple(values)

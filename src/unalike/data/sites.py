@@ -11,8 +11,9 @@ import numpy as np
 
 from unalike.data.columns import Column, read_csv, read_parquet
 from unalike.data.dataset import Dataset, register_dataset
+from unalike.data.description import describe
 from unalike.data.folder import NotFound
-from unalike.data.schema import Schema, agree, describe
+from unalike.data.schema import Schema, agree
 from unalike.data.table import Missing, test_rows
 from unalike.errors import UserError
 
@@ -116,5 +117,5 @@ def read_schema(path: Path) -> Schema:
     """The schema in a file."""
     try:
         return Schema.from_dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"Cannot read the schema {path}: {error}.") from None

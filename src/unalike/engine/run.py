@@ -210,6 +210,7 @@ def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
         **({} if last.get("epsilon") is None else {"privacy": _privacy(simulation, last["epsilon"])}),
         "degrees": asdict(simulated_situation(simulation.federation.dataset, simulation.federation.partition)),
         "weights_sha256": simulation.state.digest(),
+        "server_sha256": simulation.state.server_digest(),
         "weights": simulation.task.size,
         "engine": simulation.engine.name,
         "why_this_engine": simulation.why_this_engine,

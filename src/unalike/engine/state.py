@@ -67,3 +67,7 @@ class State:
             sha.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
             sha.update(value.detach().cpu().contiguous().numpy().tobytes())
         return sha.hexdigest()
+
+    def server_digest(self) -> str:
+        """The same without what the parties keep: what a server of real sites can compute too."""
+        return State(self.round, self.server, self.buffers, {}).digest()

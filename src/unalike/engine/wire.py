@@ -12,6 +12,7 @@ from torch import Tensor
 from unalike.algorithms.contract import Vectors
 from unalike.privacy import Channel, ChannelSetting, Coded, Layout, Message, Upload
 from unalike.privacy.setting import Random, secret_random
+from unalike.privacy.stage import Sum
 
 if TYPE_CHECKING:
     from unalike.engine.exchange import Exchange, Reply
@@ -44,10 +45,11 @@ class Wire:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """A reply on a channel."""
+    """A reply on a channel; ``is_sum``: its grid is that of all replies, added before they came here."""
 
     coded: Coded
     memory: Vectors
+    is_sum: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +84,9 @@ def gather(exchange: Exchange, wire: Wire, answers: Sequence[Reply]) -> Gathered
     coded = [reply.encoded.coded for reply in answers if reply.encoded is not None]
     uploads: dict[int, Vectors] | None = None
     if channel.hidden is not None:
-        done = channel.hidden.add([each.grid for each in coded if each.grid is not None], setting)
+        grids = [each.grid for each in coded if each.grid is not None]
+        added = any(reply.encoded is not None and reply.encoded.is_sum for reply in answers)
+        done = Sum(grids[0], up=0, down=0) if added else channel.hidden.add(grids, setting)
         total, up, down = channel.from_grid(done.total, layout, setting), done.up, done.down
     else:
         data = [each.data or b"" for each in coded]

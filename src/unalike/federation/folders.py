@@ -11,10 +11,11 @@ from typing import Any
 from unalike.crypto.primitives import new_secret, signing_public
 from unalike.data.schema import Schema
 from unalike.data.sites import read_schema
-from unalike.engine.files import atomic_write, make_folder
+from unalike.engine.files import atomic_write, make_folder, storage_error
 from unalike.errors import UserError
-from unalike.federation.plan import Plan
+from unalike.federation.plan import Plan, is_name
 
+MEASURE, TRAIN = "measure", "train"
 PUBLIC = ".public.json"
 """How the file ends in which a site tells its public keys."""
 
@@ -50,7 +51,12 @@ class ServerFolder:
                 raise UserError(
                     f"{party} is not admitted yet. Use: unalike federation admit {self.path} {party}{PUBLIC}"
                 )
-            roster[party] = bytes.fromhex(Card.read(path).sign)
+            card = Card.read(path)
+            if card.name != party:
+                raise UserError(f"{path} is the card of {card.name}, not of {party}. Admit {party} again.")
+            roster[party] = bytes.fromhex(card.sign)
+        if len(set(roster.values())) < len(roster):
+            raise UserError("Two parties have the same key: each must join with a folder of its own.")
         return roster
 
     def next_incarnation(self) -> int:
@@ -80,8 +86,21 @@ class ServerFolder:
 
     def say(self, line: str) -> None:
         """One line for the log that ``run`` and ``status`` show."""
-        with (self.path / "log.txt").open("a", encoding="utf-8") as file:
-            file.write(f"{_now()} {line}\n")
+        path = self.path / "log.txt"
+        try:
+            with path.open("a", encoding="utf-8", errors="replace") as file:
+                file.write(f"{_now()} {line}\n")
+        except OSError as error:
+            raise storage_error(path, error) from error
+
+    def job(self) -> str:
+        """What the server is to do: train, unless it was told to measure."""
+        path = self.path / "job"
+        return path.read_text(encoding="utf-8").strip() if path.exists() else TRAIN
+
+    def set_job(self, job: str) -> None:
+        """Say what the server is to do the next time it is started."""
+        atomic_write(self.path / "job", job.encode())
 
     def stop_asked(self) -> bool:
         """Whether ``stop`` was called."""
@@ -106,9 +125,11 @@ class Card:
             card = cls(str(values["name"]), str(values["sign"]), str(values.get("node", "")))
             if len(bytes.fromhex(card.sign)) != 32:
                 raise ValueError("the signing key must have 32 bytes")
+            if not is_name(card.name):
+                raise ValueError(f"{card.name[:60]!r} cannot be a name")
         except FileNotFoundError:
             raise UserError(f"There is no file {path}. A site makes one when it joins.") from None
-        except (OSError, KeyError, TypeError, ValueError) as error:
+        except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise UserError(f"{path} does not hold a site's public keys: {error}.") from None
         return card
 

@@ -17,12 +17,17 @@ from unalike.data.table import Missing
 from unalike.engine.files import atomic_write
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError, unknown
-from unalike.federation.wire import ANYBODY, SERVER
+from unalike.federation.wire import ANYBODY, MOST_BYTES, SERVER
 
 FILE = "federation.toml"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
-_FIXED = ("dataset", "partition", "parties", "engine", "device", "code", "public")
+FIXED = ("dataset", "partition", "parties", "engine", "device", "code", "public")
 """What a federation decides itself, of the fields of a run."""
+
+
+def is_name(text: str) -> bool:
+    """Whether a party or a federation can be called that."""
+    return bool(_NAME.fullmatch(text)) and text not in (SERVER, ANYBODY)
 
 
 @dataclass(frozen=True)
@@ -47,12 +52,15 @@ class Plan:
     """seconds that an exchange may take"""
     figures: Literal["each", "none"] = "each"
     """whether sites send how well the model does on their own test rows"""
+    measure: bool = True
+    """whether the server may ask how unalike the sites are (each tells its degrees, rounded)"""
     most_bytes: int = 2**28
     """no message may be larger"""
 
     def __post_init__(self) -> None:
+        self._check_types()
         for name in (self.name, *self.parties):
-            if not _NAME.fullmatch(name) or name in (SERVER, ANYBODY):
+            if not is_name(name):
                 raise UserError(f"{name!r} cannot be a name here. Use letters, digits, - and _.")
         if tuple(sorted(set(self.parties))) != self.parties:
             raise UserError("The parties of a federation are sorted by name, each once.")
@@ -60,6 +68,8 @@ class Plan:
             raise UserError(f"A federation needs two parties or more, got {len(self.parties)}.")
         if not 0 <= self.quorum <= len(self.parties):
             raise UserError(f"quorum must be 0 (all) to {len(self.parties)}, got {self.quorum}.")
+        if not 2**12 <= self.most_bytes <= MOST_BYTES:
+            raise UserError(f"most_bytes must be from 4,096 to {MOST_BYTES:,}, got {self.most_bytes}.")
         if not 1 <= self.deadline <= 10**7:
             raise UserError(f"deadline must be from 1 to 10,000,000 seconds, got {self.deadline}.")
         if not 0 < self.test <= 0.5:
@@ -71,16 +81,37 @@ class Plan:
         if not re.fullmatch(r"[0-9a-f]{64}", self.server):
             raise UserError("server must be the server's public key: 64 hexadecimal digits.")
         for key in self.train:
-            if key in _FIXED:
+            if key in FIXED:
                 raise UserError(
                     f"{key} cannot be set in [train]: in a federation the sites' own tables decide it."
                 )
         object.__setattr__(self, "train", self._settled())
 
+    def _check_types(self) -> None:
+        """A file may have any value anywhere."""
+        texts = ("name", "server", "address", "label", "missing", "figures")
+        kinds: dict[str, tuple[type, ...]] = dict.fromkeys(texts, (str,))
+        kinds |= {
+            "quorum": (int,),
+            "most_bytes": (int,),
+            "measure": (bool,),
+            "deadline": (int, float),
+            "test": (int, float),
+        }
+        for key, kind in kinds.items():
+            if type(getattr(self, key)) not in kind:
+                raise UserError(f"{key} cannot be {getattr(self, key)!r}. See {FILE} of unalike federation init.")
+        for key in ("parties", "ignore"):
+            value = getattr(self, key)
+            if not isinstance(value, tuple) or not all(isinstance(one, str) for one in value):
+                raise UserError(f"{key} must be a list of names, got {value!r}.")
+        if not isinstance(self.train, dict):
+            raise UserError(f"[train] must be a table of a run's fields, got {self.train!r}.")
+
     def _settled(self) -> dict[str, Any]:
         """The fields of the run with their defaults: a later version's other default must not change a plan."""
         spec = RunSpec.from_mapping({**self.train, **self._fixed, "dataset": "sites"})
-        return {key: value for key, value in spec.to_dict().items() if key not in _FIXED}
+        return {key: value for key, value in spec.to_dict().items() if key not in FIXED}
 
     @property
     def _fixed(self) -> dict[str, Any]:
@@ -155,4 +186,8 @@ class Plan:
 
 
 def _lines(values: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
+    """TOML: of JSON's texts, numbers and lists it takes all but one character as it is."""
+    return [
+        f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
+        for key, value in values.items()
+    ]

@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
 
 import unalike
 from unalike.algorithms.contract import Ask, Vectors
 from unalike.crypto.primitives import signing_public
-from unalike.data.schema import Description, Schema, agree
+from unalike.data.description import Description
+from unalike.data.schema import Schema, agree
 from unalike.engine.checkpoint import Checkpoint
 from unalike.engine.evaluation import Figures, summary, without_each
-from unalike.engine.exchange import Reply
+from unalike.engine.files import atomic_write
 from unalike.engine.rundir import RunDirectory
 from unalike.engine.state import State
 from unalike.engine.training import Ledger, Training
 from unalike.engine.wire import Wire
 from unalike.errors import UserError
 from unalike.federation import folders
+from unalike.federation.dealing import deal_keys
+from unalike.federation.measuring import measure_sites
 from unalike.federation.plan import Plan
 from unalike.federation.remote import Remote, outgoing
 from unalike.federation.rows import Elsewhere, make_task
 from unalike.federation.speaker import Outgoing, Speaker, Transport
+from unalike.federation.summing import Protection
 from unalike.federation.wire import Message, Refused, pack
 from unalike.federation.work import weights_digest
+from unalike.measure.support import Of
+from unalike.privacy import Channel
+from unalike.privacy.encrypted import Encrypted
+from unalike.privacy.masked import Masked
 from unalike.privacy.setting import Random, secret_random
+
+T = TypeVar("T")
 
 
 class RemoteTraining(Training):
@@ -39,7 +50,7 @@ class RemoteTraining(Training):
         spec = plan.spec
         super().__init__(spec, Elsewhere(spec, make_task(spec, schema), schema, sizes))
         self.plan, self.schema = plan, schema
-        self.engine = Remote(speaker, schema.digest, spec.channel)
+        self.engine = Remote(speaker, schema.digest, _protection(self.channel, speaker))
 
     def wire(self, number: int, ledger: Ledger) -> Wire:
         """Shares of noise are made for as many parties as a round needs."""
@@ -58,9 +69,9 @@ class RemoteTraining(Training):
         """As everywhere, and who answered; bytes are those that really went over the wire."""
         speaker = self.engine.speaker
         self.engine.answered = []
-        before = speaker.bytes_up, speaker.bytes_down
+        before = speaker.sent_by.total(), speaker.sent_to.total()
         state, row = super().play_round()
-        up, down = speaker.bytes_up - before[0], speaker.bytes_down - before[1]
+        up, down = speaker.sent_by.total() - before[0], speaker.sent_to.total() - before[1]
         row |= {
             "bytes_up": up,
             "bytes_down": down,
@@ -107,13 +118,23 @@ class RemoteTraining(Training):
         }
 
 
+def _protection(channel: Channel, speaker: Speaker) -> Protection | None:
+    """How sums are protected; for ciphertexts, with keys that the sites deal."""
+    if isinstance(channel.hidden, Encrypted):
+        try:
+            return Protection(context=deal_keys(speaker))
+        except Refused as error:
+            raise UserError(f"{error}.") from None
+    return Protection(bits=channel.hidden.bits) if isinstance(channel.hidden, Masked) else None
+
+
 def serve(
     transport: Transport,
     folder: Path,
     say: Callable[[str], None] | None = None,
     stopped: Callable[[], bool] | None = None,
 ) -> Figures:
-    """Train as the folder's plan says, from where the last checkpoint left off."""
+    """Do the folder's job: train as the plan says, from where the last checkpoint left off, or measure first."""
     place = folders.ServerFolder(folder)
     plan = Plan.read(folder)
     speaker = Speaker(
@@ -129,9 +150,21 @@ def serve(
         raise UserError(f"The server's key in {folder} is not the one that {plan.name}'s plan names.")
     with RunDirectory.open(place.run, ("bytes_up", "bytes_down", "seconds")) as record:
         schema, sizes = _agreement(plan, speaker, place)
+        if place.job() == folders.MEASURE:
+            return _measure(speaker, schema, place)
         training = RemoteTraining(plan, schema, sizes, speaker)
         _check_models(place, training)
         return _play(training, record, place)
+
+
+def _measure(speaker: Speaker, schema: Schema, place: folders.ServerFolder) -> Figures:
+    """How unalike the sites are, by labels and by features."""
+    place.tell("measuring")
+    kinds: tuple[Of, ...] = get_args(Of)
+    found: Figures = {of: measure_sites(speaker, schema.digest, of, schema.features).to_dict() for of in kinds}
+    atomic_write(place.path / "measure.json", json.dumps(found, indent=1).encode())
+    place.tell("measured")
+    return found
 
 
 def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerFolder) -> Figures:
@@ -183,14 +216,13 @@ def _everybody(
     plan: Plan, speaker: Speaker, header: dict[str, Any], use: Callable[[Message], Any]
 ) -> dict[str, Any]:
     """What every site answers: before training starts, nobody may be missing."""
-    found: dict[str, Any] = {}
-    remote = Remote(speaker, "")
-
-    def keep(party: str, message: Message) -> Reply:
-        found[party] = use(message)
-        return Reply(plan.number(party), {}, {}, {})
-
-    remote.collect(dict.fromkeys(plan.parties, (header, b"")), keep, needed=len(plan.parties))
+    answers = Remote(speaker, "").everybody(dict.fromkeys(plan.parties, (header, b"")))
+    found = {}
+    for party, message in answers.items():
+        try:
+            found[party] = use(message)
+        except Refused as error:
+            raise UserError(f"{party}: {error}.") from None
     return found
 
 
@@ -224,7 +256,7 @@ def _checked_sums(message: Message) -> dict[str, list[float]]:
         raise Refused("they are missing")
     for values in sums.values():
         good = isinstance(values, list) and len(values) == 3
-        if not good or not all(isinstance(v, int | float) and math.isfinite(v) and v >= 0 for v in values):
+        if not good or not all(type(v) in (int, float) and 0 <= v <= 2**53 for v in values):
             raise Refused("they are not numbers")
         if values[2] > values[0]:
             raise Refused("they have more right answers than rows")
@@ -258,7 +290,7 @@ def _outcome(training: RemoteTraining, rows: list[Figures], left: list[str]) -> 
         **{key: last[key] for key in kept if key in last},
         "rounds": last["round"],
         **{key: sum(row[key] for row in rows) for key in ("bytes_up", "bytes_down", "seconds")},
-        "server_sha256": training.state.digest(),
+        "server_sha256": training.state.server_digest(),
         "weights": training.task.size,
         "engine": training.engine.name,
         "not_reached": left,

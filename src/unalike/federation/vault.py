@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from unalike.algorithms.contract import Vectors
@@ -18,7 +19,7 @@ from unalike.federation.wire import Refused
 
 START = ""
 """The version of a site that has not taken part yet."""
-_VERSION = re.compile(r"\d{6,9}-\d{1,6}-\d{1,9}")
+_VERSION = re.compile(r"[0-9]{6,9}-[0-9]{1,6}-[0-9]{1,9}")
 
 
 def version_name(round: int, turn: int, incarnation: int) -> str:
@@ -56,7 +57,8 @@ class Vault:
         """Remove all others."""
         for path in list_folder(self._folder):
             if path.suffix == ".state" and path.stem not in versions:
-                path.unlink(missing_ok=True)
+                with suppress(OSError):  # open in another program on Windows: the next time removes it
+                    path.unlink()
 
     @property
     def versions(self) -> list[str]:

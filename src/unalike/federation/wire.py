@@ -20,6 +20,7 @@ import torch
 from unalike.algorithms.contract import Vectors
 from unalike.crypto.errors import CryptoError
 from unalike.crypto.primitives import SIGNATURE_BYTES, sign, verify
+from unalike.errors import UserError
 
 SERVER = "server"
 ANYBODY = "anybody"
@@ -36,7 +37,7 @@ _TYPES: dict[str, np.dtype[Any]] = {
 }
 
 
-class Refused(Exception):
+class Refused(UserError):
     """A message that is not accepted; the text says why in one line."""
 
 
@@ -133,7 +134,7 @@ def unpack(listed: Any, body: bytes) -> Vectors:
                 raise Refused("its arrays do not fit its body")
             array = np.frombuffer(body, _TYPES[kind], count, at).reshape(shape)
             if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise Refused(f"{name[:60]} is not finite")
+                raise Refused(f"{name[:60]!r} is not finite")
             made[name] = torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=True))
             at += size
     except (TypeError, KeyError, ValueError):
@@ -141,6 +142,11 @@ def unpack(listed: Any, body: bytes) -> Vectors:
     if at != len(body):
         raise Refused("its arrays do not fit its body")
     return made
+
+
+def shown(text: object, most: int = 300) -> str:
+    """What somebody else wrote, for a log or a terminal: one line, nothing that moves the cursor, not too long."""
+    return "".join(c if c.isprintable() else "?" for c in " ".join(str(text).split()))[:most]
 
 
 def _count(shape: Any) -> int:

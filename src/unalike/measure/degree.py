@@ -136,3 +136,15 @@ def _bridge_sizes(everyone: Cdf) -> Array:
     bridge = walk - everyone.values * walk[..., -1:]
     sizes: Array = _sizes(bridge, steps).mean(axis=(1, 2))
     return sizes
+
+
+def meaning(of: str, mean: float, chance: float) -> str:
+    """A federation's mean K-S in words, beside what chance makes of it; bounds are those of docs/measure.md."""
+    value = "label" if of == "labels" else "value"
+    if mean <= 1.5 * chance:
+        return f"That is what chance makes of a random split: no sign that the parties' {of} differ."
+    often = (
+        f"up to some {value}, a party has on average {100 * mean:.0f} percentage points more or fewer of its rows"
+    )
+    how = "mildly" if mean < 0.15 else "clearly" if mean < 0.3 else "strongly"
+    return f"The parties are {how} unlike: {often} than all parties together."

@@ -7,6 +7,7 @@ docs/secure-measurement.md describes the protocol.
 
 from __future__ import annotations
 
+from unalike.secure import party, server
 from unalike.secure.cost import traffic
 from unalike.secure.errors import ProtocolError, TooFewParties
 from unalike.secure.local import SumResult, secure_sum
@@ -22,7 +23,9 @@ __all__ = [
     "TooFewParties",
     "default_threshold",
     "new_session",
+    "party",
     "secure_sum",
+    "server",
     "steps",
     "traffic",
 ]

@@ -85,6 +85,17 @@ def test_a_late_answer_is_never_taken_for_another():
     assert not late & set().union(*grid.asked_for[-1:])
 
 
+def test_an_answer_that_nobody_asked_for_is_left_alone():
+    class Pushy(Grid):
+        def pull_messages(self, names):
+            replies = super().pull_messages(names)
+            strange = Message(pack(b"strange"), 2, "query", ttl=10)
+            strange.metadata.__dict__["_message_id"] = "m0"
+            return [Message(pack(b"stranger"), reply_to=strange), *replies]
+
+    assert list(FlowerTransport(Pushy()).send({1: b"ab"}, 5)) == [(1, b"ba")]
+
+
 def test_time_is_over_when_it_is_over(clock):
     begin = clock.now
     assert dict(FlowerTransport(Grid(delay={1: 10**6})).send({1: b""}, 5)) == {}

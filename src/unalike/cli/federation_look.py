@@ -1,0 +1,176 @@
+"""``unalike federation status`` and ``audit``: how far it is, and what went to and fro."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from filelock import FileLock, Timeout
+
+from unalike.cli.federation_needs import SitePath
+from unalike.cli.options import AsJson
+from unalike.cli.show import draw, percent, print_json, size, table
+from unalike.engine.rundir import read_result, read_rounds
+from unalike.federation.attempts import Attempts
+from unalike.federation.audit import FILE, read_audit
+from unalike.federation.folders import PUBLIC, Card
+from unalike.federation.making import SiteFolder, is_server
+from unalike.federation.plan import Plan
+
+_LAST = 5
+
+
+def status(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="the server's folder, or a site's")],
+    as_json: AsJson = False,
+) -> None:
+    """Show how a federation stands: at the server all of it, at a site its own part."""
+    found = _server(folder) if is_server(folder) else _site(folder)
+    if as_json:
+        print_json(found)
+    elif is_server(folder):
+        _print_server(found)
+    else:
+        _print_site(found)
+
+
+def audit(folder: SitePath, as_json: AsJson = False) -> None:
+    """Show every message that came and went, after checking that the log is whole and unchanged."""
+    SiteFolder(folder).plan()
+    rows = read_audit(folder)
+    if as_json:
+        print_json({"whole": True, "messages": rows})
+        return
+    shown = [_audit_row(row) for row in rows]
+    draw(table(["time", "", "kind", "bytes", "sha256", "outcome"], shown, right=["bytes"]), "")
+    draw(f"{folder / FILE}: {len(rows)} lines, each following the one before: nothing was changed or removed.")
+
+
+def _audit_row(row: dict[str, Any]) -> list[str]:
+    return [
+        str(row["time"])[:19].replace("T", " "),
+        "in <-" if row["way"] == "in" else "out ->",
+        str(row["kind"]),
+        f"{row['bytes']:,}",
+        str(row["sha256"])[:12],
+        str(row.get("outcome", "")) or "ok",
+    ]
+
+
+def _server(folder: Path) -> dict[str, Any]:
+    plan = Plan.read(folder)
+    rows, attempts = read_rounds(folder / "run"), Attempts(folder)
+    outcome = attempts.outcome()
+    log = _lines(folder / "log.txt")
+    result = read_result(folder / "run")
+    return {
+        "federation": plan.name,
+        "address": plan.address,
+        "serving": _held(folder / ".link.lock"),
+        "training": bool(attempts.working) and outcome is None,
+        "state": _json(folder / "status.json").get("state", "not begun"),
+        "outcome": None if outcome is None else outcome.how,
+        "reason": "" if outcome is None else outcome.reason,
+        "round": rows[-1]["round"] if rows else 0,
+        "rounds": plan.spec.rounds,
+        "accuracy": rows[-1].get("accuracy") if rows else None,
+        "parties": [_party(folder, party) for party in plan.parties],
+        "log": log[-_LAST:],
+        "server_sha256": None if result is None else result.get("server_sha256"),
+    }
+
+
+def _party(folder: Path, party: str) -> dict[str, Any]:
+    path = folder / "parties" / f"{party}{PUBLIC}"
+    known = path.exists()
+    return {"name": party, "admitted": known, "fingerprint": Card.read(path).fingerprint if known else ""}
+
+
+def _print_server(found: dict[str, Any]) -> None:
+    running = "is running" if found["serving"] else "is not running"
+    draw(
+        f"Federation {found['federation']}: the server {running} ({found['address']}).",
+        f"Training: {found['state']}; {found['round']} of {found['rounds']} rounds are done"
+        + (f", accuracy {percent(found['accuracy'])}." if found["accuracy"] is not None else "."),
+        "",
+        table(
+            ["site", "", "key"],
+            [
+                [party["name"], "admitted" if party["admitted"] else "not admitted yet", party["fingerprint"]]
+                for party in found["parties"]
+            ],
+        ),
+    )
+    if found["log"]:
+        draw("", "Last lines of the log:", *(f"  {line}" for line in found["log"]))
+
+
+def _site(folder: Path) -> dict[str, Any]:
+    place = SiteFolder(folder)
+    plan, rows = place.plan(), read_audit(folder)
+    return {
+        "federation": plan.name,
+        "party": place.name,
+        "joined": _held(folder / "flower" / ".node.lock"),
+        "agreed": _json(folder / "consent.json").get("plan") == plan.digest,
+        "fingerprint": Card.read(place.card_path).fingerprint if place.card_path.exists() else "",
+        "messages": {
+            "in": sum(row["way"] == "in" for row in rows),
+            "out": sum(row["way"] == "out" for row in rows),
+            "refused": sum(row["way"] == "in" and bool(row.get("outcome")) for row in rows),
+            "bytes_in": sum(row["bytes"] for row in rows if row["way"] == "in"),
+            "bytes_out": sum(row["bytes"] for row in rows if row["way"] == "out"),
+        },
+        "last": rows[-_LAST:],
+        "figures": _json(folder / "figures.json"),
+        "model": str(folder / "model.safetensors") if (folder / "model.safetensors").exists() else None,
+    }
+
+
+def _print_site(found: dict[str, Any]) -> None:
+    count = found["messages"]
+    joined = "is taking part" if found["joined"] else "is not connected now"
+    draw(
+        f"{found['party']} in the federation {found['federation']}: {joined}.",
+        f"Key: {found['fingerprint'] or 'none yet, join makes one'}.",
+        f"Messages: {count['in']} in ({size(count['bytes_in'])}), {count['out']} out "
+        f"({size(count['bytes_out'])}), {count['refused']} refused. The log is whole.",
+    )
+    if found["last"]:
+        shown = [_audit_row(row) for row in found["last"]]
+        draw("", table(["last messages", "", "kind", "bytes", "sha256", "outcome"], shown, right=["bytes"]))
+    if found["figures"]:
+        rows = [
+            [name, f"{each['rows']:,}", percent(each.get("accuracy"))] for name, each in found["figures"].items()
+        ]
+        draw("", table(["own rows", "rows", "accuracy"], rows, right=["rows", "accuracy"]))
+    if found["model"]:
+        draw("", f"The final model is in {found['model']}")
+
+
+def _held(lock: Path) -> bool:
+    """Whether a process holds the lock."""
+    if not lock.exists():
+        return False
+    try:
+        with FileLock(lock, timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,44 @@
+"""What the commands of a federation share."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unalike.algorithms import ALGORITHMS
+from unalike.errors import UserError
+from unalike.federation.making import is_server
+from unalike.federation.plan import Plan
+
+ServerPath = Annotated[Path, typer.Argument(metavar="DIR", help="the server's folder")]
+SitePath = Annotated[Path, typer.Argument(metavar="SITE", help="the site's copy of its invitation folder")]
+
+
+POSIX = os.name == "posix"
+
+
+def algorithm_of(plan: Plan) -> str:
+    """Its name, with the parameters that are not the usual ones."""
+    return ALGORITHMS.brief(ALGORITHMS.build(plan.spec.algorithm))
+
+
+def need_flower() -> None:
+    """One line where real sites cannot run."""
+    if not POSIX:
+        raise UserError("Real sites and servers run on Linux or macOS (or WSL on Windows), not on Windows itself.")
+    if find_spec("flwr") is None or find_spec("cryptography") is None:
+        raise UserError("Federations of real sites need an extra: pip install 'unalike[federation]'")
+
+
+def need_server(folder: Path) -> Path:
+    """The folder, if it is a server's."""
+    if not is_server(folder):
+        raise UserError(
+            f"{folder} is not a federation's server folder. Make one: "
+            f"unalike federation init {folder} --party NAME ..."
+        )
+    return folder

@@ -1,0 +1,55 @@
+"""``unalike federation rehearse``: the same plan in one process, before sites exist."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unalike.cli.federation_needs import ServerPath, algorithm_of
+from unalike.cli.options import AsJson
+from unalike.cli.progress import follower
+from unalike.cli.show import costs, draw, figures_table, print_json
+from unalike.data.sites import Sites
+from unalike.engine import run as engine
+from unalike.errors import UserError
+from unalike.federation.plan import Plan
+
+
+def rehearse(
+    folder: ServerPath,
+    tables: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="a table for every site: NAME.csv or NAME.parquet")
+    ],
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress and no messages")] = False,
+) -> None:
+    """Play the plan here, in one process, on tables in one folder: real or made-up ones.
+
+    The same tables at real sites give the same model, to the last bit: compare server_sha256.
+    """
+    plan = Plan.read(folder)
+    sites = Sites(str(tables), plan.label, plan.ignore, plan.missing, plan.test)
+    there = tuple(sites.tables())
+    if there != plan.parties:
+        raise UserError(
+            f"{tables} has tables of {', '.join(there)}; the plan has the sites {', '.join(plan.parties)}. "
+            "Name each file after its site."
+        )
+    watcher = follower(quiet=quiet)
+    with redirect_stdout(sys.stderr), watcher:
+        result = engine.run(plan.spec_of(sites), watcher=watcher)
+    if as_json:
+        print_json(result.to_dict())
+        return
+    draw(
+        f"{plan.name}, rehearsed in one process: {algorithm_of(plan)}, {len(plan.parties)} sites",
+        "",
+        figures_table(result.figures),
+        "",
+        costs(result.figures),
+        f"server_sha256 {result.figures['server_sha256']}",
+    )

@@ -1,0 +1,154 @@
+"""``unalike federation join``: a site sees what it is asked to do, agrees, and takes part."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unalike.cli.federation_needs import SitePath, need_flower
+from unalike.cli.federation_terms import show_terms
+from unalike.cli.program import program
+from unalike.cli.show import draw, duration, say, size
+from unalike.cli.signals import Stopped
+from unalike.data.sites import read_table
+from unalike.engine.files import atomic_write
+from unalike.errors import UserError
+from unalike.federation.folders import read_key
+from unalike.federation.making import SiteFolder, is_server
+from unalike.federation.plan import Plan
+from unalike.federation.site import Site
+from unalike.federation.terms import terms_of
+from unalike.federation.wire import Refused, peek
+
+_CONSENT = "consent.json"
+_STATES = {
+    "refused: key not admitted yet": "Waiting: the server has not admitted this site yet. Send it {card}.",
+    "connected": "Connected. Waiting for the server to begin.",
+    "connecting": "Connecting to {address} ...",
+    "left": "Disconnected.",
+}
+
+
+def join(
+    folder: SitePath,
+    data: Annotated[str, typer.Option(metavar="TABLE", help="this site's own table, e.g. csv:patients.csv")],
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="check that the plan predicts this column")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="agree without being asked, for scripts")] = False,
+) -> None:
+    """Take part in a federation with this site's own table. Rows never leave this machine.
+
+    First it shows what you are asked to agree to; nothing is sent before you do. Then it stays and answers the
+    server's messages until Ctrl-C. Every message is noted in audit.jsonl.
+    """
+    need_flower()
+    if is_server(folder):
+        raise UserError(f"{folder} is the server's folder. A site joins with a copy of {folder}/invitations/NAME.")
+    place = SiteFolder(folder)
+    plan, name = place.plan(), place.name
+    if label is not None and label != plan.label:
+        raise UserError(f"The plan of {plan.name} predicts {plan.label!r}, not {label!r}. Ask the server's owner.")
+    plan.number(name)
+    _agree(place, plan, data, yes=yes)
+    new = not place.card_path.exists()
+    card = place.card()
+    site = Site(folder, name, plan, data, read_key(place.site_key), say)
+    if new:
+        draw(
+            "",
+            f"This site's keys were made in {place.site_key.parent}; they never leave it.",
+            f"Send this file to the server's owner:  {place.card_path}",
+            f"and compare by telephone:              {card.fingerprint}",
+            "",
+        )
+    sys.stdout.flush()
+    _take_part(place, plan, site)
+
+
+def _agree(place: SiteFolder, plan: Plan, data: str, *, yes: bool) -> None:
+    """Show the terms and have them agreed to; once is enough for the same plan."""
+    terms = terms_of(plan, place.name, read_table(data))
+    agreed = _consent(place.path)
+    if agreed.get("plan") == plan.digest:
+        say(f"You agreed to this plan of {plan.name} on {agreed.get('time')}.")
+        return
+    show_terms(terms, place.name, data)
+    sys.stdout.flush()
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UserError(
+                "Nobody is here to agree: join from a terminal, or give --yes if you have read the above."
+            )
+        if not typer.confirm("Do you agree, and take part?", default=False):
+            raise UserError("Not agreed: nothing was sent, and nothing was written.")
+    consent = {"plan": plan.digest, "time": datetime.now(UTC).isoformat(timespec="seconds"), "asked": not yes}
+    atomic_write(place.path / _CONSENT, json.dumps(consent).encode())
+
+
+def _consent(folder: Path) -> dict[str, str]:
+    try:
+        found = json.loads((folder / _CONSENT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _take_part(place: SiteFolder, plan: Plan, site: Site) -> None:
+    from unalike.federation.flower.door import SiteDoor
+    from unalike.federation.flower.node import Node
+
+    def tell(state: str) -> None:
+        line = _STATES.get(state, state[:1].upper() + state[1:] + ".")
+        say(line.format(card=place.card_path, address=plan.address))
+
+    # A little more than the plan allows: what is too long is then refused by the site, which logs it.
+    door = SiteDoor(_told(site, place.path / "errors.log"), plan.most_bytes + 2**20)
+    try:
+        with door, Node(place.path / "flower", plan.address, door.path, place.node_key, place.authority, tell):
+            while True:
+                time.sleep(3600)
+    except Stopped:
+        say(f"Left. The same command takes part again; see also: {program()} federation status {place.path}")
+
+
+def _told(site: Site, errors: Path) -> Callable[[bytes], bytes]:
+    """The site's answers, with one line for each that took part in the training."""
+
+    def answer(raw: bytes) -> bytes:
+        began = time.monotonic()
+        try:
+            made = site.answer(raw)
+        except Exception:
+            with errors.open("a", encoding="utf-8") as file:  # it may quote data, so it stays here
+                file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')}\n{traceback.format_exc()}\n")
+            say(f"A message could not be answered: see {errors}")
+            raise
+        line = _line(raw, made)
+        if line:
+            say(f"{line} in {duration(time.monotonic() - began)}.")
+        return made
+
+    return answer
+
+
+def _line(raw: bytes, made: bytes) -> str:
+    try:
+        header, kind = peek(raw).header, peek(made).kind
+    except Refused:
+        return ""
+    if kind == "error":
+        return ""  # the site has said why
+    if header.get("kind") == "exchange":
+        return f"Round {header.get('round')}: answered {header.get('ask')!r} with {size(len(made))}"
+    if header.get("kind") == "evaluate":
+        return f"Round {header.get('round')}: tried the model on the own rows"
+    return ""

@@ -1,0 +1,132 @@
+"""What a site is asked to agree to, in plain words."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+
+from unalike.cli.show import draw, duration, table
+from unalike.federation.folders import Card
+from unalike.federation.terms import Terms, Upload
+
+_WORDS = {
+    "weight": "how much this site counts: its number of training rows",
+    "loss": "the mean training loss",
+    "buffers": "running statistics of batch norm",
+}
+_KINDS = {
+    "train": "after training",
+    "measure": "after one pass over the training rows",
+    "measure+train": "after one pass over the training rows and training",
+    "train+measure": "after training and one pass over the training rows",
+}
+
+
+def show_terms(terms: Terms, name: str, data: str) -> None:
+    """Print them on stdout."""
+    draw(
+        *_who(terms, name),
+        "",
+        *_what(terms),
+        "",
+        "WHAT LEAVES THIS SITE",
+        *_description(terms, data),
+        *(line for upload in terms.uploads for line in _upload(upload, terms)),
+        *_figures(terms),
+        "  Rows never leave. Every message is noted in audit.jsonl, with its size and its hash.",
+        "",
+        "WHO CAN SEE IT",
+        *_privacy(terms),
+        "",
+    )
+
+
+def _who(terms: Terms, name: str) -> list[str]:
+    plan = terms.plan
+    server = Card("server", plan.server).fingerprint
+    others = [party for party in plan.parties if party != name]
+    return [
+        f"You are asked to take part in the federation {plan.name}, as {name}.",
+        "",
+        "WHO",
+        f"  server  at {plan.address}, key {server}",
+        f"  others  {', '.join(others)}",
+        "  The server tells the others' keys when training begins; from then on, this site refuses other ones.",
+    ]
+
+
+def _what(terms: Terms) -> list[str]:
+    plan, run = terms.plan, terms.plan.spec
+    count, unit = (run.steps, "step") if run.steps else (run.epochs, "epoch")
+    work = f"{count} local {unit}{'' if count == 1 else 's'}"
+    ignored = f", ignoring {', '.join(plan.ignore)}" if plan.ignore else ""
+    needed = f"{plan.quorum} of {len(plan.parties)} sites" if plan.quorum else "every site that is asked"
+    return [
+        "WHAT WILL BE DONE",
+        f"  algorithm  {terms.algorithm}: {terms.summary}",
+        *([f"             {terms.paper}"] if terms.paper else []),
+        f"  model      {run.model}, {terms.weights:,} weights on this table's columns alone",
+        f"  training   {run.rounds} rounds; in each, {work} with learning rate {run.lr:g}",
+        f"  predicts   {plan.label}; the other {len(terms.description.columns)} columns are used{ignored}",
+        f"  waiting    an answer may take {duration(plan.deadline)}; {needed} must answer, else training pauses",
+    ]
+
+
+def _description(terms: Terms, data: str) -> list[RenderableType]:
+    told = terms.description
+    rows = []
+    for column in told.columns:
+        if column.kind == "number":
+            what = "how many, their mean and standard deviation" if column.count else "nothing: no value is known"
+        else:
+            what = f"its {len(column.values)} values: {_short(column.values)}"
+        rows.append([f"    {column.name}", column.kind, what + (", and that some are missing" * column.missing)])
+    rows.append([f"    {told.label}", "label", f"its {len(told.classes)} classes: {_short(told.classes)}"])
+    return [
+        f"  Once, before training, a description of {data}: {told.rows:,} training rows, and of each column",
+        table(["    column", "type", "what is told"], rows),
+    ]
+
+
+def _short(values: tuple[str, ...], most: int = 6) -> str:
+    shown = ", ".join(values[:most])
+    return shown if len(values) <= most else f"{shown} and {len(values) - most} more"
+
+
+def _upload(upload: Upload, terms: Terms) -> list[str]:
+    lines = [f"  In every round, {_KINDS[upload.kind]}:"]
+    for key, count in upload.sizes.items():
+        what = _WORDS.get(key, f"{count:,} number{'' if count == 1 else 's'}: what the algorithm learnt here")
+        lines.append(f"    {key:<10} {what}")
+    return lines
+
+
+def _figures(terms: Terms) -> list[str]:
+    plan, lines = terms.plan, []
+    if plan.measure:
+        lines.append("  If the server asks how unalike the sites are: which labels occur, widened ranges of the")
+        lines.append(
+            "    features, counts under masks (only their sum is seen), and this site's degrees, rounded."
+        )
+    if plan.figures == "none":
+        return [*lines, "  No figures: how well the model does on this site's rows stays here."]
+    return [*lines, "  After a round: number of own test rows, their summed loss and how many were right."]
+
+
+def _privacy(terms: Terms) -> list[str]:
+    lines = []
+    if terms.single:
+        lines.append("  The server sees this site's own update, not only the sum with the others'.")
+        lines.append("  Updates can reveal something about rows: see docs/threat-model.md.")
+    else:
+        lines.append(f"  Channel {terms.channel}: the server sees only the sum over the sites that answered.")
+    if terms.noise:
+        lines.append(f"  Noise: {terms.noise}.")
+        if terms.epsilon is not None:
+            lines.append(f"  Over the whole training that is epsilon {terms.epsilon:.3g} for this site's updates;")
+            lines.append("  the description before training and the figures after a round are not covered by it.")
+    else:
+        lines.append("  No noise is added: there is no differential privacy.")
+    lines.append(
+        "  On the way everything is encrypted (TLS) and signed. The other sites see the model, not your update."
+    )
+    return lines

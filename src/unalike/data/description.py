@@ -1,0 +1,145 @@
+"""What a site tells of its table before anything is agreed: columns, types, values of categories, sums of numbers.
+
+Of numbers these are the count, the mean and the sum of squared deviations of the training rows. No row is in it,
+and no value of a column that looks like a name, an identifier or a free text.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from unalike.data.columns import MOST_CATEGORIES, Column, number
+from unalike.data.dataset import Array
+from unalike.data.table import Missing, Roles, class_names, complete, plain_number, test_rows
+from unalike.errors import UserError
+
+Kind = Literal["number", "binary", "category"]
+MOST_COLUMNS = 100_000
+
+
+@dataclass(frozen=True)
+class Described:
+    """One column of one site."""
+
+    name: str
+    kind: Kind
+    values: tuple[str, ...] = ()
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    missing: bool = False
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a site tells of its table before anything is agreed."""
+
+    label: str
+    classes: tuple[str, ...]
+    columns: tuple[Described, ...]
+    rows: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Description:
+        """What :meth:`to_dict` gave; ValueError where it did not."""
+        try:
+            columns = tuple(Described(**{**c, "values": texts(c.get("values", ()))}) for c in values["columns"])
+            made = cls(values["label"], texts(values["classes"]), columns, values["rows"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a description of a table: {error}"[:200]) from None
+        for column in columns:
+            check_kind(column)
+            if not (is_number(column.mean) and is_number(column.squares)) or column.squares < 0:
+                raise ValueError(f"column {column.name!r} has a mean or deviation that is no number")
+            if not is_count(column.count) or type(column.missing) is not bool:
+                raise ValueError(f"column {column.name!r} has an impossible count")
+        if not isinstance(made.label, str) or not made.classes:
+            raise ValueError("no label")
+        if not is_count(made.rows) or not made.rows or len(columns) > MOST_COLUMNS:
+            raise ValueError("an impossible number of rows or columns")
+        if len({column.name for column in columns}) < len(columns):
+            raise ValueError("a column is there twice")
+        return made
+
+
+def describe(
+    columns: Sequence[Column], label: str, ignore: tuple[str, ...], missing: Missing, test: float
+) -> Description:
+    """What a site tells of its table; numbers are of its training rows alone."""
+    roles = complete(Roles.choose(columns, label, "", ignore), missing)
+    labels = label_texts(roles.label)
+    classes = class_names(labels)
+    _check_few(roles.label.name, len(classes), len(labels), "Name a column of classes.")
+    codes = {name: place for place, name in enumerate(classes)}
+    y = np.array([codes[text] for text in labels])
+    train = ~test_rows(y, np.zeros(len(y), np.int64), test)
+    told = tuple(_described(column, train) for column in roles.features)
+    return Description(roles.label.name, classes, told, int(train.sum()))
+
+
+def _described(column: Column, train: Array) -> Described:
+    missing = bool(column.missing)
+    known = [text for text, use in zip(column.cells, train & ~column.absent, strict=True) if use]
+    if column.kind == "identifier":
+        raise UserError(
+            f"column {column.name}: every value differs, as an identifier's. Ignore it: --ignore {column.name}"
+        )
+    texts = {column.values[text] for text in known}
+    if column.kind == "number" or (column.kind == "constant" and all(number(text) is not None for text in texts)):
+        values = column.numbers()[train & ~column.absent]
+        if not len(values):
+            return Described(column.name, "number", missing=missing)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = float(values.mean())
+            squares = float(((values - mean) ** 2).sum())
+        if not math.isfinite(squares):
+            raise UserError(f"column {column.name}: its values are too large to standardise. Rescale them.")
+        return Described(column.name, "number", (), len(values), mean, squares, missing)
+    _check_few(column.name, len(texts), len(known), "Group its values, or ignore it.")
+    kind: Kind = "binary" if column.kind == "binary" else "category"
+    return Described(column.name, kind, tuple(sorted(texts)), len(known), missing=missing)
+
+
+def _check_few(name: str, values: int, rows: int, remedy: str) -> None:
+    """Values are told to the server and to all sites: those of a name or of a free text must not be."""
+    if values > MOST_CATEGORIES or values > max(20, rows / 2):
+        raise UserError(f"column {name}: {values} different values in {rows} training rows are too many. {remedy}")
+
+
+def check_kind(one: Any) -> None:
+    """ValueError unless it has a name and a kind that is known."""
+    if not isinstance(one.name, str) or one.kind not in get_args(Kind):
+        raise ValueError(f"column {str(one.name)[:60]!r} has no known kind: {str(one.kind)[:60]!r}")
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a finite number; whole ones may be too large for a float."""
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
+
+
+def is_count(value: object) -> bool:
+    """Whether it is a whole number that rows can have."""
+    return type(value) is int and 0 <= value <= 2**53
+
+
+def label_texts(column: Column) -> list[str]:
+    """Every row's class; a number is written one way (1.0 is the class 1)."""
+    values = {text: plain_number(value) for text, value in column.values.items()}
+    return [values[text] for text in column.cells]
+
+
+def texts(values: Any) -> tuple[str, ...]:
+    """A list of texts as it comes from JSON; TypeError where it is none."""
+    if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
+        raise TypeError(f"expected texts, got {values!r}"[:200])
+    return tuple(values)

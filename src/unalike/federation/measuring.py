@@ -1,0 +1,173 @@
+"""How unalike real sites are, before anything is trained: the federated CDF over the federation's own messages.
+
+The steps are those of ``unalike.measure``; counts are added under masks (``unalike.secure``), so that the server
+sees the sum of all sites' counts and nothing of a single site's. Each site compares itself with the sum and tells
+its degrees, rounded. A site lets its counts be added for one set of parties only: two would show a difference.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, astuple
+from typing import Any, TypeVar, get_args
+
+import numpy as np
+
+from unalike.data.dataset import Dataset
+from unalike.errors import UserError
+from unalike.federation.once import Once
+from unalike.federation.remote import Remote
+from unalike.federation.speaker import Outgoing, Speaker
+from unalike.federation.summing import Protection, secure_total
+from unalike.federation.wire import Message, Refused
+from unalike.measure.cdf import check_sum, count, read_cdf
+from unalike.measure.degree import Degree, compare
+from unalike.measure.extract import party_features
+from unalike.measure.federated_cdf import Measurement
+from unalike.measure.publish import Published, publish, summarise
+from unalike.measure.support import DistributionPolicy, Of, Support, Values, agree, support_of
+from unalike.partition import Partition
+from unalike.privacy.stage import Grid
+from unalike.secure.errors import ProtocolError, TooFewParties
+
+T = TypeVar("T")
+BITS = 32
+MOST_TIMES = 10
+"""So often a site compares itself with a sum."""
+SUM = "measure-sum"
+"""The kind of the messages of the secure sum of counts."""
+
+
+def measure_sites(speaker: Speaker, schema: str, of: Of, features: tuple[str, ...]) -> Measurement:
+    """Measure by messages to all sites; nobody may be missing."""
+    parties, remote, began = speaker.plan.parties, Remote(speaker, schema), time.monotonic()
+    before = dict.fromkeys(parties, 0)
+    about = {"schema": schema, "of": of}
+
+    def everybody(kind: str, bodies: Mapping[str, bytes]) -> dict[str, Message]:
+        messages = {party: ({**about, "kind": kind}, bodies[party]) for party in parties}
+        return remote.everybody(messages)
+
+    announced = everybody("measure-support", dict.fromkeys(parties, b""))
+    supports = {party: _used(party, announced[party], _support) for party in parties}
+    policy = agree(supports, protect="masks")
+    everybody("measure-policy", dict.fromkeys(parties, policy.to_bytes()))
+    total = _total(speaker, dict.fromkeys(parties, (about, b"")), policy)
+    everyone = read_cdf(policy, total, len(parties))
+    told = everybody("measure-compare", dict.fromkeys(parties, total.astype("<i8").tobytes()))
+    published = tuple(_used(party, told[party], read_published) for party in parties)
+    return Measurement(
+        policy=policy,
+        protect="masks",
+        everyone=everyone,
+        published=published,
+        federation=summarise(published),
+        absent=(),
+        bytes_up=before | {party: speaker.sent_by.get(party, 0) for party in parties},
+        bytes_down=before | {party: speaker.sent_to.get(party, 0) for party in parties},
+        seconds={"all": time.monotonic() - began},
+        names=features if of == "features" else (),
+        labels_held={party: len(support.labels) for party, support in supports.items() if support.labels},
+    )
+
+
+def _total(speaker: Speaker, messages: Outgoing, policy: DistributionPolicy) -> Grid:
+    length = policy.dimensions * (policy.points - 1) + 1
+    try:
+        names, total = secure_total(speaker, messages, length, Protection(BITS), len(messages), SUM)
+    except TooFewParties as error:
+        raise UserError(f"{error} Measuring needs every site.") from None
+    except ProtocolError as error:
+        raise UserError(str(error)) from None
+    if len(names) < len(messages):
+        raise UserError(f"{', '.join(set(messages) - set(names))} left while measuring. Measure again.")
+    return total
+
+
+class SiteMeasure:
+    """A site's part: what it announces, counts and tells; its counts leave it under masks only."""
+
+    def __init__(self, name: str, data: Dataset, once: Once) -> None:
+        self._name, self._data, self._once = name, data, once
+        self._values: dict[str, Values] = {}
+        self._policy: dict[str, DistributionPolicy] = {}
+
+    def support(self, message: Message) -> tuple[dict[str, Any], bytes]:
+        """Step 1: which labels there are, or ranges of the features, widened at random."""
+        return {}, support_of(self._name, self._of(message)).to_bytes()
+
+    def agree(self, message: Message) -> tuple[dict[str, Any], bytes]:
+        """Steps 2 and 3: take the policy."""
+        self._policy[_kind(message)] = DistributionPolicy.from_bytes(message.body)
+        return {}, b""
+
+    def vector(self, message: Message) -> tuple[str, Grid]:
+        """Step 4: the counts, and what is counted."""
+        return f"measure {_kind(message)}", count(self._agreed(message), self._name, self._of(message))
+
+    def compare(self, message: Message) -> tuple[dict[str, Any], bytes]:
+        """Step 10: compare the own CDF with that of the sum, and tell the degrees, rounded."""
+        policy, (of, own) = self._agreed(message), self.vector(message)
+        # Degrees of sums that nobody made would tell the counts bit by bit.
+        self._once.times(of, MOST_TIMES, f"this site was measured {MOST_TIMES} times: no more")
+        if len(message.body) != 8 * len(own):
+            raise Refused("the sum has another length than the counts")
+        total = np.frombuffer(message.body, "<i8").astype(np.int64)
+        check_sum(policy, total, own, policy.parties)
+        everyone = read_cdf(policy, total, policy.parties)
+        degrees = compare(policy, read_cdf(policy, own), everyone, policy.parties)
+        return {"published": asdict(publish(policy, self._name, degrees, everyone))}, b""
+
+    def _of(self, message: Message) -> Values:
+        kind = _kind(message)
+        if kind not in self._values:
+            if kind == "labels":
+                counts = np.bincount(self._data.y, minlength=len(self._data.classes))
+                named = zip(self._data.classes, counts.tolist(), strict=True)
+                self._values[kind] = {label: rows for label, rows in named if rows}
+            else:
+                alone = Partition.of_owners("natural", np.zeros(len(self._data.y), np.int64), (self._name,))
+                self._values[kind] = party_features(self._data, alone)[self._name]
+        return self._values[kind]
+
+    def _agreed(self, message: Message) -> DistributionPolicy:
+        policy = self._policy.get(_kind(message))
+        if policy is None:
+            raise Refused("no policy of counting was agreed on")
+        return policy
+
+
+def read_published(party: str, message: Message) -> Published:
+    """What a site tells of its degrees: all numbers from 0 to 1."""
+    try:
+        told = message.header["published"]
+        degrees = {key: Degree(**told[key]) for key in ("mean", "worst", "expected")}
+        made = Published(party, **degrees, share=float(told["share"]), quantity=float(told["quantity"]))
+    except (KeyError, TypeError, ValueError):
+        raise Refused("its degrees are malformed") from None
+    numbers = [number for degree in degrees.values() for number in astuple(degree)] + [made.share, made.quantity]
+    if not all(isinstance(n, int | float) and math.isfinite(n) and 0 <= n <= 1 for n in numbers):
+        raise Refused("its degrees are not numbers from 0 to 1")
+    return made
+
+
+def _kind(message: Message) -> Of:
+    of: Any = message.header.get("of")
+    if of not in get_args(Of):
+        raise Refused(f"{json.dumps(of)[:40]} cannot be measured")
+    return of  # type: ignore[no-any-return]
+
+
+def _support(party: str, message: Message) -> Support:
+    return Support.from_bytes(message.body, party)
+
+
+def _used(party: str, message: Message, use: Callable[[str, Message], T]) -> T:
+    """What a party's message holds, or a UserError that names the party."""
+    try:
+        return use(party, message)
+    except (Refused, UserError) as error:
+        raise UserError(f"{party}: {error}") from None

@@ -1,0 +1,157 @@
+"""What a site is asked to agree to: from the plan, its own table, and one round that it plays alone.
+
+Nothing is sent: the round is a rehearsal on a few of the site's own rows, so that what leaves is told by the names
+and sizes that the algorithm really uploads, not by what somebody wrote about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unalike.algorithms import ALGORITHMS
+from unalike.data.columns import Column
+from unalike.data.dataset import Dataset
+from unalike.data.description import Description, describe
+from unalike.data.schema import agree
+from unalike.data.sites import site_data
+from unalike.engine.exchange import ENGINE, PLAIN, Engine, Exchange, Reply
+from unalike.engine.spec import RunSpec
+from unalike.errors import UserError
+from unalike.federation.plan import Plan
+from unalike.federation.work import SiteWork
+from unalike.privacy import CHANNELS, Accountant, Channel, Participation, parse_channel
+
+_MOST_ROWS = 40
+"""Rows of each class that the rehearsal uses: names and sizes of uploads do not depend on more."""
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What leaves the site in one exchange of a round: each name, and how many numbers it is."""
+
+    kind: str
+    sizes: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a site is asked to agree to."""
+
+    plan: Plan
+    algorithm: str
+    summary: str
+    paper: str
+    description: Description
+    uploads: tuple[Upload, ...]
+    weights: int
+    single: bool
+    """whether the server can look at this site's own update"""
+    channel: str
+    noise: str
+    """in words; empty without noise"""
+    epsilon: float | None
+
+
+def terms_of(plan: Plan, name: str, columns: Sequence[Column]) -> Terms:
+    """The terms for a site with this table; a table that does not suit the plan is told here."""
+    spec = plan.spec
+    told = describe(columns, plan.label, plan.ignore, plan.missing, plan.test)
+    work = _Rehearsal(plan, name, list(columns), told)
+    channel = parse_channel(spec.channel)
+    # With noise, all sites weigh the same and tell no loss.
+    unsaid = ("weight", "loss") if channel.uniform_weights else ()
+    uploads = tuple(
+        Upload(one.kind, {key: size for key, size in one.sizes.items() if size and key not in unsaid})
+        for one in work.uploads()
+    )
+    entry = ALGORITHMS.entry_of(work.algorithm)
+    return Terms(
+        plan=plan,
+        algorithm=ALGORITHMS.brief(work.algorithm),
+        summary=entry.summary,
+        paper=entry.paper,
+        description=told,
+        uploads=uploads,
+        weights=work.task.size,
+        single=not channel.hides_single,
+        channel=CHANNELS.brief(channel) if channel.parts else "",
+        noise=_noise(channel),
+        epsilon=_epsilon(channel, spec, len(plan.parties), len(uploads)),
+    )
+
+
+class _Rehearsal(SiteWork):
+    """One round of the site with itself, on a few of its rows and without a channel."""
+
+    def __init__(self, plan: Plan, name: str, columns: list[Column], told: Description) -> None:
+        kept = {key: value for key, value in plan.train.items() if key not in ("channel", "epochs")}
+        short = replace(plan, train={**kept, "steps": 1, "sample": 1.0})
+        # A site may have patients of one kind only: the others' labels are not known yet.
+        classes = told.classes if len(told.classes) > 1 else (*told.classes, f"not {told.classes[0]}")
+        schema = agree({name: replace(told, classes=classes)})
+        data = site_data(name, schema, columns, plan.missing, plan.test)
+        super().__init__(short, schema, _fewer(data), plan.number(name))
+        self.engine: Engine = _Noting(self.engine)
+
+    def cohort(self, round: int) -> list[int]:
+        """This site alone."""
+        return [self.number]
+
+    def uploads(self) -> tuple[Upload, ...]:
+        """What left in each exchange of a round."""
+        try:
+            self.play_round()
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise UserError(f"{self.spec.algorithm} cannot be played on this table: {error}") from None
+        assert isinstance(self.engine, _Noting)
+        return tuple(self.engine.noted)
+
+
+class _Noting:
+    """Notes what leaves."""
+
+    name = "sequential"
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.noted: list[Upload] = []
+
+    def exchange(self, exchange: Exchange) -> list[Reply]:
+        """As the engine does."""
+        replies = self._engine.exchange(exchange)
+        sizes: dict[str, int] = {}
+        for key, value in replies[0].message.items():
+            sizes[key.removeprefix(PLAIN).removeprefix(ENGINE)] = value.numel()
+        self.noted.append(Upload(exchange.ask.kind, sizes))
+        return replies
+
+
+def _fewer(data: Dataset) -> Dataset:
+    """At most so many rows of each class."""
+    chosen = [np.flatnonzero(data.y == label)[:_MOST_ROWS] for label in range(len(data.classes))]
+    rows = np.sort(np.concatenate(chosen))
+    return replace(data, x=data.x[rows], y=data.y[rows])
+
+
+def _noise(channel: Channel) -> str:
+    noise = channel.noise
+    if noise is None:
+        return ""
+    where = {
+        "server": "added by the server to the sum: you trust it to do so",
+        "party": "added here, before anything leaves",
+        "shared": "added here in parts that make up the whole together with the others'",
+    }
+    return f"{CHANNELS.brief(channel)}, {where[noise.where]}"
+
+
+def _epsilon(channel: Channel, spec: RunSpec, parties: int, turns: int) -> float | None:
+    """Of the whole run, if everybody answers every time."""
+    if channel.noise is None:
+        return None
+    cohort = max(1, round(spec.sample * parties))
+    done = Participation({turns: spec.rounds}, turns * spec.rounds)
+    return Accountant(channel, parties, cohort).epsilon(done)

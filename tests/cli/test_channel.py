@@ -1,0 +1,42 @@
+"""``--channel`` on the command line."""
+
+import pytest
+
+from unalike.privacy.accountant import gauss_epsilon
+
+QUICK = ("run", "--parties", "3", "--rounds", "2", "--steps", "2")
+
+
+def test_a_run_ends_with_what_its_noise_hides(unalike):
+    channel = ("--channel", "clip(1.0)+gauss(2.0)")
+    answer = unalike(*QUICK, *channel)
+    assert answer.code == 0
+    told = f"Privacy: epsilon {gauss_epsilon(2.0, 2, 1e-5):.4g}"[:20]
+    assert told in answer.out
+    assert "at delta 1e-05, one party more or less." in answer.out
+    key = unalike(*QUICK, *channel, "--json", "--quiet").json["key"]
+    assert told in unalike("runs", "show", key).out
+    assert "Privacy" not in unalike(*QUICK).out
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("--channel", "gauss(1.0)"), "needs an l2 clip"),
+        (("--channel", "masked", "--algorithm", "rfedavg"), "needs to see single uploads"),
+        (("--channel", "masked(range=0.0001)"), "Write range="),
+    ],
+)
+def test_mistakes_are_one_line(unalike, given, says):
+    answer = unalike(*QUICK, "--quiet", *given)
+    assert answer.code == 2
+    assert says in " ".join(answer.err.split())
+    assert "Traceback" not in answer.err
+
+
+def test_stages_are_listed(unalike):
+    listed = unalike("list", "channels", "--json").json["channels"]
+    assert {"clip", "gauss", "laplace", "topk", "quantise", "ternary", "masked", "encrypted"} == {
+        part["name"] for part in listed
+    }
+    assert all(part["summary"] and part["paper"] for part in listed)

@@ -1,0 +1,336 @@
+"""``unalike federation`` as far as no process is started; those are in tests/federation/test_end_to_end.py."""
+
+import json
+import os
+import shutil
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.federation.inside import HOSPITALS, write_tables
+from unalike.cli import federation_needs, federation_run
+from unalike.cli.tail import Tail
+from unalike.errors import UserError
+from unalike.federation import attempts, serving
+from unalike.federation.audit import Audit
+from unalike.federation.folders import TRAIN
+from unalike.federation.making import SiteFolder
+from unalike.federation.plan import Plan
+from unalike.federation.speaker import Stopped
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="real sites need Linux or macOS")
+PARTIES = [part for name in HOSPITALS for part in ("--party", name)]
+USUAL = [
+    "--address",
+    "127.0.0.1:9443",
+    "--label",
+    "outcome",
+    "--missing",
+    "indicate",
+    "--rounds",
+    "2",
+    "--epochs",
+    "1",
+]
+
+
+@pytest.fixture
+def made(unalike):
+    answer = unalike("federation", "init", "heart", *PARTIES, *USUAL)
+    assert answer.code == 0, answer.err
+    write_tables(Path("tables"), 60)
+    return Path("heart")
+
+
+def invitation(made, name="va"):
+    shutil.copytree(made / "invitations" / name, name)
+    return Path(name)
+
+
+def test_init_makes_keys_plan_and_invitations_with_nothing_secret(unalike, made):
+    plan = Plan.read(made)
+    assert plan.parties == HOSPITALS
+    assert plan.train["rounds"] == 2
+    secrets = [made / "keys" / "server.key", *made.glob("certificates/*.key")]
+    assert len(secrets) == 3
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in secrets)
+    for name in HOSPITALS:
+        folder = SiteFolder(made / "invitations" / name)
+        assert sorted(path.name for path in folder.path.iterdir()) == ["ca.pem", "federation.toml", "party.txt"]
+        assert folder.name == name
+        assert folder.plan() == plan
+        assert not any(b"PRIVATE" in path.read_bytes() for path in folder.path.iterdir())
+
+
+def test_init_says_every_next_step_and_overwrites_nothing(unalike):
+    answer = unalike("federation", "init", "heart", *PARTIES, *USUAL)
+    for command in ("serve heart", "join cleveland", "admit heart", "run heart", "rehearse heart"):
+        assert f"unalike federation {command}" in answer.out
+    before = Path("heart/keys/server.key").read_bytes()
+    again = unalike("federation", "init", "heart", *PARTIES, *USUAL)
+    assert (again.code, again.err.count("\n")) == (2, 1)
+    assert "overwritten" in again.err
+    assert Path("heart/keys/server.key").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (["--party", "va"], "twice"),
+        (["--quorum", "9"], "quorum"),
+        (["--algorithm", "fedavgg"], "fedavg"),
+        (["--figures", "some"], "figures"),
+        (["--deadline", "0"], "deadline"),
+        (["--channel", "gauss(1.0)"], "clip"),
+        (["--address", "nowhere"], "host:port"),
+        (["--rounds", "0"], "rounds"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_one_line_and_leaves_nothing(unalike, options, word):
+    answer = unalike("federation", "init", "heart", *PARTIES, *USUAL, *options)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert word in answer.err
+    assert not Path("heart").exists()
+
+
+def test_a_folder_called_server_is_fine(unalike):
+    assert unalike("federation", "init", "server", *PARTIES, *USUAL).code == 0
+
+
+def test_join_tells_everything_first_and_without_an_answer_does_nothing(unalike, made, monkeypatch):
+    site = invitation(made)
+    before = sorted(site.iterdir())
+    answer = unalike("federation", "join", "va", "--data", "csv:tables/va.csv")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "--yes" in answer.err
+    assert sorted(site.iterdir()) == before
+    columns = Path("tables/va.csv").read_text().splitlines()[0].split(",")
+    for told in (
+        *columns,
+        "cleveland",
+        "hungarian",
+        "fedavg",
+        "2 rounds",
+        "1 local epoch ",
+        "delta",
+        "weight",
+        "loss",
+    ):
+        assert told in answer.out, told
+    assert "sees this site's own update" in answer.out
+    assert "no differential privacy" in answer.out
+
+
+def test_the_terms_say_what_a_channel_hides(unalike):
+    channel = ["--channel", "clip(1.0)+gauss(1.0)+masked", "--figures", "none", "--algorithm", "rfedavg+"]
+    assert unalike("federation", "init", "heart", *PARTIES, *USUAL, *channel).code == 0
+    write_tables(Path("tables"), 60)
+    invitation(Path("heart"))
+    out = unalike("federation", "join", "va", "--data", "csv:tables/va.csv").out
+    assert "only the sum" in out
+    assert "epsilon" in out
+    assert "No figures" in out
+    assert "delta_k" in out
+    assert "mean training loss" not in out
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "word"),
+    [
+        ("csv:nowhere.csv", [], "nowhere.csv"),
+        ("csv:tables/va.csv", ["--label", "num"], "'num'"),
+        ("csv:other.csv", [], "outcome"),
+    ],
+)
+def test_a_wrong_table_or_label_is_told_before_anything(unalike, made, data, options, word):
+    invitation(made)
+    Path("other.csv").write_text("age,result\n1,a\n2,b\n3,a\n4,b\n")
+    answer = unalike("federation", "join", "va", "--data", data, "--yes", *options)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert word in answer.err
+    assert not Path("va/keys").exists()
+
+
+def test_join_in_the_servers_folder_is_refused(unalike, made):
+    answer = unalike("federation", "join", "heart", "--data", "csv:tables/va.csv", "--yes")
+    assert answer.code == 2
+    assert "invitations" in answer.err
+
+
+def test_admit_keeps_one_key_for_each_party(unalike, made):
+    card = SiteFolder(invitation(made)).card()
+    answer = unalike("federation", "admit", "heart", "va/va.public.json")
+    assert answer.code == 0
+    assert card.fingerprint in answer.out
+    assert "cleveland, hungarian" in answer.out
+    assert "before" in unalike("federation", "admit", "heart", "va/va.public.json").out
+    replace(card, sign="ab" * 32).write(Path("other.public.json"))
+    assert "another key" in unalike("federation", "admit", "heart", "other.public.json").err
+    replace(card, name="cleveland").write(Path("thief.public.json"))
+    assert "key of va" in unalike("federation", "admit", "heart", "thief.public.json").err
+    replace(card, name="oslo").write(Path("stranger.public.json"))
+    assert unalike("federation", "admit", "heart", "stranger.public.json").code == 2
+
+
+def test_run_says_who_is_missing_and_that_nothing_serves(unalike, made):
+    answer = unalike("federation", "run", "heart")
+    assert answer.code == 2
+    assert "cleveland is not admitted" in answer.err
+    for name in HOSPITALS:
+        SiteFolder(invitation(made, name)).card()
+        assert unalike("federation", "admit", "heart", f"{name}/{name}.public.json").code == 0
+    answer = unalike("federation", "run", "heart")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "federation serve" in answer.err
+
+
+def test_rehearse_has_the_bits_of_run_on_the_same_tables(unalike, made):
+    rehearsed = unalike("federation", "rehearse", "heart", "--tables", "tables", "--json", "--quiet").json
+    table = "sites:tables(label=outcome, missing=indicate)"
+    same = ["--partition", "natural", "--rounds", "2", "--epochs", "1", "--engine", "sequential"]
+    simulated = unalike("run", "--dataset", table, *same, "--json", "--quiet").json
+    assert rehearsed["server_sha256"] == simulated["server_sha256"]
+    other = unalike("run", "--dataset", table, *same, "--seed", "1", "--json", "--quiet").json
+    assert other["server_sha256"] != simulated["server_sha256"]
+    Path("tables/va.csv").rename("tables/vienna.csv")
+    answer = unalike("federation", "rehearse", "heart", "--tables", "tables")
+    assert answer.code == 2
+    assert "vienna" in answer.err
+
+
+def test_status_at_server_and_site(unalike, made):
+    found = unalike("federation", "status", "heart", "--json").json
+    assert (found["serving"], found["training"], found["round"]) == (False, False, 0)
+    assert [party["admitted"] for party in found["parties"]] == [False] * 3
+    site = invitation(made)
+    Audit(site).note("in", b"abc", "hello")
+    Audit(site).note("out", b"abcde", "hello", "refused: why")
+    found = unalike("federation", "status", "va", "--json").json
+    assert found["messages"] == {"in": 1, "out": 1, "refused": 0, "bytes_in": 3, "bytes_out": 5}
+    for folder in ("heart", "va"):
+        assert unalike("federation", "status", folder).code == 0
+    answer = unalike("federation", "status", "tables")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+
+
+def test_audit_shows_the_log_and_finds_what_was_changed(unalike, made):
+    site = invitation(made)
+    for kind in ("hello", "describe", "agree"):
+        Audit(site).note("in", b"abc", kind)
+    assert "describe" in unalike("federation", "audit", "va").out
+    lines = (site / "audit.jsonl").read_text().splitlines(keepends=True)
+    (site / "audit.jsonl").write_text("".join([lines[0], *lines[2:]]))
+    answer = unalike("federation", "audit", "va")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "line 2" in answer.err
+
+
+def test_stop_without_a_training_says_so(unalike, made):
+    assert "No training" in unalike("federation", "stop", "heart").out
+
+
+@pytest.mark.parametrize("command", ["admit", "serve", "run", "stop"])
+def test_a_folder_that_is_none_is_one_line(unalike, command):
+    more = ["x.public.json"] if command == "admit" else []
+    answer = unalike("federation", command, "nowhere", *more)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "nowhere" in answer.err
+
+
+def test_without_the_extra_or_on_windows_one_line_says_what_is_needed(unalike, monkeypatch):
+    monkeypatch.setattr(federation_needs, "find_spec", lambda name: None)
+    answer = unalike("federation", "init", "heart", *PARTIES, *USUAL)
+    assert answer.code == 2
+    assert "pip install 'unalike[federation]'" in answer.err
+    monkeypatch.setattr(federation_needs, "POSIX", False)
+    assert "Linux or macOS" in unalike("federation", "serve", "heart").err
+
+
+@pytest.mark.parametrize(
+    ("error", "how"),
+    [
+        (None, "finished"),
+        (Stopped("s"), "stopped"),
+        (UserError("column x"), "refused"),
+        (ValueError("v"), "failed"),
+    ],
+)
+def test_how_a_try_ended_is_told_in_a_file(tmp_path, monkeypatch, capsys, error, how):
+    def serve(transport, folder):
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr(serving, "serve", serve)
+    tries = attempts.Attempts(tmp_path)
+    assert tries.working is None
+    attempts.serve(None, tmp_path)
+    assert tries.working is True
+    assert tries.outcome().how == how
+    assert (str(error) if error else "") in tries.outcome().reason
+    tries.clear()
+    assert (tries.working, tries.outcome()) == (None, None)
+
+
+class Link:
+    """A link whose tries die until the last."""
+
+    def __init__(self, folder, deaths, ending):
+        self.folder, self.deaths, self.ending, self.submitted = folder, deaths, ending, 0
+
+    def submit(self):
+        self.submitted += 1
+        if self.submitted > self.deaths:
+            (self.folder / "outcome.json").write_text(json.dumps(self.ending))
+        else:
+            (self.folder / "attempt.json").write_text(json.dumps({"pid": 2**22 + 7}))  # beyond any process
+        return self.submitted
+
+
+def supervisor(made, deaths, **ending):
+    made_one = federation_run.Supervisor(made, Plan.read(made), TRAIN, quiet=False)
+    made_one.control = Link(made, deaths, ending)
+    return made_one
+
+
+def test_a_training_whose_process_dies_is_submitted_again(made, capfd):
+    watched = supervisor(made, 2, how="finished")
+    assert watched.follow().how == "finished"
+    assert watched.control.submitted == 3
+    assert capfd.readouterr().err.count("goes on from the last whole round") == 2
+
+
+def test_but_not_for_ever(made):
+    watched = supervisor(made, 100, how="finished")
+    with pytest.raises(UserError, match="in a row"):
+        watched.follow()
+    assert watched.control.submitted == federation_run.TRIES + 1
+
+
+def test_the_reason_of_the_server_reaches_the_user(unalike, made, monkeypatch):
+    monkeypatch.setattr(federation_run.ServerFolder, "roster", lambda place, plan: {})
+    link = Link(made, 0, {"how": "refused", "reason": "column chol: va has texts."})
+    monkeypatch.setattr("unalike.federation.flower.control.Control", lambda folder: link)
+    answer = unalike("federation", "run", "heart")
+    assert (answer.code, answer.err) == (2, "Error: column chol: va has texts.\n")
+    link.ending = {"how": "stopped"}
+    assert unalike("federation", "run", "heart").code == 130
+    link.ending = {"how": "failed", "reason": "ValueError: v"}
+    answer = unalike("federation", "run", "heart")
+    assert (answer.code, "ValueError" in answer.err) == (1, True)
+
+
+def test_tail_gives_whole_lines_once(tmp_path):
+    path = tmp_path / "log"
+    path.write_text("old\n")
+    tail = Tail(path)
+    assert tail.lines() == []
+    with path.open("a") as file:
+        file.write("one\ntw")
+        file.flush()
+        assert tail.lines() == ["one"]
+        file.write("o\n")
+    assert tail.lines() == ["two"]
+    path.write_text("new\n")
+    assert tail.lines() == ["new"]

@@ -1,0 +1,178 @@
+"""Three hospitals and a server in processes of their own, started by the command line, on loopback.
+
+TLS, node authentication and the proxy are on, as always. What comes out is compared bit for bit with simulation.
+"""
+
+import json
+import os
+import signal
+import threading
+from contextlib import contextmanager
+
+import pytest
+from safetensors.torch import load_file
+
+from tests.federation.inside import HOSPITALS
+from tests.federation.real import Federation, until
+from unalike.cli.main import call
+from unalike.crypto.primitives import new_secret
+from unalike.federation.audit import read_audit
+from unalike.federation.flower.door import DoorError, ask
+from unalike.federation.folders import read_key
+from unalike.federation.plan import Plan
+from unalike.federation.wire import SERVER, Message, peek, write
+
+pytestmark = [
+    pytest.mark.federation,
+    pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="looks at processes in /proc"),  # noqa: PTH112
+]
+
+
+@contextmanager
+def federation(path, *options, **settings):
+    whole = Federation(path, *options, **settings)
+    try:
+        yield whole.begin()
+    finally:
+        codes = whole.close()
+    assert codes["serve"] == 0, whole.said("serve")
+
+
+def say_everything(whole):
+    return "\n".join(f"--- {name}\n{whole.said(name)[-3000:]}" for name in whole.processes)
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold", "rfedavg+"])
+def test_real_sites_train_the_same_bits_as_the_sequential_engine(algorithm, tmp_path, capsys):
+    with federation(tmp_path, "--algorithm", algorithm, "--rounds", "3") as whole:
+        assert call(["federation", "run", str(whole.server)]) == 0, say_everything(whole)
+    assert [row["answered"][0] for row in whole.rounds] == [[0, 1, 2]] * 3
+    assert not any("outcome" in line for name in HOSPITALS for line in read_audit(whole.site(name) / "invitation"))
+    capsys.readouterr()
+    tables = str(whole.gather_tables())
+    assert call(["federation", "rehearse", str(whole.server), "--tables", tables, "--json", "--quiet"]) == 0
+    rehearsed = json.loads(capsys.readouterr().out)
+    assert rehearsed["engine"] == "sequential"
+    assert whole.result["server_sha256"] == rehearsed["server_sha256"]
+    for figure in ("accuracy", "validation_accuracy"):
+        assert whole.result[figure] == pytest.approx(rehearsed[figure], abs=1e-12)
+    models = [load_file(whole.site(name) / "invitation" / "model.safetensors") for name in HOSPITALS]
+    ours = load_file(whole.server / "run" / "weights.safetensors")
+    assert all(model[key].equal(value) for model in models for key, value in ours.items())
+
+
+class Faults:
+    """A long training, and what happens to it."""
+
+    def __init__(self, whole):
+        self.whole, self.code = whole, None
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        self.code = call(["federation", "run", str(self.whole.server)])
+
+    def reach(self, rounds):
+        until(lambda: len(self.whole.rounds) >= rounds or self.code is not None, self.report)
+        assert self.code is None, self.report()
+
+    def asked(self, name):
+        """The site stands still, and the server waits for its answer: the middle of a round."""
+        self.whole.kill(name, signal.SIGSTOP)
+        return self.log()
+
+    def log(self):
+        path = self.whole.server / "log.txt"
+        return path.read_text() if path.exists() else ""
+
+    def report(self):
+        return f"{self.log()[-3000:]}\n{say_everything(self.whole)}"
+
+    def said(self, text, since):
+        until(lambda: text in self.log()[len(since) :], self.report)
+
+
+def test_kills_and_stragglers_change_nothing_but_who_took_part(tmp_path):
+    """A straggler past its deadline, kill -9 of a site, of the server's app and of the whole server, mid-round."""
+    options = ["--algorithm", "scaffold", "--rounds", "9", "--quorum", "2", "--deadline", "12"]
+    with federation(tmp_path, *options) as whole:
+        faults = Faults(whole)
+        try:
+            faults.reach(1)
+            since = faults.asked("va")  # a straggler: it answers, but too late
+            faults.said("va did not answer in time", since)
+            whole.kill("va", signal.SIGCONT)
+            faults.reach(len(whole.rounds) + 1)
+
+            since = faults.asked("hungarian")  # killed in the middle of a round, and back later
+            done = len(whole.rounds)
+            whole.kill("hungarian")
+            whole.processes["hungarian"].wait()
+            faults.said("hungarian", since)
+            faults.reach(done + 1)
+            whole.join("hungarian")
+
+            faults.asked("cleveland")  # the server's app, while a round waits
+            os.kill(whole.child("runner"), signal.SIGKILL)
+            until(lambda: "the training goes on" in faults.log() or "Going on" in faults.log(), faults.report)
+            whole.kill("cleveland", signal.SIGCONT)
+            faults.reach(len(whole.rounds) + 1)
+
+            faults.asked("cleveland")  # all of the server
+            whole.kill("serve")
+            whole.processes["serve"].wait()
+            whole.kill("cleveland", signal.SIGCONT)
+            whole.serve()
+            faults.thread.join(300)
+            assert faults.code == 0, faults.report()
+        finally:
+            for name in HOSPITALS:
+                whole.kill(name, signal.SIGCONT)
+            if faults.thread.is_alive():
+                call(["federation", "stop", str(whole.server)])
+                faults.thread.join(120)
+    answered = [row["answered"][0] for row in whole.rounds]
+    assert len(answered) == 9
+    assert any(2 not in who for who in answered), "the straggler was there every time"
+    assert any(1 not in who for who in answered), "the killed site was there every time"
+    assert whole.result["server_sha256"] == whole.simulation().server_digest()
+
+
+def test_what_is_not_from_the_server_is_refused_at_the_door_and_logged(tmp_path):
+    with federation(tmp_path, "--rounds", "1", "--quorum", "2") as whole:
+        assert call(["federation", "run", str(whole.server)]) == 0, say_everything(whole)
+        pid = whole.processes["va"].pid
+        invitation = whole.site("va") / "invitation"
+        before = read_audit(invitation)
+        door = _door(pid)
+        for raw in (b"", b"UNF1", b"\0" * 100, b"UNF1" + b"\xff" * 200, b"x" * (2**28 + 1)):
+            assert b"error" in ask(door, raw), raw[:20]
+        with pytest.raises(DoorError, match="longer"):
+            ask(door, b"x" * (2**28 + 2**21))
+        signer, header = read_key(whole.server / "keys" / "server.key"), {"kind": "describe", "number": [99, 1]}
+        header |= {"sender": SERVER, "receiver": "va", "plan": Plan.read(whole.server).digest}
+        assert peek(ask(door, write(Message(header), signer))).kind == "answer"
+        for problem, raw in {
+            "replay": write(Message(header), signer),
+            "signature": write(Message(header | {"number": [99, 2]}), new_secret()),
+            "another plan": write(Message(header | {"number": [99, 2], "plan": "0" * 64}), signer),
+            "not for va": write(Message(header | {"number": [99, 2], "receiver": "cleveland"}), signer),
+        }.items():
+            assert problem in peek(ask(door, raw)).header["reason"]
+        after = read_audit(invitation)[len(before) :]
+        outcomes = [line.get("outcome", "ok")[:8] for line in after if line["way"] == "in"]
+        assert outcomes == ["refused:"] * 5 + ["ok"] + ["refused:"] * 4
+        assert whole.processes["va"].poll() is None
+        assert call(["federation", "audit", str(invitation)]) == 0
+        text = (invitation / "audit.jsonl").read_text()
+        (invitation / "audit.jsonl").write_text(text.replace('"way": "in"', '"way": "on"', 1))
+        assert call(["federation", "audit", str(invitation)]) == 2
+
+
+def _door(pid):
+    """Where the site's door is: its node is told so."""
+    from pathlib import Path
+
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    words = Path(f"/proc/{children[0]}/cmdline").read_text().split("\0")
+    return words[words.index("--door") + 1]

@@ -1,0 +1,79 @@
+"""Sites measure how unalike they are over the federation's messages: degrees as in one process."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.federation.inside import HOSPITALS, World
+from unalike.data.sites import Sites
+from unalike.errors import UserError
+from unalike.federation.folders import MEASURE, TRAIN
+from unalike.federation.wire import Message, peek, write
+from unalike.measure import measure, party_features, party_labels
+from unalike.partition import make_partition
+
+
+def world_of(tmp_path, **plan):
+    world = World.make(tmp_path, **plan)
+    world.folder.set_job(MEASURE)
+    return world
+
+
+def test_the_degrees_are_those_of_one_process(tmp_path):
+    world = world_of(tmp_path)
+    found = world.serve()
+    data = Sites(str(tmp_path / "tables"), "outcome", missing="indicate").load()
+    split = make_partition("natural", data, None, 0)
+    for of, values in (("labels", party_labels(data, split)), ("features", party_features(data, split))):
+        alone = measure(values, of=of, protect="none").to_dict()
+        told = {one["party"]: one for one in found[of]["parties"]}
+        for one in alone["parties"]:
+            # Ranges of features are widened at random, so their bins are not quite the same.
+            for key in ("mean", "worst"):
+                for metric, value in one[key].items():
+                    assert told[one["party"]][key][metric] == pytest.approx(
+                        value, abs=0.0 if of == "labels" else 0.08
+                    )
+    assert json.loads((tmp_path / "server" / "measure.json").read_text())["labels"]["protect"] == "masks"
+
+
+def test_then_it_trains_as_if_nothing_had_been_measured(tmp_path):
+    world = world_of(tmp_path)
+    world.serve()
+    world.folder.set_job(TRAIN)
+    assert world.serve()["rounds"] == 3
+
+
+def test_a_site_can_be_in_a_federation_that_does_not_measure(tmp_path):
+    world = world_of(tmp_path, measure=False)
+    with pytest.raises(UserError, match="says that sites are not measured"):
+        world.serve()
+
+
+def test_counts_of_a_single_site_never_leave_it(tmp_path):
+    world = world_of(tmp_path)
+    world.serve()
+    asked = next(peek(raw) for _, raw, _ in world.transport.log if peek(raw).header.get("of"))
+    for node, name in enumerate(HOSPITALS, 11):
+        site = world.transport.sites[node]
+        _, counts = site._measure.vector(asked)
+        plain = {counts.astype(kind).tobytes() for kind in ("<i8", "<i4")}
+        sent = b"".join(answer for to, _, answer in world.transport.log if to == node)
+        assert not any(part in sent for part in plain), name
+
+
+def test_a_lying_sum_is_noticed_by_the_sites(tmp_path):
+    world = world_of(tmp_path)
+
+    def before(node, raw):
+        message = peek(raw)
+        if message.kind == "measure-compare":
+            total = np.frombuffer(message.body, "<i8").copy()
+            total[0] += 10_000  # more rows up to the first label than there are
+            return write(Message(message.header, total.tobytes()), world.folder.signer())
+        return raw
+
+    world.transport.before = before
+    with pytest.raises(UserError, match="says:"):
+        world.serve()

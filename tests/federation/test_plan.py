@@ -1,0 +1,132 @@
+"""The federation file: it survives being written, its digest covers all of it, mistakes are one line."""
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unalike.errors import UserError
+from unalike.federation.plan import FILE, Plan
+
+KEY = "ab" * 32
+GOOD = {"name": "heart", "parties": ["a", "b", "c"], "server": KEY, "address": "localhost:1"}
+
+
+def plan(**changes):
+    return Plan.from_mapping({**GOOD, **changes})
+
+
+OTHERS = {
+    "name": "lung",
+    "parties": ["a", "b"],
+    "server": "cd" * 32,
+    "train": {"rounds": 7},
+    "label": "outcome",
+    "ignore": ["id"],
+    "missing": "drop",
+    "test": 0.3,
+    "quorum": 2,
+    "deadline": 60,
+    "figures": "none",
+    "most_bytes": 2**20,
+    "measure": False,
+}
+
+
+@pytest.mark.parametrize("key", [field.name for field in dataclasses.fields(Plan)])
+def test_the_digest_covers_everything_but_the_address(key):
+    if key == "address":
+        assert plan(address="elsewhere:2").digest == plan().digest
+    else:
+        assert plan(**{key: OTHERS[key]}).digest != plan().digest
+
+
+@pytest.mark.parametrize(
+    "train", [{"lr": 0.5}, {"algorithm": "fedprox(mu=0.2)"}, {"seed": 3}, {"channel": "clip(1.0)"}]
+)
+def test_the_digest_covers_all_of_the_training(train):
+    assert plan(train=train).digest != plan().digest
+
+
+def test_defaults_are_written_out(tmp_path):
+    plan().write(tmp_path)
+    assert "rounds = " in (tmp_path / FILE).read_text()
+    assert Plan.read(tmp_path).digest == plan().digest
+    assert plan(train=plan().train).digest == plan().digest
+
+
+@given(st.text(max_size=20), st.lists(st.text(max_size=8), max_size=3))
+@settings(max_examples=60, deadline=None)
+def test_a_plan_survives_its_file(tmp_path_factory, label, ignore):
+    folder = tmp_path_factory.mktemp("plan")
+    made = plan(**{**OTHERS, "label": label, "ignore": ignore})
+    made.write(folder)
+    again = Plan.read(folder)
+    assert again == made
+    assert again.digest == made.digest
+
+
+BAD = [
+    ("name", ["", "two words", "a/b", "../x", "server", "anybody", "x" * 41, "1a", 5, "a\n", None]),
+    ("parties", [[], ["a"], ["b", "a"], ["a", "a"], ["a", "../b"], ["a", 5], "ab", 5, ["a", "server"]]),
+    ("server", ["", "zz" * 32, KEY[:-2], KEY.upper(), 5]),
+    ("address", [5, None]),
+    ("quorum", [-1, 4, 1.5, "2", True]),
+    ("deadline", [0, 1e9, math.nan, math.inf, "60", True]),
+    ("test", [0, 0.6, -1, math.nan, "0.2"]),
+    ("missing", ["ignore", 5, ["drop"]]),
+    ("figures", ["some", None]),
+    ("most_bytes", [0, -1, 2**40, "1", 1e6, math.nan]),
+    ("label", [5]),
+    ("measure", [1, "yes"]),
+    ("ignore", ["id", [5]]),
+    (
+        "train",
+        [
+            5,
+            "x",
+            ["a"],
+            {"rounds": 0},
+            {"lr": "x"},
+            {"colour": 1},
+            {"dataset": "heart"},
+            {"engine": "flower"},
+            {"parties": 3},
+            {"algorithm": "nothing"},
+            {"channel": "nonsense"},
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in BAD for value in values])
+def test_a_bad_value_is_one_line(key, value):
+    with pytest.raises(UserError) as caught:
+        plan(**{key: value})
+    assert "\n" not in str(caught.value)
+    assert "argument" not in str(caught.value)  # not a complaint of Python's
+
+
+def test_a_bad_file_is_one_line(tmp_path):
+    with pytest.raises(UserError, match=r"has no federation\.toml"):
+        Plan.read(tmp_path)
+    for content, why in [
+        (b"name = ", "Cannot read"),
+        (b"\xff", "Cannot read"),
+        (b"", "not complete"),
+        (b"nmae = 1", "nmae"),
+    ]:
+        (tmp_path / FILE).write_bytes(content)
+        with pytest.raises(UserError, match=why):
+            Plan.read(tmp_path)
+
+
+def test_who_is_who():
+    assert [plan().number(name) for name in "abc"] == [0, 1, 2]
+    with pytest.raises(UserError, match="d"):
+        plan().number("d")
+    assert plan().needed(2) == 2
+    assert plan(quorum=2).needed(3) == 2
+    assert plan(quorum=2).needed(1) == 1

@@ -1,0 +1,73 @@
+"""Policies as bytes: one way to write each, and nothing else is one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unalike.errors import UserError
+from unalike.secure import Policy
+from unalike.secure.cost import example
+
+POLICY = example(4, 10, bits=64)
+
+
+@pytest.mark.parametrize("policy", [POLICY, example(3, 5, protect="none"), example(5, 2, protect="fhe+masks")])
+def test_there_and_back(policy):
+    assert Policy.from_bytes(policy.to_bytes()) == policy
+    assert Policy.from_bytes(policy.to_bytes()).digest == policy.digest
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"parties": 4.0},
+        {"parties": True},
+        {"length": "10"},
+        {"bound": None},
+        {"bits": 64.0},
+        {"bits": 32.5},
+        {"allow_two": 0},
+        {"session": 5},
+        {"session": "zz"},
+        {"session": "AB" * 16},
+        {"identities": 7},
+        {"identities": [1]},
+        {"identities": []},
+        {"protect": ["masks"]},
+        {"protect": "mask"},
+        {"threshold": 1},
+        {"more": 1},
+    ],
+)
+def test_wrong_fields(change):
+    fields = json.loads(POLICY.to_bytes()) | change
+    with pytest.raises(UserError):
+        Policy.from_bytes(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode())
+
+
+def test_missing_fields_and_other_forms():
+    fields = json.loads(POLICY.to_bytes())
+    for name in fields:
+        with pytest.raises(UserError):
+            Policy.from_bytes(json.dumps({k: v for k, v in fields.items() if k != name}).encode())
+    for raw in (
+        POLICY.to_bytes() + b" ",
+        json.dumps(fields).encode(),
+        b"",
+        b"[]",
+        b"null",
+        b"\xff",
+        b"[" * 100_000,
+    ):
+        with pytest.raises(UserError):
+            Policy.from_bytes(raw)
+
+
+@given(st.binary(max_size=100))
+def test_random_bytes(raw):
+    with pytest.raises(UserError):
+        Policy.from_bytes(raw)
