@@ -81,8 +81,12 @@ class Federation:
 
     def serve(self):
         before = self.said("serve").count("Serving at")
-        self.start("serve", "federation", "serve", str(self.server), cwd=self.path)
-        until(lambda: self.said("serve").count("Serving at") > before, lambda: self.said("serve"))
+        server = self.start("serve", "federation", "serve", str(self.server), cwd=self.path)
+        until(
+            lambda: self.said("serve").count("Serving at") > before or server.poll() is not None,
+            lambda: self.said("serve"),
+        )
+        assert server.poll() is None, self.said("serve")
 
     def join(self, name):
         args = ["federation", "join", "invitation", "--data", "csv:patients.csv", "--label", "outcome", "--yes"]
