@@ -52,6 +52,9 @@ def init(
     figures: Annotated[
         str, typer.Option(help="whether sites tell how well the model does: each or none")
     ] = "each",
+    measure: Annotated[
+        bool, typer.Option("--measure/--no-measure", help="whether the server may ask how unalike the sites are")
+    ] = True,
     **fields: Any,
 ) -> None:
     """Make a federation: the server's keys and certificates, the plan, and an invitation for every site.
@@ -79,6 +82,7 @@ def init(
         quorum=quorum,
         deadline=deadline,
         figures=figures,
+        measure=measure,
     )
     _what_next(folder, plan)
 

@@ -32,6 +32,7 @@ def show_terms(terms: Terms, name: str, data: str) -> None:
         *_description(terms, data),
         *(line for upload in terms.uploads for line in _upload(upload, terms)),
         *_figures(terms),
+        *_measure(terms),
         "  Rows never leave. Every message is noted in audit.jsonl, with its size and its hash.",
         "",
         "WHO CAN SEE IT",
@@ -104,6 +105,15 @@ def _figures(terms: Terms) -> list[str]:
     if terms.plan.figures == "none":
         return ["  No figures: how well the model does on this site's rows stays here."]
     return ["  After a round: number of own test rows, their summed loss and how many were right."]
+
+
+def _measure(terms: Terms) -> list[str]:
+    if not terms.plan.measure:
+        return []
+    return [
+        "  If the server measures how unalike the sites are: which labels there are, each column's range (widened at",
+        "  random), counts that are only seen as a sum of all sites, and how far this site is from it, rounded.",
+    ]
 
 
 def _privacy(terms: Terms) -> list[str]:
