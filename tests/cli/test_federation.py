@@ -311,6 +311,20 @@ def test_a_training_whose_process_dies_is_submitted_again(made, capfd):
     assert capfd.readouterr().err.count("goes on from the last whole round") == 2
 
 
+def test_a_training_that_nobody_follows_is_taken_up_and_not_begun_twice(made, capfd):
+    watched = supervisor(made, 0)
+    Path(made / "attempt.json").write_text(json.dumps({"pid": os.getpid()}))
+    watched.attempts.submitted(7)
+    told = []
+    watched.show = lambda: told.append(Path(made / "outcome.json").write_text('{"how": "finished"}'))
+    assert watched.follow().how == "finished"
+    assert (watched.control.submitted, len(told)) == (0, 1)
+    Path(made / "outcome.json").unlink()
+    watched.job = "measure"
+    with pytest.raises(UserError, match="busy"):
+        watched.follow()
+
+
 def test_but_not_for_ever(made):
     watched = supervisor(made, 100, how="finished")
     with pytest.raises(UserError, match="in a row"):

@@ -111,9 +111,12 @@ class Federation:
     def child(self, name):
         """The process id of the server's link, runner or proxy."""
         parent = self.processes["serve"].pid
-        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-        lines = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in children}
-        return next(int(pid) for pid, line in lines.items() if name in line)
+        found = []
+        for thread in Path(f"/proc/{parent}/task").iterdir():  # the keeper's thread starts them again
+            for pid in (thread / "children").read_text().split():
+                if f"flower.{name}:main" in Path(f"/proc/{pid}/cmdline").read_text():
+                    found.append(int(pid))
+        return found[0] if found else None
 
     def close(self):
         """End everything, as a user would; nothing may be left."""

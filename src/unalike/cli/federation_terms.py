@@ -111,8 +111,8 @@ def _measure(terms: Terms) -> list[str]:
     if not terms.plan.measure:
         return []
     return [
-        "  If the server measures how unalike the sites are: which labels there are, each column's range (widened at",
-        "  random), counts that are only seen as a sum of all sites, and how far this site is from it, rounded.",
+        "  If the server measures how unalike the sites are: the labels that occur, each column's range (widened",
+        "  at random), counts that are seen only as a sum of all sites, and how far this site is from it.",
     ]
 
 
