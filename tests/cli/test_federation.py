@@ -83,7 +83,7 @@ def test_init_says_every_next_step_and_overwrites_nothing(unalike):
         (["--algorithm", "fedavgg"], "fedavg"),
         (["--figures", "some"], "figures"),
         (["--deadline", "0"], "deadline"),
-        (["--channel", "encrypted"], "masked"),
+        (["--channel", "gauss(1.0)"], "clip"),
         (["--address", "nowhere"], "host:port"),
         (["--rounds", "0"], "rounds"),
     ],

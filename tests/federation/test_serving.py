@@ -3,14 +3,13 @@
 import pytest
 import torch
 
-from tests.federation.inside import World
+from tests.federation.inside import HOSPITALS, World
 from unalike.algorithms import ALGORITHMS
 from unalike.engine.checkpoint import load_latest
 from unalike.engine.state import State
-from unalike.errors import UserError
 from unalike.federation.wire import Message, peek, write
 
-CHANNELS = ["clip(0.5)", "quantise(8)", "topk(0.1)+quantise(8)", "masked", "clip(1.0)+masked(64)"]
+CHANNELS = ["clip(0.5)", "quantise(8)", "topk(0.1)+quantise(8)", "masked", "clip(1.0)+masked(64)", "encrypted"]
 OURS = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
 
 
@@ -48,7 +47,7 @@ def test_every_algorithm_has_the_bits_of_simulation(algorithm, tmp_path):
 
 @pytest.mark.parametrize("algorithm", ["scaffold", "rfedavg+"])
 @pytest.mark.parametrize(
-    "channel", ["clip(0.5)", "quantise(8)", "topk(0.1)+quantise(8)", "masked", "clip(1.0)+masked(64)"]
+    "channel", ["clip(0.5)", "quantise(8)", "topk(0.1)+quantise(8)", "masked", "clip(1.0)+masked(64)", "encrypted"]
 )
 def test_channels_have_the_bits_of_simulation(algorithm, channel, tmp_path):
     world = World.make(tmp_path, train={"algorithm": algorithm, "channel": channel})
@@ -83,7 +82,21 @@ def test_the_server_never_sees_an_upload_under_masks(tmp_path):
     assert "sums only" in answer.header["reason"]
 
 
-def test_encrypted_is_refused_with_a_remedy(tmp_path):
-    world = World.make(tmp_path, train={"channel": "encrypted"})
-    with pytest.raises(UserError, match="Between real sites use masked"):
-        world.serve()
+def test_the_server_never_holds_the_key_of_ciphertexts(tmp_path):
+    world = World.make(tmp_path, train={"channel": "encrypted(limbs=2)", "rounds": 1})
+    world.serve()
+    keys = {(tmp_path / "sites" / name / "keys" / "sum.key").read_bytes() for name in HOSPITALS}
+    assert len(keys) == 1  # all sites have the same one
+    secret = keys.pop()
+    seen = b"".join(answer for _, _, answer in world.transport.log)
+    seen += b"".join(path.read_bytes() for path in (tmp_path / "server").rglob("*") if path.is_file())
+    for start in range(0, len(secret) - 64, len(secret) // 50):
+        piece = secret[start : start + 64]
+        # The public part of the key is in both; what only the secret context has must not be seen.
+        assert piece not in seen or piece in public_of(world)
+
+
+def public_of(world):
+    """The body of the dealer's answer up to the boxes: the public key."""
+    dealt = next(peek(answer) for _, raw, answer in world.transport.log if peek(raw).kind == "deal")
+    return dealt.body[: dealt.header["sizes"][0]]

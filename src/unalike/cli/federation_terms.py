@@ -102,9 +102,15 @@ def _upload(upload: Upload, terms: Terms) -> list[str]:
 
 
 def _figures(terms: Terms) -> list[str]:
-    if terms.plan.figures == "none":
-        return ["  No figures: how well the model does on this site's rows stays here."]
-    return ["  After a round: number of own test rows, their summed loss and how many were right."]
+    plan, lines = terms.plan, []
+    if plan.measure:
+        lines.append("  If the server asks how unalike the sites are: which labels occur, widened ranges of the")
+        lines.append(
+            "    features, counts under masks (only their sum is seen), and this site's degrees, rounded."
+        )
+    if plan.figures == "none":
+        return [*lines, "  No figures: how well the model does on this site's rows stays here."]
+    return [*lines, "  After a round: number of own test rows, their summed loss and how many were right."]
 
 
 def _measure(terms: Terms) -> list[str]:

@@ -13,7 +13,6 @@ from unalike.errors import UserError
 from unalike.federation.folders import PUBLIC, Card, make_key
 from unalike.federation.plan import FILE, Plan
 from unalike.privacy import parse_channel
-from unalike.privacy.masked import Masked
 
 INVITATIONS = "invitations"
 AUTHORITY = "ca.pem"
@@ -46,13 +45,11 @@ def make_federation(folder: Path, **values: Any) -> Plan:
 
 
 def _check(plan: Plan) -> None:
-    """Refuse what only simulation can do."""
+    """Refuse what real sites cannot do."""
     ALGORITHMS.build(plan.spec.algorithm)
     hidden = parse_channel(plan.spec.channel).hidden
-    if hidden is not None and not isinstance(hidden, Masked):
-        raise UserError(f"--channel {plan.spec.channel} is for simulation. Between real sites use masked.")
     if hidden is not None and len(plan.parties) < 3:
-        raise UserError("A masked sum of two sites shows each the other's update: it needs three or more.")
+        raise UserError("A hidden sum of two sites shows each the other's update: it needs three or more.")
 
 
 @dataclass(frozen=True)

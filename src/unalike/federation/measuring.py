@@ -18,9 +18,10 @@ import numpy as np
 
 from unalike.data.dataset import Dataset
 from unalike.errors import UserError
+from unalike.federation.once import Once
 from unalike.federation.remote import Remote
 from unalike.federation.speaker import Outgoing, Speaker
-from unalike.federation.summing import secure_total
+from unalike.federation.summing import Protection, secure_total
 from unalike.federation.wire import Message, Refused
 from unalike.measure.cdf import check_sum, count, read_cdf
 from unalike.measure.degree import Degree, compare
@@ -34,6 +35,8 @@ from unalike.secure.errors import ProtocolError, TooFewParties
 
 T = TypeVar("T")
 BITS = 32
+MOST_TIMES = 10
+"""So often a site compares itself with a sum."""
 SUM = "measure-sum"
 """The kind of the messages of the secure sum of counts."""
 
@@ -74,7 +77,7 @@ def measure_sites(speaker: Speaker, schema: str, of: Of, features: tuple[str, ..
 def _total(speaker: Speaker, messages: Outgoing, policy: DistributionPolicy) -> Grid:
     length = policy.dimensions * (policy.points - 1) + 1
     try:
-        names, total = secure_total(speaker, messages, length, BITS, len(messages), SUM)
+        names, total = secure_total(speaker, messages, length, Protection(BITS), len(messages), SUM)
     except TooFewParties as error:
         raise UserError(f"{error} Measuring needs every site.") from None
     except ProtocolError as error:
@@ -87,8 +90,8 @@ def _total(speaker: Speaker, messages: Outgoing, policy: DistributionPolicy) -> 
 class SiteMeasure:
     """A site's part: what it announces, counts and tells; its counts leave it under masks only."""
 
-    def __init__(self, name: str, data: Dataset) -> None:
-        self._name, self._data = name, data
+    def __init__(self, name: str, data: Dataset, once: Once) -> None:
+        self._name, self._data, self._once = name, data, once
         self._values: dict[str, Values] = {}
         self._policy: dict[str, DistributionPolicy] = {}
 
@@ -101,13 +104,15 @@ class SiteMeasure:
         self._policy[_kind(message)] = DistributionPolicy.from_bytes(message.body)
         return {}, b""
 
-    def vector(self, message: Message) -> Grid:
-        """Step 4: the counts."""
-        return count(self._agreed(message), self._name, self._of(message))
+    def vector(self, message: Message) -> tuple[str, Grid]:
+        """Step 4: the counts, and what is counted."""
+        return f"measure {_kind(message)}", count(self._agreed(message), self._name, self._of(message))
 
     def compare(self, message: Message) -> tuple[dict[str, Any], bytes]:
         """Step 10: compare the own CDF with that of the sum, and tell the degrees, rounded."""
-        policy, own = self._agreed(message), self.vector(message)
+        policy, (of, own) = self._agreed(message), self.vector(message)
+        # Degrees of sums that nobody made would tell the counts bit by bit.
+        self._once.times(of, MOST_TIMES, f"this site was measured {MOST_TIMES} times: no more")
         if len(message.body) != 8 * len(own):
             raise Refused("the sum has another length than the counts")
         total = np.frombuffer(message.body, "<i8").astype(np.int64)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+import numpy as np
 import torch
 
 from unalike.algorithms.contract import Vectors
@@ -21,14 +22,13 @@ from unalike.engine.wire import Encoded, Wire, layout_of
 from unalike.engine.work import LocalWork
 from unalike.errors import UserError
 from unalike.federation.rows import Elsewhere
-from unalike.federation.speaker import Outgoing, Speaker, Stopped
-from unalike.federation.summing import ProtocolError, TooFewParties, secure_total
+from unalike.federation.speaker import SAYS, WRONG, Outgoing, Speaker, Stopped
+from unalike.federation.summing import Protection, ProtocolError, TooFewParties, secure_total
 from unalike.federation.vault import START, version_name
-from unalike.federation.wire import Message, Refused, pack
+from unalike.federation.wire import Message, Refused, pack, shown
 from unalike.federation.work import BUFFERS, MESSAGE, PAYLOAD, UPLOAD
 from unalike.privacy import Coded
 from unalike.privacy.errors import ChannelError
-from unalike.privacy.masked import Masked
 
 PAUSE = 5.0
 """Seconds between looks at who is there, where too few answered."""
@@ -41,12 +41,14 @@ class Remote:
 
     name = "flower"
 
-    def __init__(self, speaker: Speaker, schema: str, channel: str | None = None) -> None:
-        self.speaker, self.schema, self.channel = speaker, schema, channel
+    def __init__(self, speaker: Speaker, schema: str, protection: Protection | None = None) -> None:
+        self.speaker, self.schema, self.protection = speaker, schema, protection
         self.accepted: dict[int, str] = {}
         """the version of each party's state that the server has accepted"""
         self.durable: dict[int, str] = {}
         """the same at the last checkpoint: a restarted server asks for these"""
+        self._wrong: dict[str, int] = {}
+        """how often in a row a party's answer could not be used"""
         self.answered: list[list[int]] = []
         """who answered, by exchange of this round"""
 
@@ -85,24 +87,29 @@ class Remote:
 
     def _summed(self, exchange: Exchange, wire: Wire, messages: Outgoing) -> dict[int, Reply]:
         """One reply for each party in the sum; the first has the sum of all, as nobody has a single one."""
-        speaker, plan, hidden = self.speaker, self.speaker.plan, wire.channel.hidden
-        if not isinstance(hidden, Masked):
-            raise UserError(f"--channel {self.channel} is for simulation. Between real sites use masked.")
+        speaker, plan = self.speaker, self.speaker.plan
+        assert self.protection is not None
         upload = self._expected.upload
         head = 0 if wire.channel.uniform_weights else 1 + exchange.trains
-        length, needed = layout_of(exchange, upload).size + head, plan.needed(len(messages))
+        zeros, needed = np.zeros(layout_of(exchange, upload).size + head, np.int64), plan.needed(len(messages))
+        assert wire.channel.hidden is not None
+        length = len(wire.channel.hidden.split(zeros, wire.cohort))
         for attempt in count(1):
             try:
-                names, total = secure_total(speaker, messages, length, hidden.bits, needed)
+                names, total = secure_total(speaker, messages, length, self.protection, needed)
                 if len(names) >= needed:
                     break
                 self._pause(messages, names, needed)
             except TooFewParties:
                 self._pause(messages, [name for name in messages if name not in speaker.problems], needed)
             except ProtocolError as error:
-                speaker.say(f"The sum failed: {error}")
+                known = error.party is not None and error.party >= 0
+                who = sorted(messages)[error.party or 0] if known else "nobody that is known"
+                speaker.say(f"The sum failed, because of {who}: {error}")
                 if attempt >= MOST_FAILURES:
-                    raise
+                    raise UserError(f"{who}: {error}") from None
+                if known and len(messages) > max(needed, 3):  # the others go on
+                    messages = {name: message for name, message in messages.items() if name != who}
         numbers = sorted(plan.number(name) for name in names)
         grids = [Coded(grid=total), *([Coded()] * (len(numbers) - 1))]
         made = zip(numbers, grids, strict=True)
@@ -139,7 +146,7 @@ class Remote:
                 try:
                     found[party] = use(party, message)
                 except Refused as error:
-                    speaker.problems[party] = f"sent an answer that is not accepted: {error}"
+                    speaker.problems[party] = f"{WRONG} {shown(error)}"
             for party in messages:
                 if party not in found:
                     speaker.say(f"{party} {speaker.problems.get(party, 'did not answer')}.")
@@ -161,7 +168,11 @@ class Remote:
     def _pause(self, messages: Outgoing, found: Collection[str], needed: int) -> None:
         speaker = self.speaker
         said = {party: speaker.problems.get(party, "") for party in messages if party not in found}
-        if said and all(problem.startswith("says:") for problem in said.values()):
+        self._wrong = {party: self._wrong.get(party, 0) + 1 for party in said if said[party].startswith(WRONG)}
+        if said and all(
+            problem.startswith(SAYS) or self._wrong.get(party, 0) >= MOST_FAILURES
+            for party, problem in said.items()
+        ):
             first, problem = next(iter(said.items()))  # asking again would bring the same answer
             raise UserError(f"{first} {problem}")
         speaker.say(
@@ -193,7 +204,7 @@ class Remote:
         upload = expected.upload
         if exchange.algorithm.needs_each:
             upload = {k.removeprefix(UPLOAD): v for k, v in arrays.items() if k.startswith(UPLOAD)}
-            if _shapes(upload) != _shapes(expected.upload):
+            if _layout(upload) != _layout(expected.upload):
                 raise Refused(f"it uploads {_shapes(upload)}, not {_shapes(expected.upload)}")
         return Reply(number, sent, upload, {})
 

@@ -23,14 +23,19 @@ from unalike.engine.training import Ledger, Training
 from unalike.engine.wire import Wire
 from unalike.errors import UserError
 from unalike.federation import folders
+from unalike.federation.dealing import deal_keys
 from unalike.federation.measuring import measure_sites
 from unalike.federation.plan import Plan
 from unalike.federation.remote import Remote, outgoing
 from unalike.federation.rows import Elsewhere, make_task
 from unalike.federation.speaker import Outgoing, Speaker, Transport
+from unalike.federation.summing import Protection
 from unalike.federation.wire import Message, Refused, pack
 from unalike.federation.work import weights_digest
 from unalike.measure.support import Of
+from unalike.privacy import Channel
+from unalike.privacy.encrypted import Encrypted
+from unalike.privacy.masked import Masked
 from unalike.privacy.setting import Random, secret_random
 
 T = TypeVar("T")
@@ -45,7 +50,7 @@ class RemoteTraining(Training):
         spec = plan.spec
         super().__init__(spec, Elsewhere(spec, make_task(spec, schema), schema, sizes))
         self.plan, self.schema = plan, schema
-        self.engine = Remote(speaker, schema.digest, spec.channel)
+        self.engine = Remote(speaker, schema.digest, _protection(self.channel, speaker))
 
     def wire(self, number: int, ledger: Ledger) -> Wire:
         """Shares of noise are made for as many parties as a round needs."""
@@ -111,6 +116,16 @@ class RemoteTraining(Training):
             party: ({**self.engine.header(exchange, number), "kind": kind, "arrays": arrays}, body)
             for number, party in enumerate(self.plan.parties)
         }
+
+
+def _protection(channel: Channel, speaker: Speaker) -> Protection | None:
+    """How sums are protected; for ciphertexts, with keys that the sites deal."""
+    if isinstance(channel.hidden, Encrypted):
+        try:
+            return Protection(context=deal_keys(speaker))
+        except Refused as error:
+            raise UserError(f"{error}.") from None
+    return Protection(bits=channel.hidden.bits) if isinstance(channel.hidden, Masked) else None
 
 
 def serve(
@@ -241,7 +256,7 @@ def _checked_sums(message: Message) -> dict[str, list[float]]:
         raise Refused("they are missing")
     for values in sums.values():
         good = isinstance(values, list) and len(values) == 3
-        if not good or not all(isinstance(v, int | float) and math.isfinite(v) and v >= 0 for v in values):
+        if not good or not all(type(v) in (int, float) and 0 <= v <= 2**53 for v in values):
             raise Refused("they are not numbers")
         if values[2] > values[0]:
             raise Refused("they have more right answers than rows")

@@ -7,7 +7,9 @@ to, with a number above all that it has seen: nothing that was recorded once can
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,13 +21,16 @@ from unalike.data.sites import read_table, site_data
 from unalike.engine.files import atomic_write, make_folder
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
+from unalike.federation.dealing import BOX, DEAL, KEY, SiteKeys
 from unalike.federation.measuring import BITS, SUM, SiteMeasure
+from unalike.federation.once import Once, read_json
 from unalike.federation.plan import Plan
-from unalike.federation.summing import SiteSum, Unmasked
+from unalike.federation.summing import Protection, SiteSum
 from unalike.federation.vault import Vault
-from unalike.federation.wire import SERVER, Message, Refused, peek, read, write
-from unalike.federation.work import SiteWork
+from unalike.federation.wire import SERVER, Message, Refused, peek, read, shown, write
+from unalike.federation.work import SiteWork, digest_of
 from unalike.privacy import parse_channel
+from unalike.privacy.encrypted import Encrypted
 from unalike.privacy.masked import Masked
 
 _SEEN, _AGREED = "seen.json", "agreed.json"
@@ -52,14 +57,15 @@ class Site:
         self.number = self.plan.number(self.name)
         self._audit = Audit(self.folder)
         self._vault = Vault(self.folder / "state")
-        self._seen = tuple(_json(self.folder / _SEEN).get("number", (0, 0)))
-        self._agreed = _json(self.folder / _AGREED)
+        self._seen = _seen(read_json(self.folder / _SEEN))
+        self._agreed = read_json(self.folder / _AGREED)
         self._work: SiteWork | None = None
-        self._summing: dict[int, SiteSum] = {}
-        self._unmasked = Unmasked(self.folder / "unmasked.json")
+        self._summing: dict[str, SiteSum] = {}
+        self._once = Once(self.folder / "once.json")
         self._measure: SiteMeasure | None = None
         self._server = {SERVER: bytes.fromhex(self.plan.server)}
-        self.columns = read_table(self.table)  # a table that cannot be read is told before anybody is asked
+        self.columns = read_table(self.table)
+        self._described = self.describe()  # a table that does not fit is told here, and never to the server
 
     def describe(self) -> Description:
         """What the site tells of its table."""
@@ -76,15 +82,24 @@ class Site:
             self._audit.note("in", raw, kind, number=number)
             header, body = self._act(message)
             answer = self._sealed("answer", number, header, body)
-            outcome = ""
-        except (Refused, UserError) as error:
-            outcome = f"refused: {error}"
-            if kind == "?":
-                kind = _claimed(raw)
-            self._audit.note("in", raw, kind, outcome)
-            self.say(f"Refused a message ({kind}): {error}")
-            answer = self._sealed("error", number, {"reason": str(error)}, b"")
-        self._audit.note("out", answer, kind, outcome)
+            self._audit.note("out", answer, kind)
+            return answer
+        except Exception as error:  # whatever a message does, the site lives on
+            return self._refusal(raw, kind if kind != "?" else _claimed(raw), number, error)
+
+    def _refusal(self, raw: bytes, kind: str, number: list[int], error: Exception) -> bytes:
+        """The answer to a message that is refused, or that failed: the reason, without what is this site's own."""
+        if isinstance(error, UserError):
+            reason = shown(str(error).replace(str(self.folder), "the site's folder"))
+        else:
+            reason = f"the site failed ({type(error).__name__}); what it prints says more"
+            traceback.print_exception(error)
+        answer = self._sealed("error", number, {"reason": reason}, b"")
+        with suppress(UserError):  # a log that cannot be written: nothing leaves but this
+            self._audit.note("in", raw, kind, f"refused: {reason}")
+            self._audit.note("out", answer, kind, f"refused: {reason}")
+        with suppress(OSError):
+            self.say(f"Refused a message ({shown(kind, 40)}): {shown(error)}")
         return answer
 
     def _sealed(self, kind: str, number: list[int], header: dict[str, Any], body: bytes) -> bytes:
@@ -112,6 +127,9 @@ class Site:
             "measure-policy": lambda asked: self._measuring(asked).agree(asked),
             "measure-compare": lambda asked: self._measuring(asked).compare(asked),
             SUM: self._measure_sum,
+            BOX: lambda asked: self._keys().tell(),
+            DEAL: lambda asked: self._take_keys(lambda keys: keys.deal(asked)),
+            KEY: lambda asked: self._take_keys(lambda keys: keys.take(asked)),
             "finish": self._finish,
         }
         act = acts.get(message.kind)
@@ -123,7 +141,7 @@ class Site:
         return {"version": unalike.__version__, "rows": len(self.columns[0].cells)}, b""
 
     def _describe(self, message: Message) -> Answer:
-        told = self.describe()
+        told = self._described
         self.say(f"Told the server what the {len(told.columns)} columns hold; no row left.")
         return {"description": told.to_dict()}, b""
 
@@ -139,6 +157,10 @@ class Site:
         known = self._agreed.get("roster")
         if known is not None and known != roster:
             raise Refused("the other parties' keys have changed since this site agreed. Ask them, and join again")
+        schema.check(self._described)
+        before = self._agreed.get("schema")
+        if before and self._vault.versions and Schema.from_dict(before).digest != schema.digest:
+            raise Refused("training has begun with another schema. Join again in another folder")
         work = self._make_work(schema)
         self._agreed = {"schema": schema.to_dict(), "roster": roster, "plan": self.plan.digest}
         atomic_write(self.folder / _AGREED, json.dumps(self._agreed).encode())
@@ -151,35 +173,56 @@ class Site:
     def _sum(self, message: Message) -> Answer:
         """A step of a secure sum; the site trains at the step that sends its vector."""
         hidden = parse_channel(self.plan.spec.channel).hidden
-        if not isinstance(hidden, Masked):
+        fewest = self.plan.needed(max(1, round(self.plan.spec.sample * len(self.plan.parties))))
+        if isinstance(hidden, Masked):
+            summing = self._sums("masked", lambda: Protection(hidden.bits), fewest)
+        elif isinstance(hidden, Encrypted):
+            summing = self._sums("encrypted", lambda: Protection(context=self._keys().context()), fewest)
+        else:
             raise Refused("this site has not agreed to secure sums")
-        step = self._sums(hidden.bits)
-        return step.answer(message, lambda asked: self._ready(asked).grid(asked, self._vault))
+        return summing.answer(message, lambda asked: self._ready(asked).grid(asked, self._vault))
 
     def _measure_sum(self, message: Message) -> Answer:
-        return self._sums(BITS).answer(message, lambda asked: self._measuring(asked).vector(asked))
+        summing = self._sums("measure", lambda: Protection(BITS), len(self.plan.parties))
+        return summing.answer(message, lambda asked: self._measuring(asked).vector(asked))
 
-    def _sums(self, bits: int) -> SiteSum:
+    def _sums(self, what: str, how: Callable[[], Protection], fewest: int) -> SiteSum:
+        if what not in self._summing:
+            roster, server = self._roster(), self._server[SERVER]
+            self._summing[what] = SiteSum(self.name, self.signer, roster, server, how(), fewest, self._once)
+        return self._summing[what]
+
+    def _roster(self) -> dict[str, bytes]:
         if "roster" not in self._agreed:
             raise Refused("nothing was agreed on yet")
-        if bits not in self._summing:
-            roster = {name: bytes.fromhex(key) for name, key in self._agreed["roster"].items()}
-            server = self._server[SERVER]
-            self._summing[bits] = SiteSum(self.name, self.signer, roster, server, bits, self._unmasked)
-        return self._summing[bits]
+        return {name: bytes.fromhex(key) for name, key in self._agreed["roster"].items()}
+
+    def _keys(self) -> SiteKeys:
+        if not isinstance(parse_channel(self.plan.spec.channel).hidden, Encrypted):
+            raise Refused("this federation's plan has no encrypted channel")
+        path = self.folder / "keys" / "sum.key"
+        return SiteKeys(path, self.name, self.signer, self._roster(), self.plan.digest)
+
+    def _take_keys(self, act: Callable[[SiteKeys], Answer]) -> Answer:
+        answer = act(self._keys())
+        self._summing.pop("encrypted", None)  # new keys are for new sums
+        return answer
 
     def _measuring(self, message: Message) -> SiteMeasure:
         if not self.plan.measure:
             raise Refused("this federation's plan says that sites are not measured")
         work = self._ready(message)
         if self._measure is None:
-            self._measure = SiteMeasure(self.name, work.federation.dataset)
+            self._measure = SiteMeasure(self.name, work.federation.dataset, self._once)
         return self._measure
 
     def _evaluate(self, message: Message) -> Answer:
         if self.plan.figures == "none":
             raise Refused("this federation's plan says that no figures leave a site")
-        return {"sums": self._ready(message).evaluation(message, self._vault)}, b""
+        work = self._ready(message)
+        why = "this site has told the figures of another model of that round"
+        self._once.same(f"evaluate {message.header.get('round')}", digest_of(message.body), why)
+        return {"sums": work.evaluation(message, self._vault)}, b""
 
     def _finish(self, message: Message) -> Answer:
         path = self.folder / "model.safetensors"
@@ -202,7 +245,7 @@ class Site:
 
     def _make_work(self, schema: Schema) -> SiteWork:
         data = site_data(self.name, schema, self.columns, self.plan.missing, self.plan.test)
-        self._work = SiteWork(self.plan, schema, data, self.number)
+        self._work = SiteWork(self.plan, schema, data, self.number, self.signer, self._once)
         return self._work
 
 
@@ -212,6 +255,11 @@ def _number(message: Message) -> list[int]:
     if not isinstance(number, list) or not whole or len(number) != 2:
         raise Refused("it has no number")
     return number
+
+
+def _seen(kept: dict[str, Any]) -> tuple[int, ...]:
+    """The largest number so far."""
+    return tuple(_number(Message(kept))) if kept else (0, 0)
 
 
 def _claimed(raw: bytes) -> str:
@@ -225,14 +273,3 @@ def _public(secret: bytes) -> str:
     from unalike.crypto.primitives import signing_public
 
     return signing_public(secret).hex()
-
-
-def _json(path: Path) -> dict[str, Any]:
-    """What a small file of the site's own holds; nothing where there is none yet."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise UserError(f"Cannot read {path}: {error}. Restore it, or join anew in another folder.") from None
-    return found if isinstance(found, dict) else {}

@@ -10,9 +10,13 @@ from typing import Any, Protocol
 
 from unalike.errors import UserError
 from unalike.federation.plan import Plan
-from unalike.federation.wire import ANYBODY, SERVER, Message, Refused, peek, read, write
+from unalike.federation.wire import ANYBODY, SERVER, Message, Refused, peek, read, shown, write
 
 _HELLO_SECONDS = 60.0
+MOST_WAIT = 600.0
+"""Seconds until a node that did not say who it is is asked again, at most."""
+SAYS, WRONG = "says:", "sent an answer that is not accepted:"
+"""How a problem begins that asking again may not mend."""
 Outgoing = Mapping[str, tuple[dict[str, Any], bytes]]
 """By party, a message's header and body."""
 
@@ -52,7 +56,8 @@ class Speaker:
     stopped: Callable[[], bool] = lambda: False
     _count: int = 0
     _nodes: dict[str, int] = field(default_factory=dict)
-    _strangers: dict[int, float] = field(default_factory=dict)
+    _strangers: dict[int, tuple[float, float]] = field(default_factory=dict)
+    """when a node that is nobody may be asked again, and how long that is from the last time"""
     problems: dict[str, str] = field(default_factory=dict)
     """why a party's last answer was not used"""
     sent_by: Counter[str] = field(default_factory=Counter)
@@ -70,8 +75,7 @@ class Speaker:
         outgoing: dict[int, bytes] = {}
         for party, (header, body) in messages.items():
             if party not in self._nodes:
-                self.problems[party] = "is not connected"
-                continue
+                continue  # meet() has said why
             raw, numbers[party] = self._sealed(party, header, body)
             sent[self._nodes[party]], outgoing[self._nodes[party]] = party, raw
         if not outgoing:
@@ -80,8 +84,8 @@ class Speaker:
             self.sent_to[party] += len(outgoing[node])
             self.problems[party] = "did not answer in time"
         for node, answer in self.transport.send(outgoing, seconds, self.stopped):
-            party = sent.get(node, "")
-            message = self._opened(party, numbers.get(party, []), answer)
+            party = sent.pop(node, "")  # one answer each
+            message = self._opened(party, numbers[party], answer) if party else None
             if message is not None:
                 self.problems.pop(party, None)
                 yield party, message
@@ -94,23 +98,38 @@ class Speaker:
         self._nodes = {party: node for party, node in self._nodes.items() if node in there}
         if all(party in self._nodes for party in wanted):
             return
-        now = time.monotonic()
-        unknown = [
-            node
-            for node in there - set(self._nodes.values())
-            if now - self._strangers.get(node, -1e9) > _HELLO_SECONDS / 2
-        ]
-        if not unknown:
-            return
+        self.problems |= {party: "is not connected" for party in wanted if party not in self._nodes}
+        now, strangers = time.monotonic(), there - set(self._nodes.values())
+        self._strangers = {node: known for node, known in self._strangers.items() if node in strangers}
+        unknown = [node for node in strangers if now >= self._strangers.get(node, (now, 0))[0]]
+        if unknown:
+            self._greet(unknown, wanted)
+
+    def _greet(self, unknown: Sequence[int], wanted: Sequence[str]) -> None:
+        """Ask nodes who they are until the wanted parties are found; who is nobody is asked ever more rarely."""
         raw, number = self._sealed(ANYBODY, {"kind": "hello"}, b"")
-        for node, answer in self.transport.send(dict.fromkeys(unknown, raw), _HELLO_SECONDS, self.stopped):
+
+        def enough() -> bool:
+            return self.stopped() or all(party in self._nodes for party in wanted)
+
+        nobody = set(unknown)
+        for node, answer in self.transport.send(dict.fromkeys(unknown, raw), _HELLO_SECONDS, enough):
             party = _claimed(answer)
-            if party in self.plan.parties and self._opened(party, number, answer) is not None:
-                self._nodes[party] = node
-                self.say(f"{party} is here.")
-        for node in unknown:
-            if node not in self._nodes.values():
-                self._strangers[node] = now
+            if party not in self.plan.parties or self._opened(party, number, answer) is None:
+                continue
+            if party in self._nodes:
+                self.say(f"{party} is here twice: one of the two is not asked. Stop one of them.")
+                continue
+            self._nodes[party] = node
+            self.problems.pop(party, None)
+            self.say(f"{party} is here.")
+            nobody.discard(node)
+        if enough():
+            return  # the others may not have had the time
+        now = time.monotonic()
+        for node in nobody:
+            wait = min(2 * self._strangers.get(node, (0, _HELLO_SECONDS / 4))[1], MOST_WAIT)
+            self._strangers[node] = now + wait, wait
 
     def _sealed(self, party: str, header: dict[str, Any], body: bytes) -> tuple[bytes, list[int]]:
         self._count += 1
@@ -121,7 +140,7 @@ class Speaker:
     def _opened(self, party: str, number: list[int], answer: bytes | Any) -> Message | None:
         """The answer, if the party signed it and it answers this message; else the reason is noted."""
         if not isinstance(answer, bytes):
-            self.problems[party] = f"failed: {getattr(answer, 'reason', answer)}"
+            self.problems[party] = f"failed: {shown(getattr(answer, 'reason', answer))}"
             return None
         self.sent_by[party] += len(answer)
         try:
@@ -131,11 +150,11 @@ class Speaker:
             if message.header.get("answers") != number:
                 raise Refused("it answers another message")
             if message.kind == "error":
-                self.problems[party] = f"says: {str(message.header.get('reason'))[:300]}"
+                self.problems[party] = f"{SAYS} {shown(message.header.get('reason'))}"
                 return None
             return message
         except Refused as error:
-            self.problems[party] = f"sent an answer that is not accepted: {error}"
+            self.problems[party] = f"{WRONG} {shown(error)}"
             return None
 
 

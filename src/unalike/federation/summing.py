@@ -1,6 +1,6 @@
-"""The channel `masked` between real sites: the steps of a secure sum, one trip each; a site trains in the third.
+"""Sums between real sites that hide single uploads: one trip for each step of the protocol in `unalike.secure`.
 
-The steps themselves are in ``unalike.secure``. A site takes part only in sums of the parties that it agreed with,
+A site trains in the trip that sends its vector. It takes part only in sums of the parties that it agreed with,
 each known by its key, and in one at a time; who vanishes on the way is recovered from the others' shares. Two sums
 of one exchange over different parties would show the difference, which is one party's update: a site that has
 helped to unmask one refuses to unmask another of other parties.
@@ -8,14 +8,17 @@ helped to unmask one refuses to unmask another of other parties.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from pathlib import Path
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from unalike.crypto import bfv
 from unalike.crypto.primitives import signing_public
-from unalike.engine.files import atomic_write
 from unalike.errors import UserError
+from unalike.federation.once import Once
 from unalike.federation.speaker import Outgoing, Speaker
 from unalike.federation.wire import Message, Refused
 from unalike.privacy.stage import Grid
@@ -24,15 +27,38 @@ from unalike.secure import server as server_side
 from unalike.secure.errors import ProtocolError, TooFewParties
 from unalike.secure.messages import Step, steps
 from unalike.secure.party import PartyState
-from unalike.secure.policy import Policy, default_threshold, new_session
+from unalike.secure.policy import Policy, Protect, default_threshold, new_session
 
 KIND, OPEN = "sum", "open"
-VectorOf = Callable[[Message], Grid]
-"""What a site adds, from the message that asks for it."""
+VectorOf = Callable[[Message], tuple[str, Grid]]
+"""What a site adds, from the message that asks for it, and on which occasion: one sum is unmasked for each."""
+
+
+@dataclass(frozen=True, eq=False)
+class Protection:
+    """How a sum is protected: masks over words of ``bits``, or ciphertexts under the key in ``context``."""
+
+    bits: int = 0
+    context: bfv.Context | None = None
+
+    @property
+    def name(self) -> Protect:
+        """What a policy calls it."""
+        return "masks" if self.context is None else "fhe"
+
+    @property
+    def bound(self) -> int:
+        """The largest sum that is exact."""
+        return 2 ** (self.bits - 1) - 1 if self.context is None else bfv.HALF
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Of the key; none for masks."""
+        return b"" if self.context is None else self.context.fingerprint
 
 
 def secure_total(
-    speaker: Speaker, messages: Outgoing, length: int, bits: int, needed: int, kind: str = KIND
+    speaker: Speaker, messages: Outgoing, length: int, how: Protection, needed: int, kind: str = KIND
 ) -> tuple[list[str], Grid]:
     """The sum of the parties' grids, and whose are in it. ``messages`` is what each is asked to compute.
 
@@ -41,50 +67,48 @@ def secure_total(
     names = sorted(messages)
     policy = Policy(
         session=new_session(),
-        protect="masks",
+        protect=how.name,
         parties=len(names),
         length=length,
-        bound=2 ** (bits - 1) - 1,
+        bound=how.bound,
         threshold=max(3, len(names) // 2 + 1, min(needed, default_threshold(len(names)))),
         identities=(*(speaker.roster[name] for name in names), signing_public(speaker.signer)),
-        bits=bits,
+        fingerprint=how.fingerprint,
+        bits=how.bits,
     )
-    central = server_side.start(policy, signer=speaker.signer)
+    central = server_side.start(policy, context=how.context, signer=speaker.signer)
     say: dict[int, bytes] = dict.fromkeys(range(len(names)), policy.to_bytes())
-    for number, step in enumerate(steps(policy)):
-        trip = {}
+
+    def trip(number: int, vector: bool) -> list[tuple[str, Message]]:
+        out = {}
         for i, raw in say.items():
-            header, body = messages[names[i]] if step is Step.VECTOR else ({}, b"")
+            header, body = messages[names[i]] if vector else ({}, b"")
             about = {"kind": kind, "step": number, "session": policy.session.hex(), "protocol": len(raw)}
-            trip[names[i]] = ({**header, **about}, raw + body)
-        answers = speaker.ask(trip, speaker.plan.deadline)
-        central, said = server_side.step(central, [(names.index(name), message.body) for name, message in answers])
+            out[names[i]] = ({**header, **about}, raw + body)
+        return list(speaker.ask(out, speaker.plan.deadline))
+
+    for number, step in enumerate(steps(policy)):
+        received = [(names.index(name), message.body) for name, message in trip(number, step is Step.VECTOR)]
+        central, said = server_side.step(central, received)
+        if step is Step.VECTOR and len(central.survivors) < needed:  # nothing is unmasked yet
+            raise TooFewParties(f"Only {len(central.survivors)} vectors came, the quorum is {needed}.")
         say = dict(said)
-    assert central.total is not None
-    return [names[i] for i in central.survivors], central.total
+    survivors = [names[i] for i in central.survivors]
+    if central.total is not None:
+        return survivors, central.total
+    return survivors, _told(trip(len(steps(policy)), False), policy)
 
 
-class Unmasked:
-    """Of each exchange, the parties of the one sum that this site has helped to unmask; kept in a file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._known: dict[str, list[str]] = {}
-        if path.exists():
-            self._known = json.loads(path.read_text(encoding="utf-8"))
-
-    def once(self, exchange: str, parties: list[str]) -> None:
-        """Note the parties of an exchange's sum before it is unmasked; refuse others than the first time."""
-        parties = sorted(parties)
-        before = self._known.get(exchange)
-        if before is None:
-            self._known[exchange] = parties
-            atomic_write(self._path, json.dumps(self._known).encode())
-        elif before != parties:
-            raise Refused(
-                "a sum of this exchange over other parties was unmasked before: the difference would show one "
-                "party's update"
-            )
+def _told(answers: Sequence[tuple[str, Message]], policy: Policy) -> Grid:
+    """The sum as the parties decrypted it: all must tell the same."""
+    told = {name: message.body for name, message in answers}
+    if len(told) < policy.threshold:
+        raise TooFewParties(f"Only {len(told)} of {policy.parties} parties told the sum.")
+    first = next(iter(told.values()))
+    odd = [name for name, body in told.items() if body != first or len(body) != 8 * policy.length]
+    if odd:
+        raise ProtocolError(None, "tell different sums.", who=f"{', '.join(sorted(told))}")
+    return np.frombuffer(first, "<i8").astype(np.int64)
 
 
 class SiteSum:
@@ -96,14 +120,15 @@ class SiteSum:
         signer: bytes,
         roster: Mapping[str, bytes],
         server: bytes,
-        bits: int,
-        unmasked: Unmasked,
+        how: Protection,
+        fewest: int,
+        once: Once,
     ) -> None:
-        self._name, self._signer, self._roster, self._server, self._bits = name, signer, roster, server, bits
-        self._unmasked = unmasked
+        self._name, self._signer, self._roster, self._server, self._how = name, signer, roster, server, how
+        self._fewest, self._once = fewest, once
         self._state: PartyState | None = None
         self._step = 0
-        self._exchange = ""
+        self._occasion = ""
 
     def answer(self, message: Message, vector: VectorOf) -> tuple[dict[str, Any], bytes]:
         """The next message of the protocol; ``vector`` is called at the step that sends it."""
@@ -119,15 +144,27 @@ class SiteSum:
             if state is None or state.policy.session.hex() != header.get("session") or number != self._step + 1:
                 raise Refused("it belongs to a sum that this site takes no part in, or not any more")
             self._state = None  # a state is used once, also if what follows fails
+            grid: Grid | None = None
             if state.needs_vector:
-                self._exchange = f"{header.get('round', message.kind)}-{header.get('turn', header.get('of'))}"
+                self._occasion, grid = vector(rest)
             if state.awaits is Step.CONSENT:  # the answer reveals shares
-                self._unmasked.once(self._exchange, [state.policy.identities[i].hex() for i in state.survivors])
-            self._state, answer = party_side.step(state, raw, vector(rest) if state.needs_vector else None)
+                self._check_survivors(state)
+            self._state, answer = party_side.step(state, raw, grid)
+            if self._state.total is not None:  # with ciphertexts it is the parties who can read the sum
+                self._check_survivors(self._state)
+                answer = self._state.total.astype("<i8").tobytes()
         except ProtocolError as error:
             raise Refused(str(error)) from None
         self._step = number
         return {}, answer or b""
+
+    def _check_survivors(self, state: PartyState) -> None:
+        """Enough to hide among, and on each occasion the same."""
+        if len(state.survivors) < self._fewest:
+            raise Refused(f"the sum is of {len(state.survivors)} parties, the plan needs {self._fewest}")
+        parties = sorted(state.policy.identities[i].hex() for i in state.survivors)
+        why = "a sum of this exchange over other parties was unmasked before: the difference would show one update"
+        self._once.same(f"sum {self._occasion}", hashlib.sha256("".join(parties).encode()).hexdigest(), why)
 
     def _open(self, raw: bytes) -> bytes:
         try:
@@ -138,12 +175,22 @@ class SiteSum:
         known = set(self._roster.values())
         if server != self._server or not set(parties) <= known or len(set(parties)) != len(parties):
             raise Refused("the sum is with somebody whom this site has not agreed to")
-        if policy.protect != "masks" or policy.bits != self._bits:
-            raise Refused(f"the sum is protected by {policy.protect}({policy.bits}), not as agreed")
+        if (policy.protect, policy.bits, policy.fingerprint) != (
+            self._how.name,
+            self._how.bits,
+            self._how.fingerprint,
+        ):
+            raise Refused(
+                f"the sum is protected by {policy.protect}({policy.bits}), or another key, not as agreed"
+            )
+        if len(parties) < self._fewest:
+            raise Refused(f"the sum is of {len(parties)} parties, the plan needs {self._fewest}")
         own = self._roster[self._name]
         if own not in parties:
             raise Refused("the sum is without this site")
-        self._state, hello = party_side.start(policy, parties.index(own), signer=self._signer)
+        self._state, hello = party_side.start(
+            policy, parties.index(own), context=self._how.context, signer=self._signer
+        )
         self._step = 0
         return hello
 

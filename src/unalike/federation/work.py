@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,11 +23,12 @@ from unalike.engine.files import atomic_write
 from unalike.engine.sequential import Sequential
 from unalike.engine.training import Ledger, Training
 from unalike.engine.wire import Wire
+from unalike.federation.once import Once
 from unalike.federation.plan import Plan
-from unalike.federation.rows import OwnRows, make_task
-from unalike.federation.vault import Vault
-from unalike.federation.wire import Message, Refused, pack
-from unalike.privacy.setting import Random, secret_random
+from unalike.federation.rows import Elsewhere, OwnRows, make_task
+from unalike.federation.vault import Vault, version_name
+from unalike.federation.wire import Message, Refused, pack, shown
+from unalike.privacy.setting import Random
 from unalike.privacy.stage import Grid
 
 PAYLOAD, BUFFERS = "payload/", "buffers"
@@ -37,9 +41,13 @@ Sums = list[float]
 class SiteWork(Training):
     """One party's part of a run."""
 
-    def __init__(self, plan: Plan, schema: Schema, data: Dataset, number: int) -> None:
+    def __init__(
+        self, plan: Plan, schema: Schema, data: Dataset, number: int, secret: bytes = b"", once: Once | None = None
+    ) -> None:
         spec = plan.spec
         self._most_rows, self._needed = 1, plan.needed
+        self._secret, self._once, self._asked = secret, once, ""
+        self._data = digest_of(data.x.tobytes(), data.y.tobytes())
         super().__init__(spec, OwnRows(spec, make_task(spec, schema), data, number))
         self.engine = Sequential()
         self.number, self.schema = number, schema
@@ -61,9 +69,15 @@ class SiteWork(Training):
         return replace(wire, scale=scale, fewest=self._needed(wire.cohort))
 
     def random(self, number: int, turn: int, party: int | None) -> Random:
-        """Rounding derives from the seed, as in simulation; noise is the site's secret."""
+        """Rounding derives from the seed, as in simulation; noise is the site's secret.
+
+        Its key derives from the whole question and the site's rows. Asking again brings the same noise, which
+        cannot be averaged away, and no other question has it.
+        """
         repeated = super().random(number, turn, party)
-        return lambda use: secret_random(use) if use == "noise" else repeated(use)
+        key = hmac.digest(self._secret, f"noise {self._asked}".encode(), "sha256")
+        noise = np.random.Philox(key=int.from_bytes(key[:16], "little"))
+        return lambda use: np.random.Generator(noise) if use == "noise" else repeated(use)
 
     def exchange_of(self, message: Message, vault: Vault) -> tuple[Exchange, Vectors]:
         """The exchange that a message asks for, and what the site keeps at the version that it names."""
@@ -77,9 +91,8 @@ class SiteWork(Training):
             raise Refused(f"it is of round {round}; the plan has {self.spec.rounds}")
         kept = vault.load(str(header.get("base", "")))
         payload = {k.removeprefix(PAYLOAD): v for k, v in arrays.items() if k.startswith(PAYLOAD)}
-        self._check_payload(payload)
         buffers = arrays.get(BUFFERS, self.state.buffers)
-        if buffers.shape != self.state.buffers.shape:
+        if buffers.shape != self.state.buffers.shape or buffers.dtype != self.state.buffers.dtype:
             raise Refused(f"it has {buffers.numel()} running statistics, the model {self.state.buffers.numel()}")
         ledger = Ledger(buffers, turn=turn, cohort=[self.number])
         state = {k.removeprefix(_STATE): v for k, v in kept.items() if k.startswith(_STATE)}
@@ -102,23 +115,43 @@ class SiteWork(Training):
         self._keep(message, vault, reply)
         return header, body
 
-    def grid(self, message: Message, vault: Vault) -> Grid:
-        """What the site adds to a sum that hides it: the new state is kept before it leaves."""
+    def grid(self, message: Message, vault: Vault) -> tuple[str, Grid]:
+        """Which exchange it is, and what the site adds to a sum that hides it; the new state is kept before."""
         reply = self._reply(message, vault)
         if reply.encoded is None or reply.encoded.coded.grid is None:
             raise Refused("this plan's channel has no hidden sums")
         self._keep(message, vault, reply)
-        return reply.encoded.coded.grid
+        return f"{message.header['round']}-{message.header['turn']}", reply.encoded.coded.grid
 
     def _reply(self, message: Message, vault: Vault) -> Reply:
-        exchange, _ = self.exchange_of(message, vault)
-        try:
-            (reply,) = self.engine.exchange(exchange)
-        except (RuntimeError, ValueError, KeyError) as error:  # a payload that the algorithm cannot use
-            raise Refused(
-                f"{self.spec.algorithm} cannot answer it: {' '.join(str(error).split())[:200]}"
-            ) from None
+        exchange, kept = self.exchange_of(message, vault)
+        self._check_ask(exchange)
+        if self.channel.noise is not None and self.channel.noise.where != "server":
+            header, state = message.header, [v.numpy().tobytes() for _, v in sorted(kept.items())]
+            told = [str(header.get(key)).encode() for key in ("ask", "phase", "round", "turn", "most_rows")]
+            self._asked = digest_of(self._data.encode(), message.body, *told, *state)
+            why = "this site has answered another question in that exchange: two answers would weaken its noise"
+            assert self._once is not None
+            self._once.same(f"exchange {exchange.round}-{exchange.turn}", self._asked, why)
+        (reply,) = self.engine.exchange(exchange)
         return reply
+
+    def _check_ask(self, exchange: Exchange) -> None:
+        """Refuse what the agreed algorithm does not ask at this turn of a round."""
+        if exchange.turn >= len(self._asks):
+            raise Refused(f"{self.spec.algorithm} has {len(self._asks)} exchanges in a round, this is one more")
+        ask, expected = exchange.ask, self._asks[exchange.turn]
+        if (ask.kind, ask.phase) != (expected.kind, expected.phase):
+            raise Refused(f"it asks to {ask.kind!r}, {self.spec.algorithm} to {expected.kind!r}")
+        if layout(ask.payload) != layout(expected.payload):
+            raise Refused(f"its payload is {layout(ask.payload)}, not {layout(expected.payload)}")
+
+    @cached_property
+    def _asks(self) -> list[Ask]:
+        """What the algorithm asks in a round: one is played with a party that does not exist."""
+        spec = replace(self.spec, channel="none")
+        federation = Elsewhere(spec, self.task, self.schema, [4] * self.federation.size)
+        return _Rehearsal(spec, federation.pretended).asks()
 
     def _outgoing(self, reply: Reply) -> tuple[dict[str, Any], bytes]:
         """What leaves the site: the message that is only added; single uploads where the algorithm needs them."""
@@ -139,30 +172,27 @@ class SiteWork(Training):
         if self._keeps_statistics and reply.buffers is not None:
             kept[_STATISTICS] = reply.buffers
         self._check_finite(kept, int(header["round"]), "its own ")
-        version = str(header.get("version", ""))
+        version, named = header.get("version"), header.get("keep")
+        if version != version_name(header["round"], header["turn"], header["number"][0]):
+            raise Refused(f"{shown(version, 60)!r} is not the version that this exchange makes")
+        if not isinstance(named, list) or len(named) > 2:  # more would fill the disk
+            raise Refused("it names no versions to keep, or too many")
         vault.save(version, kept)
-        vault.keep({version, str(header.get("base", "")), *map(str, header.get("keep", []))})
-
-    def _check_payload(self, payload: Vectors) -> None:
-        """A payload is what ``send`` gives: another layout would fail somewhere deep inside, or not at all."""
-        expected = self.algorithm.send(self.task, self.state.server)
-        for key in payload.keys() & expected.keys():
-            if payload[key].shape != expected[key].shape or payload[key].dtype != expected[key].dtype:
-                raise Refused(f"{key} has the shape {tuple(payload[key].shape)}, not {tuple(expected[key].shape)}")
+        vault.keep({version, str(header.get("base", "")), *map(str, named)})
 
     def evaluation(self, message: Message, vault: Vault) -> dict[str, Sums]:
         """How well the global model, and the personal one where there is one, does on the site's own rows."""
         exchange, _ = self.exchange_of(message, vault)
-        w = message.vectors().get("w")
-        if w is None or w.shape != self.initial.shape:
-            raise Refused("it has no model to evaluate, or one of another size")
+        w = self._model(message)
         federation, buffers = self.federation, exchange.buffers_of(self.number)
         own = federation.parties[self.number]
         test = torch.arange(len(federation.test))
         train = {"validation": own.validation, "held_out": own.held_out}
-        sums = {"test": _sums(row_scores(federation, w, buffers, federation.test, test))}
-        for key, rows in train.items():
-            sums[key] = _sums(row_scores(federation, w, buffers, federation.train, torch.from_numpy(rows)))
+        sums = {}
+        if w is not None:
+            sums["test"] = _sums(row_scores(federation, w, buffers, federation.test, test))
+            for key, rows in train.items():
+                sums[key] = _sums(row_scores(federation, w, buffers, federation.train, torch.from_numpy(rows)))
         if self.algorithm.overrides("personal"):
             personal = self.algorithm.personal(exchange.party(exchange.own(self.number)))
             for key, rows in train.items():
@@ -170,16 +200,52 @@ class SiteWork(Training):
                 sums[f"personal {key}"] = _sums(row_scores(federation, personal, buffers, federation.train, index))
         return sums
 
+    def _model(self, message: Message) -> Tensor | None:
+        """The global model, where the algorithm has one."""
+        w = message.vectors().get("w")
+        if w is not None and (w.shape != self.initial.shape or w.dtype != self.initial.dtype):
+            raise Refused(f"its model has {tuple(w.shape)} weights of {w.dtype}, ours {tuple(self.initial.shape)}")
+        return w
+
     def finish(self, message: Message, path: Path, vault: Vault) -> Figures:
         """Keep the final model by layer name, the personal one where there is one; the figures stay here."""
         exchange, _ = self.exchange_of(message, vault)
-        w = message.vectors()["w"]
+        w = self._model(message)
         if self.algorithm.overrides("personal"):
             w = self.algorithm.personal(exchange.party(exchange.own(self.number)))
+        if w is None:
+            raise Refused(f"{self.spec.algorithm} has neither a global model nor one of this site's own")
         named = self.task.named(w, exchange.buffers_of(self.number))
         about = {"schema": self.schema.digest, "features": "\n".join(self.schema.features)}
         atomic_write(path, tensor_bytes(named, about | {"classes": "\n".join(self.schema.classes)}))
         return {key: _figures(sums) for key, sums in self.evaluation(message, vault).items()}
+
+
+class _Rehearsal(Training):
+    """A round with one party that does not exist, which shows what an algorithm asks."""
+
+    engine = Sequential()
+
+    def asks(self) -> list[Ask]:
+        """All asks of a round."""
+        ledger, found = Ledger(self.state.buffers.clone(), cohort=[0]), []
+        rounds = self.algorithm.round(self.task, self.state.server)
+        try:
+            found.append(next(rounds))
+            while True:
+                found.append(rounds.send(self._exchange(found[-1], 1, ledger)))
+        except StopIteration:
+            return found
+
+
+def layout(vectors: Vectors) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Of each vector its type and shape."""
+    return {key: (str(value.dtype), tuple(value.shape)) for key, value in sorted(vectors.items())}
+
+
+def digest_of(*parts: bytes) -> str:
+    """SHA-256 of all parts, each for itself."""
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
 def weights_digest(w: Tensor) -> str:

@@ -139,7 +139,7 @@ def _bridge_sizes(everyone: Cdf) -> Array:
 
 
 def meaning(of: str, mean: float, chance: float) -> str:
-    """A federation's mean K-S in words, beside what chance makes of it; the bounds are those of docs/measure.md."""
+    """A federation's mean K-S in words, beside what chance makes of it; bounds are those of docs/measure.md."""
     value = "label" if of == "labels" else "value"
     if mean <= 1.5 * chance:
         return f"That is what chance makes of a random split: no sign that the parties' {of} differ."

@@ -1,0 +1,51 @@
+"""What a site was asked, kept for good."""
+
+import errno
+
+import pytest
+
+from unalike.errors import UserError
+from unalike.federation.once import Once, read_json
+from unalike.federation.wire import Refused
+
+
+def test_the_same_again_and_nothing_else_also_after_a_restart(tmp_path):
+    Once(tmp_path / "f").same("round 1", "a", "no")
+    for _ in range(2):
+        once = Once(tmp_path / "f")
+        once.same("round 1", "a", "no")
+        with pytest.raises(Refused, match=r"^no$"):
+            once.same("round 1", "b", "no")
+    once.same("round 2", "b", "no")
+
+
+def test_so_many_times_also_after_restarts(tmp_path):
+    for _ in range(3):
+        Once(tmp_path / "f").times("look", 3, "enough")
+    with pytest.raises(Refused, match="enough"):
+        Once(tmp_path / "f").times("look", 3, "enough")
+    Once(tmp_path / "f").times("other", 3, "enough")
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"5", b"{", b"\xff", b"[" * 10**5])
+def test_a_damaged_file_is_an_error_and_not_a_new_start(content, tmp_path):
+    (tmp_path / "f").write_bytes(content)
+    with pytest.raises(UserError, match="Restore it, or join anew"):
+        read_json(tmp_path / "f")
+    assert read_json(tmp_path / "none") == {}
+
+
+def test_on_a_full_disk_nothing_is_told(tmp_path, monkeypatch):
+    once = Once(tmp_path / "f")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    for _ in range(2):  # also the second time: what is known in memory alone is not known
+        with pytest.raises(UserError, match="No space left"):
+            once.same("round 1", "a", "no")
+        with pytest.raises(UserError, match="No space left"):
+            once.times("look", 1, "enough")
+    monkeypatch.undo()
+    once.times("look", 1, "enough")
