@@ -1,6 +1,7 @@
 """Sites measure how unalike they are over the federation's messages: degrees as in one process."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from unalike.errors import UserError
 from unalike.federation.folders import MEASURE, TRAIN
 from unalike.federation.wire import Message, peek, write
 from unalike.measure import measure, party_features, party_labels
+from unalike.measure.support import DistributionPolicy
 from unalike.partition import make_partition
 
 
@@ -57,7 +59,7 @@ def test_counts_of_a_single_site_never_leave_it(tmp_path):
     asked = next(peek(raw) for _, raw, _ in world.transport.log if peek(raw).header.get("of"))
     for node, name in enumerate(HOSPITALS, 11):
         site = world.transport.sites[node]
-        _, counts = site._measure.vector(asked)
+        counts = site._measure._counts(asked)
         plain = {counts.astype(kind).tobytes() for kind in ("<i8", "<i4")}
         sent = b"".join(answer for to, _, answer in world.transport.log if to == node)
         assert not any(part in sent for part in plain), name
@@ -76,4 +78,35 @@ def test_a_lying_sum_is_noticed_by_the_sites(tmp_path):
 
     world.transport.before = before
     with pytest.raises(UserError, match="says:"):
+        world.serve()
+
+
+def test_asked_again_a_site_tells_the_same_ranges(tmp_path):
+    """The least of many random ranges would be the true one."""
+    world = world_of(tmp_path)
+    supports = []
+    for start in range(2):
+        world.serve()
+        log = [(node, peek(raw), answer) for node, raw, answer in world.transport.log if node == 11]
+        told = [peek(a).body for _, m, a in log if m.kind == "measure-support" and m.header["of"] == "features"]
+        supports.append(told[-1])
+        world.start(11, HOSPITALS[0])
+        assert len(told) == start + 1
+    assert supports[0] == supports[1]
+
+
+def test_all_sites_count_under_the_same_policy(tmp_path):
+    """Where all others count every row in one bin, the sum shows the counts of the one who does not."""
+    world = world_of(tmp_path)
+
+    def before(node, raw):
+        message = peek(raw)
+        if message.kind == "measure-policy" and message.header["of"] == "features" and node != 11:
+            policy = DistributionPolicy.from_bytes(message.body)
+            wider = replace(policy, high=tuple(1e6 + high for high in policy.high))
+            return write(Message(message.header, wider.to_bytes()), world.folder.signer())
+        return raw
+
+    world.transport.before = before
+    with pytest.raises(UserError, match="another policy than was agreed on"):
         world.serve()

@@ -221,6 +221,15 @@ def test_figures_of_one_model_a_round(server):
     server.world.start(NODE, NAME)
     refused(server, server.arrays(asked, w=w + 1), "another model of that round")
     assert server.ask(asked).header["sums"] == first.header["sums"]
+    known = (server.site.folder / "once.json").read_text()
+    for round in (
+        0,
+        10**6,
+        "x" * 1000,
+        None,
+    ):  # what was never an occasion is not remembered: the file stays small
+        assert server.ask(asked, round=round, version=None).kind == "error"
+    assert (server.site.folder / "once.json").read_text() == known
 
 
 def test_models_of_another_size(server):

@@ -45,7 +45,7 @@ def audit(folder: SitePath, as_json: AsJson = False) -> None:
         return
     shown = [_audit_row(row) for row in rows]
     draw(table(["time", "", "kind", "bytes", "sha256", "outcome"], shown, right=["bytes"]), "")
-    draw(f"{folder / FILE}: {len(rows)} lines, each following the one before: nothing was changed or removed.")
+    draw(f"{folder / FILE}: {len(rows)} lines, each follows the one before: none between was changed or removed.")
 
 
 def _audit_row(row: dict[str, Any]) -> list[str]:

@@ -103,6 +103,8 @@ def _consent(folder: Path) -> dict[str, str]:
 
 
 def _take_part(place: SiteFolder, plan: Plan, site: Site) -> None:
+    import torch
+
     from unalike.federation.flower.door import SiteDoor
     from unalike.federation.flower.node import Node
 
@@ -110,6 +112,7 @@ def _take_part(place: SiteFolder, plan: Plan, site: Site) -> None:
         line = _STATES.get(state, state[:1].upper() + state[1:] + ".")
         say(line.format(card=place.card_path, address=plan.address))
 
+    torch.set_num_threads(1)  # as in simulation: how many there are can change the last bits of a sum
     # A little more than the plan allows: what is too long is then refused by the site, which logs it.
     door = SiteDoor(_told(site, place.path / "errors.log"), plan.most_bytes + 2**20)
     try:

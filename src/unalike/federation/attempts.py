@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from unalike.engine.files import atomic_write
 from unalike.errors import UserError
 from unalike.federation import serving
@@ -34,6 +36,7 @@ class Outcome:
 def serve(transport: Transport, folder: Path) -> None:
     """Train, and say how it ended."""
     place = ServerFolder(folder)
+    torch.set_num_threads(1)  # as in simulation
     atomic_write(folder / _ATTEMPT, json.dumps({"pid": os.getpid()}).encode())
     try:
         serving.serve(transport, folder)

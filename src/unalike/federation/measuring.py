@@ -7,15 +7,18 @@ its degrees, rounded. A site lets its counts be added for one set of parties onl
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, astuple
+from random import Random
 from typing import Any, TypeVar, get_args
 
 import numpy as np
 
+from unalike.crypto.primitives import derive
 from unalike.data.dataset import Dataset
 from unalike.errors import UserError
 from unalike.federation.once import Once
@@ -55,7 +58,7 @@ def measure_sites(speaker: Speaker, schema: str, of: Of, features: tuple[str, ..
     supports = {party: _used(party, announced[party], _support) for party in parties}
     policy = agree(supports, protect="masks")
     everybody("measure-policy", dict.fromkeys(parties, policy.to_bytes()))
-    total = _total(speaker, dict.fromkeys(parties, (about, b"")), policy)
+    total = _total(speaker, dict.fromkeys(parties, ({**about, "policy": _digest(policy)}, b"")), policy)
     everyone = read_cdf(policy, total, len(parties))
     told = everybody("measure-compare", dict.fromkeys(parties, total.astype("<i8").tobytes()))
     published = tuple(_used(party, told[party], read_published) for party in parties)
@@ -79,7 +82,8 @@ def _total(speaker: Speaker, messages: Outgoing, policy: DistributionPolicy) -> 
     try:
         names, total = secure_total(speaker, messages, length, Protection(BITS), len(messages), SUM)
     except TooFewParties as error:
-        raise UserError(f"{error} Measuring needs every site.") from None
+        why = " ".join(f"{party} {problem}." for party, problem in sorted(speaker.problems.items()))
+        raise UserError(f"{error} Measuring needs every site. {why}".rstrip()) from None
     except ProtocolError as error:
         raise UserError(str(error)) from None
     if len(names) < len(messages):
@@ -90,14 +94,18 @@ def _total(speaker: Speaker, messages: Outgoing, policy: DistributionPolicy) -> 
 class SiteMeasure:
     """A site's part: what it announces, counts and tells; its counts leave it under masks only."""
 
-    def __init__(self, name: str, data: Dataset, once: Once) -> None:
-        self._name, self._data, self._once = name, data, once
+    def __init__(self, name: str, data: Dataset, secret: bytes, once: Once) -> None:
+        self._name, self._data, self._secret, self._once = name, data, secret, once
         self._values: dict[str, Values] = {}
         self._policy: dict[str, DistributionPolicy] = {}
 
     def support(self, message: Message) -> tuple[dict[str, Any], bytes]:
-        """Step 1: which labels there are, or ranges of the features, widened at random."""
-        return {}, support_of(self._name, self._of(message)).to_bytes()
+        """Step 1: which labels there are, or ranges of the features, widened at random.
+
+        Asked again, the same: the least of many random ones would tell the true range.
+        """
+        rng = Random(int.from_bytes(derive(self._secret, b"unalike ranges"), "big"))
+        return {}, support_of(self._name, self._of(message), rng).to_bytes()
 
     def agree(self, message: Message) -> tuple[dict[str, Any], bytes]:
         """Steps 2 and 3: take the policy."""
@@ -105,14 +113,18 @@ class SiteMeasure:
         return {}, b""
 
     def vector(self, message: Message) -> tuple[str, Grid]:
-        """Step 4: the counts, and what is counted."""
-        return f"measure {_kind(message)}", count(self._agreed(message), self._name, self._of(message))
+        """Step 4: the counts, and what is counted; all sites count under the policy that the sum's terms name."""
+        if message.header.get("policy") != _digest(self._agreed(message)):
+            raise Refused("the sum is of counts under another policy than was agreed on")
+        return f"measure {_kind(message)}", self._counts(message)
 
     def compare(self, message: Message) -> tuple[dict[str, Any], bytes]:
         """Step 10: compare the own CDF with that of the sum, and tell the degrees, rounded."""
-        policy, (of, own) = self._agreed(message), self.vector(message)
+        policy, own = self._agreed(message), self._counts(message)
         # Degrees of sums that nobody made would tell the counts bit by bit.
-        self._once.times(of, MOST_TIMES, f"this site was measured {MOST_TIMES} times: no more")
+        self._once.times(
+            f"measure {_kind(message)}", MOST_TIMES, f"this site was measured {MOST_TIMES} times: no more"
+        )
         if len(message.body) != 8 * len(own):
             raise Refused("the sum has another length than the counts")
         total = np.frombuffer(message.body, "<i8").astype(np.int64)
@@ -120,6 +132,9 @@ class SiteMeasure:
         everyone = read_cdf(policy, total, policy.parties)
         degrees = compare(policy, read_cdf(policy, own), everyone, policy.parties)
         return {"published": asdict(publish(policy, self._name, degrees, everyone))}, b""
+
+    def _counts(self, message: Message) -> Grid:
+        return count(self._agreed(message), self._name, self._of(message))
 
     def _of(self, message: Message) -> Values:
         kind = _kind(message)
@@ -152,6 +167,10 @@ def read_published(party: str, message: Message) -> Published:
     if not all(isinstance(n, int | float) and math.isfinite(n) and 0 <= n <= 1 for n in numbers):
         raise Refused("its degrees are not numbers from 0 to 1")
     return made
+
+
+def _digest(policy: DistributionPolicy) -> str:
+    return hashlib.sha256(policy.to_bytes()).hexdigest()
 
 
 def _kind(message: Message) -> Of:

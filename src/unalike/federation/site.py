@@ -31,6 +31,7 @@ from unalike.federation.wire import SERVER, Message, Refused, peek, read, shown,
 from unalike.federation.work import SiteWork, digest_of
 from unalike.privacy import parse_channel
 from unalike.privacy.encrypted import Encrypted
+from unalike.privacy.errors import ChannelError
 from unalike.privacy.masked import Masked
 
 _SEEN, _AGREED = "seen.json", "agreed.json"
@@ -89,7 +90,9 @@ class Site:
 
     def _refusal(self, raw: bytes, kind: str, number: list[int], error: Exception) -> bytes:
         """The answer to a message that is refused, or that failed: the reason, without what is this site's own."""
-        if isinstance(error, UserError):
+        if isinstance(error, ChannelError):  # it tells the value of an entry
+            reason = "its update does not fit the channel: it is not finite, or beyond the range; it prints more"
+        elif isinstance(error, UserError):
             reason = shown(str(error).replace(str(self.folder), "the site's folder"))
         else:
             reason = f"the site failed ({type(error).__name__}); what it prints says more"
@@ -213,16 +216,17 @@ class Site:
             raise Refused("this federation's plan says that sites are not measured")
         work = self._ready(message)
         if self._measure is None:
-            self._measure = SiteMeasure(self.name, work.federation.dataset, self._once)
+            self._measure = SiteMeasure(self.name, work.federation.dataset, self.signer, self._once)
         return self._measure
 
     def _evaluate(self, message: Message) -> Answer:
         if self.plan.figures == "none":
             raise Refused("this federation's plan says that no figures leave a site")
         work = self._ready(message)
+        sums = work.evaluation(message, self._vault)  # first: only a round that there is can be an occasion
         why = "this site has told the figures of another model of that round"
-        self._once.same(f"evaluate {message.header.get('round')}", digest_of(message.body), why)
-        return {"sums": work.evaluation(message, self._vault)}, b""
+        self._once.same(f"evaluate {message.header['round']}", digest_of(message.body), why)
+        return {"sums": sums}, b""
 
     def _finish(self, message: Message) -> Answer:
         path = self.folder / "model.safetensors"

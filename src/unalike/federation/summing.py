@@ -3,12 +3,14 @@
 A site trains in the trip that sends its vector. It takes part only in sums of the parties that it agreed with,
 each known by its key, and in one at a time; who vanishes on the way is recovered from the others' shares. Two sums
 of one exchange over different parties would show the difference, which is one party's update: a site that has
-helped to unmask one refuses to unmask another of other parties.
+helped to unmask one refuses to unmask another of other parties. Neither may the server ask the others something
+that makes their vectors small: what is asked is part of the terms of a sum, which are the same for all in it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +34,8 @@ from unalike.secure.policy import Policy, Protect, default_threshold, new_sessio
 KIND, OPEN = "sum", "open"
 VectorOf = Callable[[Message], tuple[str, Grid]]
 """What a site adds, from the message that asks for it, and on which occasion: one sum is unmasked for each."""
+_ASKED = ("schema", "ask", "phase", "round", "turn", "most_rows", "of", "policy", "arrays")
+"""What a header asks of all parties alike. What a party kept (``base``) is its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +79,7 @@ def secure_total(
         identities=(*(speaker.roster[name] for name in names), signing_public(speaker.signer)),
         fingerprint=how.fingerprint,
         bits=how.bits,
+        question=question(*next(iter(messages.values()))),
     )
     central = server_side.start(policy, context=how.context, signer=speaker.signer)
     say: dict[int, bytes] = dict.fromkeys(range(len(names)), policy.to_bytes())
@@ -97,6 +102,12 @@ def secure_total(
     if central.total is not None:
         return survivors, central.total
     return survivors, _told(trip(len(steps(policy)), False), policy)
+
+
+def question(header: Mapping[str, Any], body: bytes) -> bytes:
+    """SHA-256 of what a party of a sum is asked to compute."""
+    asked = json.dumps([header.get(key) for key in _ASKED], sort_keys=True).encode()
+    return hashlib.sha256(hashlib.sha256(asked).digest() + body).digest()
 
 
 def _told(answers: Sequence[tuple[str, Message]], policy: Policy) -> Grid:
@@ -146,6 +157,10 @@ class SiteSum:
             self._state = None  # a state is used once, also if what follows fails
             grid: Grid | None = None
             if state.needs_vector:
+                if question(header, rest.body) != state.policy.question:
+                    raise Refused(
+                        "it asks this site something else than the terms of the sum, which all have, say"
+                    )
                 self._occasion, grid = vector(rest)
             if state.awaits is Step.CONSENT:  # the answer reveals shares
                 self._check_survivors(state)

@@ -46,6 +46,7 @@ class Policy:
     fingerprint: of the BFV keys; empty for "none" and "masks".
     allow_two: take two parties, although each then learns the other's vector from the sum.
     bits: of every entry on its way, 32 or 64, for "masks"; 0 for the others.
+    question: SHA-256 of what each party is asked to compute its vector from; empty where that is no question.
     """
 
     session: bytes
@@ -58,6 +59,7 @@ class Policy:
     fingerprint: bytes = b""
     allow_two: bool = False
     bits: int = 0
+    question: bytes = b""
 
     def __post_init__(self) -> None:
         if self.protect not in get_args(Protect):
@@ -74,6 +76,10 @@ class Policy:
         self._check_numbers()
         if len(self.session) != SESSION_BYTES or len(self.fingerprint) != 32 * self.encrypted:
             raise UserError("The session must have 16 bytes; the fingerprint 32, or none without encryption.")
+        if len(self.question) not in (0, 32):
+            raise UserError(
+                f"The question must be a SHA-256 of 32 bytes, or empty, got {len(self.question)} bytes."
+            )
         if self.identities or self.protect != "none":
             keys = set(self.identities)
             if len(keys) != self.parties + 1 or any(len(key) != 32 for key in keys):
@@ -139,6 +145,7 @@ class Policy:
             "fingerprint": self.fingerprint.hex(),
             "allow_two": self.allow_two,
             "bits": self.bits,
+            "question": self.question.hex(),
         }
         return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
@@ -147,7 +154,7 @@ class Policy:
         """A policy from bytes that anybody may have sent; only what ``to_bytes`` writes is one."""
         try:
             fields = json.loads(raw)
-            for name in ("session", "fingerprint"):
+            for name in ("session", "fingerprint", "question"):
                 fields[name] = bytes.fromhex(fields[name])
             fields["identities"] = tuple(bytes.fromhex(key) for key in fields["identities"])
             if any(type(fields[name]) is not kind for name, kind in _KINDS.items()):
