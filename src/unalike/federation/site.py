@@ -221,7 +221,11 @@ class Site:
             raise Refused("this federation's plan says that no figures leave a site")
         work = self._ready(message)
         why = "this site has told the figures of another model of that round"
-        self._once.same(f"evaluate {message.header.get('round')}", digest_of(message.body), why)
+        self._once.ask(
+            f"evaluate {message.header.get('round')}",
+            digest_of(message.body, str(message.header.get("arrays")).encode()),
+            why,
+        )
         return {"sums": work.evaluation(message, self._vault)}, b""
 
     def _finish(self, message: Message) -> Answer:

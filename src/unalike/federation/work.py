@@ -31,6 +31,8 @@ from unalike.federation.wire import Message, Refused, pack, shown
 from unalike.privacy.setting import Random
 from unalike.privacy.stage import Grid
 
+MOST_QUESTIONS = 10
+"""Of one exchange, where no noise is weakened by a second: a server that restarts may ask it of other parties."""
 PAYLOAD, BUFFERS = "payload/", "buffers"
 MESSAGE, UPLOAD = "message/", "upload/"
 _STATE, _STATISTICS, _MEMORY = "state/", "statistics", "memory/"
@@ -126,13 +128,15 @@ class SiteWork(Training):
     def _reply(self, message: Message, vault: Vault) -> Reply:
         exchange, kept = self.exchange_of(message, vault)
         self._check_ask(exchange)
-        if self.channel.noise is not None and self.channel.noise.where != "server":
+        if self._once is not None:
             header, state = message.header, [v.numpy().tobytes() for _, v in sorted(kept.items())]
-            told = [str(header.get(key)).encode() for key in ("ask", "phase", "round", "turn", "most_rows")]
+            told = [
+                str(header.get(key)).encode() for key in ("ask", "phase", "round", "turn", "most_rows", "arrays")
+            ]
             self._asked = digest_of(self._data.encode(), message.body, *told, *state)
-            why = "this site has answered another question in that exchange: two answers would weaken its noise"
-            assert self._once is not None
-            self._once.same(f"exchange {exchange.round}-{exchange.turn}", self._asked, why)
+            why = "this site has answered other questions in that exchange, and no further one"
+            most = 1 if self.channel.noise is not None and self.channel.noise.where != "server" else MOST_QUESTIONS
+            self._once.ask(f"exchange {exchange.round}-{exchange.turn}", self._asked, why, most)
         (reply,) = self.engine.exchange(exchange)
         return reply
 
