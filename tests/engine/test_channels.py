@@ -9,7 +9,9 @@ import torch
 
 from tests.helpers import NormBody
 from unalike.algorithms import ALGORITHMS
+from unalike.algorithms.contract import Ask
 from unalike.engine.check import play, small_simulation
+from unalike.engine.exchange import combine
 from unalike.engine.run import run
 from unalike.engine.spec import RunSpec
 from unalike.engine.state import State
@@ -237,3 +239,16 @@ def test_central_noise_moves_the_weights_as_much_as_it_should():
     play(simulation, 1)
     moved = (weights(simulation) - before).numpy()
     assert np.std(moved) == pytest.approx(2.0 / 4, rel=0.1)  # z C over the cohort
+
+
+@pytest.mark.parametrize(("channel", "size"), [(NOISY, 4), ("quantise(8)", 3), ("masked", 3)])
+def test_under_noise_nobody_learns_who_was_absent(channel, size):
+    simulation = small_simulation("fedavg", channel=channel)
+    there = simulation.cohort(1)[:3]
+    ask = Ask("train", simulation.algorithm.send(simulation.task, simulation.state.server))
+    exchange = simulation.exchange(ask, 1, there, _ledger(simulation))
+    replies = combine(exchange, simulation.engine.exchange(exchange)).replies
+    share = 4 / 6 if size == 4 else simulation.federation.share(there)
+    assert (replies.size, replies.share) == (size, share)
+    weight = 4 if size == 4 else sum(exchange.counts(number)[0] for number in there)
+    assert replies.weight == pytest.approx(weight, rel=1e-6)

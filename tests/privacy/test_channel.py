@@ -7,7 +7,7 @@ from subprocess import run
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.privacy.uploads import SERVER, SETTING, through, upload_of
@@ -109,6 +109,7 @@ def test_any_size_goes_through(text, size, dtype):
 
 
 @pytest.mark.parametrize("text", SINGLE)
+@settings(max_examples=30, deadline=None)
 @given(cut=st.integers(1, 200), noise=st.binary(min_size=1, max_size=64), data=st.data())
 def test_bytes_from_outside_are_refused_or_harmless(text, cut, noise, data):
     channel = parse_channel(text)

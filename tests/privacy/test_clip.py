@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
@@ -21,6 +21,7 @@ def exact_norm(vector, norm):
 
 @pytest.mark.parametrize("norm", ["l2", "l1"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@settings(max_examples=100, deadline=None)
 @given(data=st.data(), bound=BOUNDS)
 def test_no_upload_is_longer_than_the_bound(norm, dtype, data, bound):
     width = 32 if dtype is np.float32 else 64

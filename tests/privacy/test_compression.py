@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.privacy.uploads import SERVER, SETTING, through, upload_of
@@ -117,6 +117,7 @@ def test_levels_beyond_the_scale_are_refused():
         parse_channel("ternary").decode(good[:12] + b"\xff", upload.layout, SERVER)
 
 
+@settings(max_examples=60, deadline=None)
 @given(bits=st.integers(1, 32), data=st.data())
 def test_packing_is_exact(bits, data):
     codes = np.array(data.draw(st.lists(st.integers(0, 2**bits - 1), max_size=40)), np.int64)
@@ -126,6 +127,7 @@ def test_packing_is_exact(bits, data):
     assert packing.unpack(packed, len(codes), bits).tolist() == codes.tolist()
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 2), max_size=40))
 def test_packing_of_three_values_is_exact(codes):
     packed = packing.pack_trits(np.array(codes, np.int64))

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.privacy.uploads import upload_of
@@ -60,6 +60,7 @@ def test_the_grid_is_as_fine_as_fits_and_never_wraps(text):
 
 
 @pytest.mark.parametrize("text", HIDDEN)
+@settings(max_examples=8, deadline=None)
 @given(signs=st.lists(st.sampled_from([-1, 1]), min_size=3, max_size=3))
 def test_extreme_values_add_up_exactly(text, signs):
     channel = parse_channel(text)
