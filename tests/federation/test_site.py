@@ -223,6 +223,13 @@ def test_figures_of_one_model_a_round(server):
     assert server.ask(asked).header["sums"] == first.header["sums"]
 
 
+@pytest.mark.parametrize("round", [0, 3, "x" * 1000, 2.0, True, None])
+def test_figures_of_rounds_that_are_none_leave_no_trace(server, round):
+    before = (server.site.folder / "once.json").read_text()
+    assert server.ask(server.recorded["evaluate", 2, 0], round=round).kind == "error"
+    assert (server.site.folder / "once.json").read_text() == before
+
+
 def test_models_of_another_size(server):
     for kind in ("evaluate", "finish"):
         asked = server.recorded[kind, 2, 0]

@@ -81,6 +81,13 @@ class SiteWork(Training):
         noise = np.random.Philox(key=int.from_bytes(key[:16], "little"))
         return lambda use: np.random.Generator(noise) if use == "noise" else repeated(use)
 
+    def round_of(self, message: Message) -> int:
+        """The round that a message is about."""
+        round = _whole(message.header, "round")
+        if not 1 <= round <= self.spec.rounds:
+            raise Refused(f"it is of round {round}; the plan has {self.spec.rounds}")
+        return round
+
     def exchange_of(self, message: Message, vault: Vault) -> tuple[Exchange, Vectors]:
         """The exchange that a message asks for, and what the site keeps at the version that it names."""
         header, arrays = message.header, message.vectors()
@@ -88,9 +95,7 @@ class SiteWork(Training):
         phase = header.get("phase", "")
         if kind not in get_args(Kind) or not isinstance(phase, str):
             raise Refused(f"it asks for {str(kind)[:40]!r}, which no algorithm does")
-        round, turn = (_whole(header, key) for key in ("round", "turn"))
-        if not 1 <= round <= self.spec.rounds:
-            raise Refused(f"it is of round {round}; the plan has {self.spec.rounds}")
+        round, turn = self.round_of(message), _whole(header, "turn")
         kept = vault.load(str(header.get("base", "")))
         payload = {k.removeprefix(PAYLOAD): v for k, v in arrays.items() if k.startswith(PAYLOAD)}
         buffers = arrays.get(BUFFERS, self.state.buffers)
