@@ -1,6 +1,7 @@
 """Against scipy's Friedman test, Demsar's published values, and what ranks must always satisfy."""
 
 import math
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -64,9 +65,23 @@ def test_iman_and_davenport():
 def test_settings_that_all_agree():
     found = rank(settings([[3, 2, 1]] * 5))
     assert found.f == math.inf
-    assert found.f_p == 0.0
     assert found.differ is True
     assert list(found.mean_ranks) == ["a0", "a1", "a2"]
+
+
+@pytest.mark.parametrize("row", [[1.0, 2.0], [1.0, 2.0, 3.0], [1.5, 1.5, 3.0], [1.0, 3.0, 3.0, 3.0]])
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_the_chance_that_random_orders_all_agree(row, count):
+    """By counting: the first order is free, each further one must be the same."""
+    orders = set(permutations(row))
+    agree = sum(len(set(each)) == 1 for each in product(orders, repeat=count))
+    *_, f, p = friedman([row] * count)
+    assert f == math.inf
+    assert p == pytest.approx(agree / len(orders) ** count)
+
+
+def test_two_settings_that_agree_do_not_tell_three_algorithms_apart():
+    assert rank(settings([[3, 2, 1]] * 2)).differ is False
 
 
 def test_demsars_table_of_q():

@@ -121,10 +121,19 @@ def test_join_tells_everything_first_and_without_an_answer_does_nothing(unalike,
         assert told in answer.out, told
     assert "sees this site's own update" in answer.out
     assert "no differential privacy" in answer.out
+    assert "how unalike" in answer.out
 
 
 def test_the_terms_say_what_a_channel_hides(unalike):
-    channel = ["--channel", "clip(1.0)+gauss(1.0)+masked", "--figures", "none", "--algorithm", "rfedavg+"]
+    channel = [
+        "--channel",
+        "clip(1.0)+gauss(1.0)+masked",
+        "--figures",
+        "none",
+        "--algorithm",
+        "rfedavg+",
+        "--no-measure",
+    ]
     assert unalike("federation", "init", "heart", *PARTIES, *USUAL, *channel).code == 0
     write_tables(Path("tables"), 60)
     invitation(Path("heart"))
@@ -132,6 +141,7 @@ def test_the_terms_say_what_a_channel_hides(unalike):
     assert "only the sum" in out
     assert "epsilon" in out
     assert "No figures" in out
+    assert "how unalike" not in out
     assert "delta_k" in out
     assert "mean training loss" not in out
 
@@ -299,6 +309,20 @@ def test_a_training_whose_process_dies_is_submitted_again(made, capfd):
     assert watched.follow().how == "finished"
     assert watched.control.submitted == 3
     assert capfd.readouterr().err.count("goes on from the last whole round") == 2
+
+
+def test_a_training_that_nobody_follows_is_taken_up_and_not_begun_twice(made, capfd):
+    watched = supervisor(made, 0)
+    Path(made / "attempt.json").write_text(json.dumps({"pid": os.getpid()}))
+    watched.attempts.submitted(7)
+    told = []
+    watched.show = lambda: told.append(Path(made / "outcome.json").write_text('{"how": "finished"}'))
+    assert watched.follow().how == "finished"
+    assert (watched.control.submitted, len(told)) == (0, 1)
+    Path(made / "outcome.json").unlink()
+    watched.job = "measure"
+    with pytest.raises(UserError, match="busy"):
+        watched.follow()
 
 
 def test_but_not_for_ever(made):

@@ -81,8 +81,12 @@ class Federation:
 
     def serve(self):
         before = self.said("serve").count("Serving at")
-        self.start("serve", "federation", "serve", str(self.server), cwd=self.path)
-        until(lambda: self.said("serve").count("Serving at") > before, lambda: self.said("serve"))
+        server = self.start("serve", "federation", "serve", str(self.server), cwd=self.path)
+        until(
+            lambda: self.said("serve").count("Serving at") > before or server.poll() is not None,
+            lambda: self.said("serve"),
+        )
+        assert server.poll() is None, self.said("serve")
 
     def join(self, name):
         args = ["federation", "join", "invitation", "--data", "csv:patients.csv", "--label", "outcome", "--yes"]
@@ -107,9 +111,12 @@ class Federation:
     def child(self, name):
         """The process id of the server's link, runner or proxy."""
         parent = self.processes["serve"].pid
-        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-        lines = {pid: Path(f"/proc/{pid}/cmdline").read_text() for pid in children}
-        return next(int(pid) for pid, line in lines.items() if name in line)
+        found = []
+        for thread in Path(f"/proc/{parent}/task").iterdir():  # the keeper's thread starts them again
+            for pid in (thread / "children").read_text().split():
+                if f"flower.{name}:main" in Path(f"/proc/{pid}/cmdline").read_text():
+                    found.append(int(pid))
+        return found[0] if found else None
 
     def close(self):
         """End everything, as a user would; nothing may be left."""

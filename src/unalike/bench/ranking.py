@@ -8,6 +8,7 @@ difference cannot be told apart.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -95,7 +96,8 @@ def rank(settings: Sequence[Scores], alpha: float = ALPHA) -> Ranking:
 def friedman(table: Sequence[Sequence[float]]) -> tuple[float, float, float, float]:
     """Friedman's chi2 and Iman and Davenport's F of ranks [settings, algorithms], each with its p; ties corrected.
 
-    Not defined where all ranks are equal.
+    Where all settings agree, F is infinite, and its p the chance that random orders do: two settings are not
+    enough to tell three algorithms apart. Not defined where all ranks are equal.
     """
     from scipy.stats import chi2 as chi2_distribution
     from scipy.stats import f as f_distribution
@@ -106,13 +108,12 @@ def friedman(table: Sequence[Sequence[float]]) -> tuple[float, float, float, flo
     within = math.fsum((rank - middle) ** 2 for row in table for rank in row) / (n * (k - 1))
     chi2 = between / within
     rest = n * (k - 1) - chi2
-    f = math.inf if rest < 1e-9 * n * (k - 1) else (n - 1) * chi2 / rest
-    return (
-        chi2,
-        float(chi2_distribution.sf(chi2, k - 1)),
-        f,
-        float(f_distribution.sf(f, k - 1, (k - 1) * (n - 1))),
-    )
+    p = float(chi2_distribution.sf(chi2, k - 1))
+    if rest < 1e-9 * n * (k - 1):  # all settings agree: F has no distribution there, but the chance of it is plain
+        orders = math.factorial(k) // math.prod(math.factorial(ties) for ties in Counter(table[0]).values())
+        return chi2, p, math.inf, float(orders) ** (1 - n)
+    f = (n - 1) * chi2 / rest
+    return chi2, p, f, float(f_distribution.sf(f, k - 1, (k - 1) * (n - 1)))
 
 
 def critical_difference(algorithms: int, settings: int, alpha: float = ALPHA) -> float:

@@ -143,6 +143,11 @@ class Supervisor:
         """The try that is under way although nobody follows it, if there is one."""
         run_id = self.attempts.run_id
         if run_id is not None and self.attempts.working:
+            if ServerFolder(self.folder).job() != self.job:
+                raise UserError(
+                    f"The server is busy with something else (training or measuring). Wait for it, or: "
+                    f"{program()} federation stop {self.folder}"
+                )
             self.say("Following the training that is under way.")
             return run_id
         return None

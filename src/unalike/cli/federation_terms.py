@@ -32,6 +32,7 @@ def show_terms(terms: Terms, name: str, data: str) -> None:
         *_description(terms, data),
         *(line for upload in terms.uploads for line in _upload(upload, terms)),
         *_figures(terms),
+        *_measure(terms),
         "  Rows never leave. Every message is noted in audit.jsonl, with its size and its hash.",
         "",
         "WHO CAN SEE IT",
@@ -110,6 +111,15 @@ def _figures(terms: Terms) -> list[str]:
     if plan.figures == "none":
         return [*lines, "  No figures: how well the model does on this site's rows stays here."]
     return [*lines, "  After a round: number of own test rows, their summed loss and how many were right."]
+
+
+def _measure(terms: Terms) -> list[str]:
+    if not terms.plan.measure:
+        return []
+    return [
+        "  If the server measures how unalike the sites are: the labels that occur, each column's range (widened",
+        "  at random), counts that are seen only as a sum of all sites, and how far this site is from it.",
+    ]
 
 
 def _privacy(terms: Terms) -> list[str]:
