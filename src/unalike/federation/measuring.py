@@ -7,6 +7,7 @@ its degrees, rounded. A site lets its counts be added for one set of parties onl
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import time
@@ -36,7 +37,7 @@ from unalike.secure.errors import ProtocolError, TooFewParties
 T = TypeVar("T")
 BITS = 32
 MOST_TIMES = 10
-"""So often a site compares itself with a sum."""
+"""With so many sums a site compares itself."""
 SUM = "measure-sum"
 """The kind of the messages of the secure sum of counts."""
 
@@ -112,7 +113,8 @@ class SiteMeasure:
         """Step 10: compare the own CDF with that of the sum, and tell the degrees, rounded."""
         policy, (of, own) = self._agreed(message), self.vector(message)
         # Degrees of sums that nobody made would tell the counts bit by bit.
-        self._once.times(of, MOST_TIMES, f"this site was measured {MOST_TIMES} times: no more")
+        asked = hashlib.sha256(policy.to_bytes() + message.body).hexdigest()
+        self._once.ask(of, asked, f"this site has compared itself with {MOST_TIMES} other sums", MOST_TIMES)
         if len(message.body) != 8 * len(own):
             raise Refused("the sum has another length than the counts")
         total = np.frombuffer(message.body, "<i8").astype(np.int64)
