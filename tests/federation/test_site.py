@@ -111,6 +111,7 @@ def test_replays_and_disorder(server):
     raw = server.bytes(server.recorded["exchange", 2, 0])
     later = server.bytes(server.recorded["exchange", 2, 0])
     assert server.read(server.site.answer(later)).kind == "answer"
+    refused(server, server.read(server.site.answer(later)), "seen before")  # at once
     refused(server, server.read(server.site.answer(raw)), "out of order")
     # After a restart too.
     server.world.start(NODE, NAME)

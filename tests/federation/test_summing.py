@@ -190,9 +190,12 @@ def test_a_sum_of_fewer_than_the_plan_needs_is_refused(four):
     for node, name in enumerate(four.plan.parties, 11):
         four.start(node, name)
     voice, fewer = total(four, four.plan.parties[:3])
+    before = len(four.transport.log)
     with pytest.raises(TooFewParties):
         fewer()
     assert "the sum is of 3 parties, the plan needs 4" in voice.problems[NAME]
+    steps = {peek(raw).header.get("step") for _, raw, _ in four.transport.log[before:]}
+    assert steps == {None, 0}  # at once, before anybody trains for it
 
 
 def test_who_vanishes_below_the_quorum_does_not_cost_the_exchange(four):
