@@ -6,11 +6,12 @@ import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.federation.inside import HOSPITALS, write_tables
-from unalike.cli import federation_needs, federation_run
+from unalike.cli import federation_needs, federation_run, federation_site
 from unalike.cli.tail import Tail
 from unalike.errors import UserError
 from unalike.federation import attempts, serving
@@ -122,6 +123,29 @@ def test_join_tells_everything_first_and_without_an_answer_does_nothing(unalike,
     assert "sees this site's own update" in answer.out
     assert "no differential privacy" in answer.out
     assert "how unalike" in answer.out
+
+
+def test_a_person_is_asked_once_for_a_plan_and_a_table(unalike, made, monkeypatch):
+    site, answers, joined = invitation(made), [], []
+    monkeypatch.setattr(federation_site.sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr(federation_site.typer, "confirm", lambda *question, default: answers.pop())
+    monkeypatch.setattr(federation_site, "_take_part", lambda *given: joined.append(given))
+    join = ["federation", "join", "va", "--data", "csv:tables/va.csv"]
+    answers = [False]
+    answer = unalike(*join)
+    assert (answer.code, answer.err.count("\n"), joined) == (2, 1, [])
+    assert not (site / "keys").exists()
+    answers = [True]
+    answer = unalike(*join)
+    assert (answer.code, len(joined)) == (0, 1)
+    assert "va.public.json" in answer.out
+    assert stat.S_IMODE((site / "keys" / "site.key").stat().st_mode) == 0o600
+    again = unalike(*join)  # nobody is asked: answers is empty
+    assert (again.code, len(joined)) == (0, 2)
+    assert "You agreed" in again.err
+    shutil.copy("tables/va.csv", "tables/other.csv")
+    answers = [False]
+    assert unalike(*join[:-1], "csv:tables/other.csv").code == 2
 
 
 def test_the_terms_say_what_a_channel_hides(unalike):

@@ -10,10 +10,13 @@ from tests.federation.inside import HOSPITALS, World
 from unalike.data.sites import Sites
 from unalike.errors import UserError
 from unalike.federation.folders import MEASURE, TRAIN
+from unalike.federation.measuring import MOST_TIMES
+from unalike.federation.speaker import Speaker
 from unalike.federation.wire import Message, peek, write
 from unalike.measure import measure, party_features, party_labels
 from unalike.measure.support import DistributionPolicy
 from unalike.partition import make_partition
+from unalike.secure.policy import Policy
 
 
 def world_of(tmp_path, **plan):
@@ -110,3 +113,46 @@ def test_all_sites_count_under_the_same_policy(tmp_path):
     world.transport.before = before
     with pytest.raises(UserError, match="another policy than was agreed on"):
         world.serve()
+
+
+def test_counts_cannot_be_found_by_comparing_with_sums_that_nobody_made(tmp_path):
+    """Whether a sum is refused tells whether the own count is above it: a few such answers, not thousands."""
+    world = world_of(tmp_path)
+    world.serve()
+    logged = [(node, peek(raw)) for node, raw, _ in world.transport.log if peek(raw).kind == "measure-compare"]
+    node, asked = next((node, message) for node, message in logged if message.header["of"] == "labels")
+    total = np.frombuffer(asked.body, "<i8")
+    reasons = []
+    for number in range(2 * MOST_TIMES):
+        if number == MOST_TIMES:
+            world.start(node, world.transport.sites[node].name)  # also not after a restart
+        made = np.maximum(total - number, 0) if number % 2 else total + number
+        policy = next(
+            peek(raw) for to, raw, _ in world.transport.log
+            if to == node and peek(raw).kind == "measure-policy" and peek(raw).header["of"] == "labels"
+        )  # fmt: skip
+        for step, (message, body) in enumerate([(policy, policy.body), (asked, made.tobytes())]):
+            header = {**message.header, "number": [99, 2 * number + step]}
+            answer = world.transport.sites[node].answer(write(Message(header, body), world.folder.signer()))
+        reasons.append(str(peek(answer).header.get("reason", "")))
+    limited = ["other sums" in reason for reason in reasons]
+    assert sum(limited) >= MOST_TIMES
+    assert all(limited[-MOST_TIMES:])
+
+
+@pytest.mark.parametrize("extra", [{}, {"round": 7, "turn": 7}])
+def test_counts_are_added_for_all_sites_or_not_at_all(extra, tmp_path):
+    """Whatever a header says: two sums of other parties would show one site's counts."""
+    world = world_of(tmp_path)
+    world.serve()
+    place = world.folder
+    voice = Speaker(world.plan, world.transport, place.signer(), place.roster(world.plan), 50)
+    first = next(peek(raw) for _, raw, _ in world.transport.log if peek(raw).kind == "measure-sum")
+    policy = Policy.from_bytes(first.body[: first.header["protocol"]])
+    fewer = replace(
+        policy, parties=3, threshold=3, identities=(*policy.identities[:2], b"\7" * 32, policy.identities[3])
+    )
+    for raw, why in ((fewer.to_bytes(), "has not agreed to"), (b"", "malformed")):
+        header = {"kind": "measure-sum", "step": 0, "session": "", "protocol": len(raw), **extra}
+        assert not dict(voice.ask({"hungarian": (header, raw)}, 10.0))
+        assert why in voice.problems["hungarian"]

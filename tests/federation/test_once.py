@@ -10,21 +10,21 @@ from unalike.federation.wire import Refused
 
 
 def test_the_same_again_and_nothing_else_also_after_a_restart(tmp_path):
-    Once(tmp_path / "f").same("round 1", "a", "no")
+    Once(tmp_path / "f").ask("round 1", "a", "no")
     for _ in range(2):
         once = Once(tmp_path / "f")
-        once.same("round 1", "a", "no")
+        once.ask("round 1", "a", "no")
         with pytest.raises(Refused, match=r"^no$"):
-            once.same("round 1", "b", "no")
-    once.same("round 2", "b", "no")
+            once.ask("round 1", "b", "no")
+    once.ask("round 2", "b", "no")
 
 
-def test_so_many_times_also_after_restarts(tmp_path):
-    for _ in range(3):
-        Once(tmp_path / "f").times("look", 3, "enough")
+def test_so_many_questions_also_after_restarts(tmp_path):
+    for question in "aabbcac":
+        Once(tmp_path / "f").ask("look", question, "enough", 3)
     with pytest.raises(Refused, match="enough"):
-        Once(tmp_path / "f").times("look", 3, "enough")
-    Once(tmp_path / "f").times("other", 3, "enough")
+        Once(tmp_path / "f").ask("look", "d", "enough", 3)
+    Once(tmp_path / "f").ask("other", "d", "enough", 3)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"5", b"{", b"\xff", b"[" * 10**5])
@@ -44,8 +44,6 @@ def test_on_a_full_disk_nothing_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr("os.fsync", full)
     for _ in range(2):  # also the second time: what is known in memory alone is not known
         with pytest.raises(UserError, match="No space left"):
-            once.same("round 1", "a", "no")
-        with pytest.raises(UserError, match="No space left"):
-            once.times("look", 1, "enough")
+            once.ask("round 1", "a", "no")
     monkeypatch.undo()
-    once.times("look", 1, "enough")
+    once.ask("round 1", "b", "no")

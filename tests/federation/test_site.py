@@ -111,6 +111,7 @@ def test_replays_and_disorder(server):
     raw = server.bytes(server.recorded["exchange", 2, 0])
     later = server.bytes(server.recorded["exchange", 2, 0])
     assert server.read(server.site.answer(later)).kind == "answer"
+    refused(server, server.read(server.site.answer(later)), "seen before")  # at once
     refused(server, server.read(server.site.answer(raw)), "out of order")
     # After a restart too.
     server.world.start(NODE, NAME)
@@ -232,6 +233,13 @@ def test_figures_of_one_model_a_round(server):
     assert (server.site.folder / "once.json").read_text() == known
 
 
+@pytest.mark.parametrize("round", [0, 3, "x" * 1000, 2.0, True, None])
+def test_figures_of_rounds_that_are_none_leave_no_trace(server, round):
+    before = (server.site.folder / "once.json").read_text()
+    assert server.ask(server.recorded["evaluate", 2, 0], round=round).kind == "error"
+    assert (server.site.folder / "once.json").read_text() == before
+
+
 def test_models_of_another_size(server):
     for kind in ("evaluate", "finish"):
         asked = server.recorded[kind, 2, 0]
@@ -347,6 +355,15 @@ def test_the_log_is_whole_and_has_every_message(world):
     assert [row["bytes"] for row in rows] == [len(part) for _, raw, answer in sent for part in (raw, answer)]
 
 
+def test_no_more_rounds_than_agreed_by_asking_one_again(server):
+    """Without noise a few other questions are answered, as one that restarts may have them; not any number."""
+    good = server.recorded["exchange", 2, 0]
+    w = good.vectors()["payload/w"]
+    kinds = [server.arrays(good, **{"payload/w": w + 0.01 * n}).kind for n in range(1, work.MOST_QUESTIONS + 3)]
+    assert kinds == ["answer"] * (work.MOST_QUESTIONS - 1) + ["error"] * 3
+    assert server.ask(good).kind == "answer"  # the same again
+
+
 # Noise
 
 
@@ -388,7 +405,7 @@ def test_noise_cannot_be_averaged_away(noisy, tmp_path):
     listed = Message(asked.header, asked.body[size:])
     arrays, body = pack({**listed.vectors(), "payload/w": listed.vectors()["payload/w"] + 1e-3})
     other = Message({**asked.header, "arrays": arrays}, asked.body[:size] + body)
-    with pytest.raises(UserError, match="another question in that exchange"):
+    with pytest.raises(UserError, match="other questions in that exchange"):
         vector_of(server, other)
 
 
@@ -403,7 +420,7 @@ def test_other_rows_have_other_noise_and_are_refused(noisy, tmp_path):
     world.start(NODE, NAME)
     trains = [peek(raw) for node, raw, _ in world.transport.log if node == NODE and "ask" in peek(raw).header]
     asked = next(m for m in trains if m.kind in ("exchange", "sum") and m.header["round"] == 2)
-    with pytest.raises(UserError, match="another question in that exchange"):
+    with pytest.raises(UserError, match="other questions in that exchange"):
         vector_of(Server(world), asked)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +14,7 @@ from unalike.cli.show import draw, percent, print_json, size, table
 from unalike.engine.rundir import read_result, read_rounds
 from unalike.federation.attempts import Attempts
 from unalike.federation.audit import FILE, read_audit
-from unalike.federation.folders import PUBLIC, Card
+from unalike.federation.folders import PUBLIC, Card, read_object
 from unalike.federation.making import SiteFolder, is_server
 from unalike.federation.plan import Plan
 
@@ -70,7 +69,7 @@ def _server(folder: Path) -> dict[str, Any]:
         "address": plan.address,
         "serving": _held(folder / ".link.lock"),
         "training": bool(attempts.working) and outcome is None,
-        "state": _json(folder / "status.json").get("state", "not begun"),
+        "state": read_object(folder / "status.json").get("state", "not begun"),
         "outcome": None if outcome is None else outcome.how,
         "reason": "" if outcome is None else outcome.reason,
         "round": rows[-1]["round"] if rows else 0,
@@ -114,7 +113,7 @@ def _site(folder: Path) -> dict[str, Any]:
         "federation": plan.name,
         "party": place.name,
         "joined": _held(folder / "flower" / ".node.lock"),
-        "agreed": _json(folder / "consent.json").get("plan") == plan.digest,
+        "agreed": read_object(folder / "consent.json").get("plan") == plan.digest,
         "fingerprint": Card.read(place.card_path).fingerprint if place.card_path.exists() else "",
         "messages": {
             "in": sum(row["way"] == "in" for row in rows),
@@ -124,7 +123,7 @@ def _site(folder: Path) -> dict[str, Any]:
             "bytes_out": sum(row["bytes"] for row in rows if row["way"] == "out"),
         },
         "last": rows[-_LAST:],
-        "figures": _json(folder / "figures.json"),
+        "figures": read_object(folder / "figures.json"),
         "model": str(folder / "model.safetensors") if (folder / "model.safetensors").exists() else None,
     }
 
@@ -159,14 +158,6 @@ def _held(lock: Path) -> bool:
             return False
     except Timeout:
         return True
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _lines(path: Path) -> list[str]:

@@ -23,7 +23,7 @@ def measure(
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress and no messages")] = False,
 ) -> None:
-    """How unalike the sites' labels and features are. ``unalike federation serve`` must be running.
+    """How unalike the sites' labels and features are. "unalike federation serve" must be running.
 
     Counts are added under masks: the server sees those of all sites together, never a single site's. Each site
     compares itself with the sum and tells its degrees, rounded, from 0 (alike) to 1.

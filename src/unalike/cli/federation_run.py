@@ -40,7 +40,7 @@ def run(
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress and no messages")] = False,
 ) -> None:
-    """Train as the plan says, on the sites that joined. ``unalike federation serve`` must be running.
+    """Train as the plan says, on the sites that joined. "unalike federation serve" must be running.
 
     The same command goes on with a stopped training. Ctrl-C stops it after what is under way.
     """
@@ -73,7 +73,7 @@ def stop(
     folder: ServerPath,
     everything: Annotated[bool, typer.Option("--all", help="also end unalike federation serve")] = False,
 ) -> None:
-    """Stop the training; ``run`` goes on with it later, from the last whole round."""
+    """Stop the training; "run" goes on with it later, from the last whole round."""
     attempts = Attempts(need_server(folder))
     if attempts.working and attempts.outcome() is None:
         attempts.ask_to_stop()
@@ -173,8 +173,8 @@ class Supervisor:
         """Whether the link says that the try is over, or is not there any more."""
         try:
             over = self.control.state(run_id).status == "finished"
-        except UserError:
-            over = True
+        except UserError:  # the link may be gone for a moment only
+            over = not self.attempts.working
         return over and self.attempts.outcome() is None
 
     def _again(self, run_id: int) -> int:

@@ -146,10 +146,10 @@ def serve(
         typer.Option(metavar="HOST", help="listen here instead of at the address's host, e.g. 0.0.0.0"),
     ] = None,
 ) -> None:
-    """Run the server: wait for sites and pass their messages on, until Ctrl-C or ``stop --all``.
+    """Run the server: wait for sites and pass their messages on, until Ctrl-C or "stop --all".
 
     The only port that others can reach is that of the plan's address; it takes nothing but what sites send.
-    Sites that ``admit`` adds are let in at once.
+    Sites that "admit" adds are let in at once.
     """
     need_flower()
     plan = Plan.read(need_server(folder))

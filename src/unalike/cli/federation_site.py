@@ -21,7 +21,7 @@ from unalike.cli.signals import Stopped
 from unalike.data.sites import read_table
 from unalike.engine.files import atomic_write
 from unalike.errors import UserError
-from unalike.federation.folders import read_key
+from unalike.federation.folders import read_key, read_object
 from unalike.federation.making import SiteFolder, is_server
 from unalike.federation.plan import Plan
 from unalike.federation.site import Site
@@ -75,10 +75,10 @@ def join(
 
 
 def _agree(place: SiteFolder, plan: Plan, data: str, *, yes: bool) -> None:
-    """Show the terms and have them agreed to; once is enough for the same plan."""
+    """Show the terms and have them agreed to; once is enough for the same plan and table."""
     terms = terms_of(plan, place.name, read_table(data))
-    agreed = _consent(place.path)
-    if agreed.get("plan") == plan.digest:
+    agreed = read_object(place.path / _CONSENT)
+    if (agreed.get("plan"), agreed.get("table")) == (plan.digest, data):
         say(f"You agreed to this plan of {plan.name} on {agreed.get('time')}.")
         return
     show_terms(terms, place.name, data)
@@ -90,16 +90,9 @@ def _agree(place: SiteFolder, plan: Plan, data: str, *, yes: bool) -> None:
             )
         if not typer.confirm("Do you agree, and take part?", default=False):
             raise UserError("Not agreed: nothing was sent, and nothing was written.")
-    consent = {"plan": plan.digest, "time": datetime.now(UTC).isoformat(timespec="seconds"), "asked": not yes}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    consent = {"plan": plan.digest, "table": data, "time": now, "asked": not yes}
     atomic_write(place.path / _CONSENT, json.dumps(consent).encode())
-
-
-def _consent(folder: Path) -> dict[str, str]:
-    try:
-        found = json.loads((folder / _CONSENT).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _take_part(place: SiteFolder, plan: Plan, site: Site) -> None:

@@ -11,14 +11,14 @@ import os
 import traceback
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
 from unalike.engine.files import atomic_write
 from unalike.errors import UserError
 from unalike.federation import serving
-from unalike.federation.folders import ServerFolder
+from unalike.federation.folders import ServerFolder, read_object
 from unalike.federation.speaker import Stopped, Transport
 
 _ATTEMPT, _OUTCOME, _SUBMITTED, _STOP = "attempt.json", "outcome.json", "submitted.json", "stop"
@@ -72,18 +72,18 @@ class Attempts:
     @property
     def run_id(self) -> int | None:
         """What the link calls the try that was submitted last, if it has not ended."""
-        known = None if self.outcome() else _read(self.folder / _SUBMITTED).get("run")
+        known = None if self.outcome() else read_object(self.folder / _SUBMITTED).get("run")
         return known if isinstance(known, int) else None
 
     def outcome(self) -> Outcome | None:
         """How it ended; None while it has not."""
-        values = _read(self.folder / _OUTCOME)
+        values = read_object(self.folder / _OUTCOME)
         return Outcome(values["how"], str(values.get("reason", ""))) if "how" in values else None
 
     @property
     def working(self) -> bool | None:
         """Whether the process that tries is alive; None where none has begun."""
-        pid = _read(self.folder / _ATTEMPT).get("pid")
+        pid = read_object(self.folder / _ATTEMPT).get("pid")
         if not isinstance(pid, int):
             return None
         try:
@@ -97,11 +97,3 @@ class Attempts:
     def ask_to_stop(self) -> None:
         """The server looks for it several times a second."""
         atomic_write(self.folder / _STOP, b"")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

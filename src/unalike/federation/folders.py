@@ -143,6 +143,15 @@ class Card:
         return " ".join(self.sign[i : i + 4] for i in range(0, 24, 4))
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a small file that says how things stand; empty where there is none to be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def make_key(path: Path) -> bytes:
     """A new secret key in a file that only its owner can read, unless there is one; the public key."""
     if not path.exists():

@@ -39,7 +39,7 @@ from unalike.secure.errors import ProtocolError, TooFewParties
 T = TypeVar("T")
 BITS = 32
 MOST_TIMES = 10
-"""So often a site compares itself with a sum."""
+"""With so many sums a site compares itself."""
 SUM = "measure-sum"
 """The kind of the messages of the secure sum of counts."""
 
@@ -122,9 +122,9 @@ class SiteMeasure:
         """Step 10: compare the own CDF with that of the sum, and tell the degrees, rounded."""
         policy, own = self._agreed(message), self._counts(message)
         # Degrees of sums that nobody made would tell the counts bit by bit.
-        self._once.times(
-            f"measure {_kind(message)}", MOST_TIMES, f"this site was measured {MOST_TIMES} times: no more"
-        )
+        asked = hashlib.sha256(policy.to_bytes() + message.body).hexdigest()
+        why = f"this site has compared itself with {MOST_TIMES} other sums"
+        self._once.ask(f"measure {_kind(message)}", asked, why, MOST_TIMES)
         if len(message.body) != 8 * len(own):
             raise Refused("the sum has another length than the counts")
         total = np.frombuffer(message.body, "<i8").astype(np.int64)

@@ -1,4 +1,4 @@
-"""What a site was asked on an occasion, for good: asked the same again it may say the same, and nothing else.
+"""What a site was asked on an occasion, for good: asked the same again it says the same, but not anything else.
 
 The noise of an exchange could be averaged away, single updates found as the difference of two sums, and rows from
 the figures of many models, if a server could ask as often as it likes.
@@ -16,30 +16,22 @@ from unalike.federation.wire import Refused
 
 
 class Once:
-    """By occasion, what was asked first; kept in a file before anything is answered."""
+    """By occasion, the questions that were asked; kept in a file before anything is answered."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._known = read_json(path)
 
-    def same(self, occasion: str, asked: str, why: str) -> None:
-        """Refuse, with the reason, what differs from the first time."""
-        if self._known.get(occasion, asked) != asked:
+    def ask(self, occasion: str, question: str, why: str, most: int = 1) -> None:
+        """Refuse, with the reason, a new question where so many others were asked on the same occasion."""
+        before = self._known.get(occasion, [])
+        if question in before:
+            return
+        if len(before) >= most:
             raise Refused(why)
-        self._keep(occasion, asked)
-
-    def times(self, occasion: str, most: int, why: str) -> None:
-        """Refuse, with the reason, more than so many times."""
-        count = int(self._known.get(occasion, 0)) + 1
-        if count > most:
-            raise Refused(why)
-        self._keep(occasion, count)
-
-    def _keep(self, occasion: str, value: str | int) -> None:
-        if self._known.get(occasion) != value:
-            known = {**self._known, occasion: value}
-            atomic_write(self._path, json.dumps(known).encode())
-            self._known = known
+        known = {**self._known, occasion: [*before, question]}
+        atomic_write(self._path, json.dumps(known).encode())
+        self._known = known
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -223,10 +223,10 @@ class Site:
         if self.plan.figures == "none":
             raise Refused("this federation's plan says that no figures leave a site")
         work = self._ready(message)
-        sums = work.evaluation(message, self._vault)  # first: only a round that there is can be an occasion
+        asked = digest_of(message.body, str(message.header.get("arrays")).encode())
         why = "this site has told the figures of another model of that round"
-        self._once.same(f"evaluate {message.header['round']}", digest_of(message.body), why)
-        return {"sums": sums}, b""
+        self._once.ask(f"evaluate {work.round_of(message)}", asked, why)
+        return {"sums": work.evaluation(message, self._vault)}, b""
 
     def _finish(self, message: Message) -> Answer:
         path = self.folder / "model.safetensors"

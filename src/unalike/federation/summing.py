@@ -179,7 +179,7 @@ class SiteSum:
             raise Refused(f"the sum is of {len(state.survivors)} parties, the plan needs {self._fewest}")
         parties = sorted(state.policy.identities[i].hex() for i in state.survivors)
         why = "a sum of this exchange over other parties was unmasked before: the difference would show one update"
-        self._once.same(f"sum {self._occasion}", hashlib.sha256("".join(parties).encode()).hexdigest(), why)
+        self._once.ask(f"sum {self._occasion}", hashlib.sha256("".join(parties).encode()).hexdigest(), why)
 
     def _open(self, raw: bytes) -> bytes:
         try:

@@ -31,6 +31,8 @@ from unalike.federation.wire import Message, Refused, pack, shown
 from unalike.privacy.setting import Random
 from unalike.privacy.stage import Grid
 
+MOST_QUESTIONS = 10
+"""Of one exchange, where no noise is weakened by a second: a server that restarts may ask it of other parties."""
 PAYLOAD, BUFFERS = "payload/", "buffers"
 MESSAGE, UPLOAD = "message/", "upload/"
 _STATE, _STATISTICS, _MEMORY = "state/", "statistics", "memory/"
@@ -79,6 +81,13 @@ class SiteWork(Training):
         noise = np.random.Philox(key=int.from_bytes(key[:16], "little"))
         return lambda use: np.random.Generator(noise) if use == "noise" else repeated(use)
 
+    def round_of(self, message: Message) -> int:
+        """The round that a message is about."""
+        round = _whole(message.header, "round")
+        if not 1 <= round <= self.spec.rounds:
+            raise Refused(f"it is of round {round}; the plan has {self.spec.rounds}")
+        return round
+
     def exchange_of(self, message: Message, vault: Vault) -> tuple[Exchange, Vectors]:
         """The exchange that a message asks for, and what the site keeps at the version that it names."""
         header, arrays = message.header, message.vectors()
@@ -86,9 +95,7 @@ class SiteWork(Training):
         phase = header.get("phase", "")
         if kind not in get_args(Kind) or not isinstance(phase, str):
             raise Refused(f"it asks for {str(kind)[:40]!r}, which no algorithm does")
-        round, turn = (_whole(header, key) for key in ("round", "turn"))
-        if not 1 <= round <= self.spec.rounds:
-            raise Refused(f"it is of round {round}; the plan has {self.spec.rounds}")
+        round, turn = self.round_of(message), _whole(header, "turn")
         kept = vault.load(str(header.get("base", "")))
         payload = {k.removeprefix(PAYLOAD): v for k, v in arrays.items() if k.startswith(PAYLOAD)}
         buffers = arrays.get(BUFFERS, self.state.buffers)
@@ -126,13 +133,15 @@ class SiteWork(Training):
     def _reply(self, message: Message, vault: Vault) -> Reply:
         exchange, kept = self.exchange_of(message, vault)
         self._check_ask(exchange)
-        if self.channel.noise is not None and self.channel.noise.where != "server":
+        if self._once is not None:
             header, state = message.header, [v.numpy().tobytes() for _, v in sorted(kept.items())]
-            told = [str(header.get(key)).encode() for key in ("ask", "phase", "round", "turn", "most_rows")]
+            told = [
+                str(header.get(key)).encode() for key in ("ask", "phase", "round", "turn", "most_rows", "arrays")
+            ]
             self._asked = digest_of(self._data.encode(), message.body, *told, *state)
-            why = "this site has answered another question in that exchange: two answers would weaken its noise"
-            assert self._once is not None
-            self._once.same(f"exchange {exchange.round}-{exchange.turn}", self._asked, why)
+            why = "this site has answered other questions in that exchange, and no further one"
+            most = 1 if self.channel.noise is not None and self.channel.noise.where != "server" else MOST_QUESTIONS
+            self._once.ask(f"exchange {exchange.round}-{exchange.turn}", self._asked, why, most)
         (reply,) = self.engine.exchange(exchange)
         return reply
 
