@@ -69,5 +69,5 @@ def test_every_command_of_the_tutorial(tmp_path):
     result = json.loads((tmp_path / "heart" / "run" / "result.json").read_text())
     assert f"server_sha256 {result['server_sha256']}" in said["unalike federation rehearse"]
     assert f"server_sha256 {result['server_sha256']}" in said["unalike federation run"]
-    assert result["accuracy"] > 0.6  # of three hospitals together
+    assert result["accuracy"] > 0.75  # on the test rows of all three
     assert (tmp_path / "va" / "invitation" / "model.safetensors").exists()

@@ -173,8 +173,8 @@ class Supervisor:
         """Whether the link says that the try is over, or is not there any more."""
         try:
             over = self.control.state(run_id).status == "finished"
-        except UserError:
-            over = True
+        except UserError:  # the link may be gone for a moment only
+            over = not self.attempts.working
         return over and self.attempts.outcome() is None
 
     def _again(self, run_id: int) -> int:
