@@ -325,7 +325,7 @@ def test_a_damaged_file_of_its_own_is_an_error_at_the_start(server, name, conten
 
 
 @given(data=st.data())
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_bytes_end_the_site(server, data):
     """Signed by the server itself, with any header."""
     value = st.recursive(
