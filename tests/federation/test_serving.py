@@ -100,3 +100,14 @@ def public_of(world):
     """The body of the dealer's answer up to the boxes: the public key."""
     dealt = next(peek(answer) for _, raw, answer in world.transport.log if peek(raw).kind == "deal")
     return dealt.body[: dealt.header["sizes"][0]]
+
+
+def test_a_label_of_one_site_alone_is_said(tmp_path):
+    """It may be a typing error, which would be one more class for everybody."""
+    world = World.make(tmp_path, train={"rounds": 1})
+    table = world.path / "tables" / "va.csv"
+    table.write_text(table.read_text().replace("healthy", "helthy", 1))
+    world.start(13, "va")
+    world.serve()
+    assert "The label 'helthy' occurs at va only: is that meant?" in world.said
+    assert not any("'disease'" in line for line in world.said)

@@ -87,3 +87,8 @@ def test_a_full_disk_is_one_line_and_what_was_saved_stays(tmp_path, monkeypatch)
     monkeypatch.undo()
     assert vault.versions == [ONE]
     assert same(vault.load(ONE))
+
+
+def test_nobody_else_can_look_inside(tmp_path):
+    Vault(tmp_path / "state")
+    assert (tmp_path / "state").stat().st_mode & 0o077 == 0

@@ -30,7 +30,7 @@ from unalike.federation.remote import Remote, outgoing
 from unalike.federation.rows import Elsewhere, make_task
 from unalike.federation.speaker import Outgoing, Speaker, Transport
 from unalike.federation.summing import Protection
-from unalike.federation.wire import Message, Refused, pack
+from unalike.federation.wire import Message, Refused, pack, shown
 from unalike.federation.work import weights_digest
 from unalike.measure.support import Of
 from unalike.privacy import Channel
@@ -205,6 +205,10 @@ def _agreement(plan: Plan, speaker: Speaker, place: folders.ServerFolder) -> tup
         told = _everybody(plan, speaker, {"kind": "describe"}, _description)
         known = agree({party: told[party] for party in plan.parties})
         place.keep_schema(known)
+        for label in known.classes:
+            holders = [party for party in plan.parties if label in told[party].classes]
+            if len(holders) == 1:
+                speaker.say(f"The label {shown(label, 60)!r} occurs at {holders[0]} only: is that meant?")
     roster = {name: key.hex() for name, key in speaker.roster.items()}
     header = {"kind": "agree", "schema": known.to_dict(), "roster": roster}
     answers = _everybody(plan, speaker, header, _rows_and_model)
@@ -300,5 +304,5 @@ def _outcome(training: RemoteTraining, rows: list[Figures], left: list[str]) -> 
 
 def _line(row: Figures, rounds: int) -> str:
     accuracy = row.get("accuracy")
-    shown = "" if accuracy is None else f", accuracy {accuracy:.1%} on the sites' test rows"
-    return f"Round {row['round']} of {rounds}: {len(row['answered'][-1])} parties{shown}."
+    told = "" if accuracy is None else f", accuracy {accuracy:.1%} on the sites' test rows"
+    return f"Round {row['round']} of {rounds}: {len(row['answered'][-1])} parties{told}."

@@ -33,6 +33,7 @@ class Vault:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         make_folder(folder)
+        folder.chmod(0o700)  # what an algorithm keeps says as much about rows as an update
         clean_leftovers(folder)
 
     def load(self, version: str) -> Vectors:
