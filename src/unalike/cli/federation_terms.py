@@ -102,15 +102,9 @@ def _upload(upload: Upload, terms: Terms) -> list[str]:
 
 
 def _figures(terms: Terms) -> list[str]:
-    plan, lines = terms.plan, []
-    if plan.measure:
-        lines.append("  If the server asks how unalike the sites are: which labels occur, widened ranges of the")
-        lines.append(
-            "    features, counts under masks (only their sum is seen), and this site's degrees, rounded."
-        )
-    if plan.figures == "none":
-        return [*lines, "  No figures: how well the model does on this site's rows stays here."]
-    return [*lines, "  After a round: number of own test rows, their summed loss and how many were right."]
+    if terms.plan.figures == "none":
+        return ["  No figures: how well the model does on this site's rows stays here."]
+    return ["  After a round: number of own test rows, their summed loss and how many were right."]
 
 
 def _measure(terms: Terms) -> list[str]:
@@ -118,7 +112,7 @@ def _measure(terms: Terms) -> list[str]:
         return []
     return [
         "  If the server measures how unalike the sites are: the labels that occur, each column's range (widened",
-        "  at random), counts that are seen only as a sum of all sites, and how far this site is from it.",
+        "    at random), counts that are seen only as a sum of all sites, and this site's degrees, rounded.",
     ]
 
 
