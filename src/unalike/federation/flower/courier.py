@@ -14,7 +14,14 @@ from pathlib import Path
 from flwr.supercore.constant import TaskType
 
 from unalike.federation.flower.client_app import app
-from unalike.federation.flower.inside import Pace, TaskDesk, answer_task, quicken_node, say_goodbye
+from unalike.federation.flower.inside import (
+    Pace,
+    TaskDesk,
+    answer_task,
+    end_with_a_void_run,
+    quicken_node,
+    say_goodbye,
+)
 
 
 def main() -> None:
@@ -26,6 +33,7 @@ def main() -> None:
     folder = Path(given.folder)
     _end_lease(given.address, given.root_certificate, given.key, folder / "node-id")
     pace = quicken_node()
+    end_with_a_void_run()
     desk = TaskDesk(TaskType.CLIENT_APP, f"127.0.0.1:{given.port}", (folder / "secret").read_bytes())
     threading.Thread(target=_carry, args=(desk, pace), name="courier", daemon=True).start()
     sys.argv = ["flower-supernode", "--superlink", given.address, "--root-certificates", given.root_certificate]
