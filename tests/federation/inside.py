@@ -17,13 +17,13 @@ from unalike.federation.vault import Vault
 HOSPITALS = ("cleveland", "hungarian", "va")
 
 
-def write_tables(folder, rows=80):
+def write_tables(folder, rows=80, hospitals=HOSPITALS):
     """Three hospitals' patients, a table each."""
     folder.mkdir(parents=True, exist_ok=True)
     source = (resources.files("unalike.data") / "vendored" / "heart.csv").read_text(encoding="utf-8")
     patients = list(csv.DictReader(source.splitlines()))
     names = [name for name in patients[0] if name not in ("hospital", "num")]
-    for number, hospital in enumerate(HOSPITALS):
+    for number, hospital in enumerate(hospitals):
         own = [patient for patient in patients if patient["hospital"] == hospital][: rows + 10 * number]
         with (folder / f"{hospital}.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
@@ -73,19 +73,19 @@ class World:
     said: list = field(default_factory=list)
 
     @classmethod
-    def make(cls, path, **plan):
-        write_tables(path / "tables")
+    def make(cls, path, parties=HOSPITALS, **plan):
+        write_tables(path / "tables", hospitals=parties)
         server = path / "server"
         public = make_key(server / "keys" / "server.key")
         train = {"rounds": 3, "epochs": 1, "batch_size": 16, "lr": 0.05, **plan.pop("train", {})}
-        made = Plan("heart", HOSPITALS, public.hex(), "127.0.0.1:1", train, "outcome", missing="indicate", **plan)
+        made = Plan("heart", parties, public.hex(), "127.0.0.1:1", train, "outcome", missing="indicate", **plan)
         made.write(server)
-        for name in HOSPITALS:
+        for name in parties:
             key = make_key(path / "sites" / name / "keys" / "site.key")
             (server / "parties").mkdir(exist_ok=True)
             Card(name, key.hex()).write(server / "parties" / f"{name}{PUBLIC}")
         world = cls(path, made, Inside())
-        for node, name in enumerate(HOSPITALS, 11):
+        for node, name in enumerate(parties, 11):
             world.start(node, name)
         return world
 

@@ -203,3 +203,35 @@ def test_a_party_that_leaves_a_secure_sum(step, tmp_path):
     world.serve()
     assert lost
     assert_same(world, world.simulation()[0])
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["goes on", "restarts"])
+def test_a_sum_that_began_to_be_unmasked_is_made_again_of_the_same_parties(restart, tmp_path):
+    """One of four is absent, another leaves while the sum is unmasked; all are back when it is made again."""
+    four = ("cleveland", "hungarian", "switzerland", "va")
+    world = World.make(tmp_path, four, quorum=3, train={"channel": "masked", "rounds": 2})
+    lost = []
+
+    def before(node, raw):
+        header = peek(raw).header
+        if header["kind"] == "sum" and len(lost) < 2 and (header["step"], node) in ((2, 14), (4, 12)):
+            lost.append(node)
+            return None
+        return raw
+
+    def give_up():
+        if restart and len(lost) == 2 and not any(line == "again" for line in world.said):
+            return any(line.startswith("Paused") for line in world.said)
+        return False
+
+    world.transport.before = before
+    if restart:
+        with pytest.raises(Stopped):
+            world.serve(stopped=give_up)
+        world.said.append("again")
+    world.serve()
+    assert lost == [14, 12]
+    played = participation(world)
+    assert played[1, 0] == [0, 1, 2]
+    assert played[2, 0] == [0, 1, 2, 3]
+    assert_same(world, world.simulation(played)[0])

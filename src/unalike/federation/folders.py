@@ -93,6 +93,15 @@ class ServerFolder:
         except OSError as error:
             raise storage_error(path, error) from error
 
+    def unmasking(self) -> dict[str, list[str]]:
+        """Of each exchange whose sum began to be unmasked, who is in it."""
+        path = self.path / "unmasking.json"
+        return read_object(path) if path.exists() else {}
+
+    def keep_unmasking(self, known: dict[str, list[str]]) -> None:
+        """Keep that for restarts."""
+        atomic_write(self.path / "unmasking.json", json.dumps(known).encode())
+
     def job(self) -> str:
         """What the server is to do: train, unless it was told to measure."""
         path = self.path / "job"

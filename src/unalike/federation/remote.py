@@ -49,6 +49,9 @@ class Remote:
         """the same at the last checkpoint: a restarted server asks for these"""
         self._wrong: dict[str, int] = {}
         """how often in a row a party's answer could not be used"""
+        self.unmasking: dict[str, list[str]] = {}
+        """of each exchange whose sum began to be unmasked, who is in it"""
+        self.keep_unmasking: Callable[[dict[str, list[str]]], None] = lambda known: None
         self.answered: list[list[int]] = []
         """who answered, by exchange of this round"""
 
@@ -94,9 +97,20 @@ class Remote:
         zeros, needed = np.zeros(layout_of(exchange, upload).size + head, np.int64), plan.needed(len(messages))
         assert wire.channel.hidden is not None
         length = len(wire.channel.hidden.split(zeros, wire.cohort))
+        occasion = f"{exchange.round}-{exchange.turn}"
         for attempt in count(1):
+            begun = self.unmasking.get(occasion)
+            if begun is not None:  # sites help to unmask one sum of an exchange: it must be of the same parties
+                messages, needed = {name: messages[name] for name in begun}, len(begun)
             try:
-                names, total = secure_total(speaker, messages, length, self.protection, needed)
+                names, total = secure_total(
+                    speaker,
+                    messages,
+                    length,
+                    self.protection,
+                    needed,
+                    begun=lambda names: self.note_unmasking(occasion, names),
+                )
                 if len(names) >= needed:
                     break
                 self._pause(messages, names, needed)
@@ -108,7 +122,7 @@ class Remote:
                 speaker.say(f"The sum failed, because of {who}: {error}")
                 if attempt >= MOST_FAILURES:
                     raise UserError(f"{who}: {error}") from None
-                if known and len(messages) > max(needed, 3):  # the others go on
+                if known and occasion not in self.unmasking and len(messages) > max(needed, 3):  # the others go on
                     messages = {name: message for name, message in messages.items() if name != who}
         numbers = sorted(plan.number(name) for name in names)
         grids = [Coded(grid=total), *([Coded()] * (len(numbers) - 1))]
@@ -116,6 +130,11 @@ class Remote:
         return {
             number: Reply(number, {}, upload, {}, None, Encoded(coded, {}, is_sum=True)) for number, coded in made
         }
+
+    def note_unmasking(self, occasion: str, names: list[str]) -> None:
+        """Keep, before anything is unmasked, who is in an exchange's sum; also for a restarted server."""
+        self.unmasking[occasion] = names
+        self.keep_unmasking(self.unmasking)
 
     def _outline(self, exchange: Exchange) -> Reply:
         """What a party's reply looks like: a party that does not exist answers the same ask on made-up rows."""

@@ -153,6 +153,8 @@ def serve(
         if place.job() == folders.MEASURE:
             return _measure(speaker, schema, place)
         training = RemoteTraining(plan, schema, sizes, speaker)
+        training.engine.unmasking = place.unmasking()
+        training.engine.keep_unmasking = place.keep_unmasking
         _check_models(place, training)
         return _play(training, record, place)
 

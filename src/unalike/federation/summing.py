@@ -62,11 +62,19 @@ class Protection:
 
 
 def secure_total(
-    speaker: Speaker, messages: Outgoing, length: int, how: Protection, needed: int, kind: str = KIND
+    speaker: Speaker,
+    messages: Outgoing,
+    length: int,
+    how: Protection,
+    needed: int,
+    kind: str = KIND,
+    begun: Callable[[list[str]], None] = lambda names: None,
 ) -> tuple[list[str], Grid]:
     """The sum of the parties' grids, and whose are in it. ``messages`` is what each is asked to compute.
 
-    Raises TooFewParties where not enough stay, and ProtocolError, which names whose message was not right.
+    ``begun`` is told who is in the sum before anybody helps to unmask it: should it fail from then on, only a sum
+    of the same parties can be made of this exchange, as sites refuse others. Raises TooFewParties where not enough
+    stay, and ProtocolError, which names whose message was not right.
     """
     names = sorted(messages)
     policy = Policy(
@@ -97,6 +105,8 @@ def secure_total(
         central, said = server_side.step(central, received)
         if step is Step.VECTOR and len(central.survivors) < needed:  # nothing is unmasked yet
             raise TooFewParties(f"Only {len(central.survivors)} vectors came, the quorum is {needed}.")
+        if step is Step.VECTOR:
+            begun([names[i] for i in central.survivors])
         say = dict(said)
     survivors = [names[i] for i in central.survivors]
     if central.total is not None:

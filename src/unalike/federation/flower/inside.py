@@ -163,11 +163,11 @@ def quicken_node() -> Pace:
 def end_with_a_void_run() -> None:
     """End this process when a run ends while its message is being fetched; the site starts it again.
 
-    Flower's node then forgets the message but not the task that waits for it: the courier would wait for two hours.
+    Flower's node then forgets the message but not the task that waits for it: the courier would wait two hours.
     """
     from flwr.supernode import start_client_internal
 
-    fetch = start_client_internal.pull_objects
+    fetch = vars(start_client_internal)["pull_objects"]
 
     def pull_objects(*arguments: Any, **options: Any) -> Any:
         try:
