@@ -20,7 +20,7 @@ from unalike.errors import UserError
 from unalike.privacy import Participation
 from unalike.privacy.accountant import gauss_epsilon
 
-NAMES = [entry.name for entry in ALGORITHMS]
+NAMES = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
 NOISY = "clip(1.0)+gauss(0.5)"
 WHOLE = {"rounds": 2, "epochs": 1, "sample": 1.0}
 
