@@ -175,6 +175,8 @@ def _door(pid):
     """Where the site's door is: its node is told so."""
     from pathlib import Path
 
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    words = Path(f"/proc/{children[0]}/cmdline").read_text().split("\0")
+    tasks = Path(f"/proc/{pid}/task").iterdir()  # a child is its thread's, and any may have started it
+    children = [child for task in tasks for child in (task / "children").read_text().split()]
+    each = [Path(f"/proc/{child}/cmdline").read_text().split("\0") for child in children]
+    words = next(words for words in each if "--door" in words)
     return words[words.index("--door") + 1]
