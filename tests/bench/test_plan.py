@@ -71,6 +71,31 @@ def test_tuning_runs_differ_as_the_study_says():
     assert (final.validation, final.rounds, final.algorithm, final.seed) == (0.0, 2, "fedprox(mu=1.0)", 0)
 
 
+def test_a_case_may_say_how_its_own_tuning_runs_differ():
+    text = """
+        title = "tuned"
+        [base]
+        rounds = 6
+        algorithm = "fedprox"
+        [[axes.case]]
+        dataset = ["digits", "fcube"]
+        tuning = { rounds = 2, steps = 3 }
+        [[axes.case]]
+        dataset = "heart"
+        [tune.fedprox]
+        mu = [0.1, 1.0]
+        [tuning]
+        rounds = 4
+        validation = 0.2
+    """
+    plan = plan_study(read_study("tuned", text, "tuned.toml"))
+    specs = [run.spec for run in plan.tuning_runs()]
+    found = {(s.dataset.split("(")[0], s.rounds, s.steps, s.validation) for s in specs}
+    assert found == {("digits", 2, 3, 0.2), ("fcube", 2, 3, 0.2), ("heart", 4, None, 0.2)}
+    finals = [goal.tuned("fedprox(1.0)").spec for goal in plan.goals]
+    assert {(s.rounds, s.steps) for s in finals} == {(6, None)}
+
+
 def test_the_best_on_validation_rows_is_chosen_and_test_rows_take_no_part():
     poor_test = [[(0.5, 0.99), (0.5, 0.99)], [(0.7, 0.01), (0.6, 0.01)], [(0.4, 0.9), (0.8, 0.9)]]
     assert choose(poor_test).algorithm == "fedprox(mu=1.0)"

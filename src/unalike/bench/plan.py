@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from unalike.bench.results import Record, read_record
-from unalike.bench.study_file import Fields, Study
+from unalike.bench.study_file import TUNING, Fields, Study
 from unalike.data import DATASETS
 from unalike.data.folder import NotFound
 from unalike.engine.spec import RunSpec
@@ -122,6 +122,7 @@ def plan_study(study: Study, scale: float = 1.0, only: Only | None = None) -> Pl
     tunings: list[Tuning] = []
     try:
         for fields in _combinations(study):
+            own_tuning = fields.pop(TUNING, {})
             wanted = [
                 (place, seed)
                 for place, seed in enumerate(study.seeds)
@@ -129,7 +130,7 @@ def plan_study(study: Study, scale: float = 1.0, only: Only | None = None) -> Pl
             ]
             if not wanted:
                 continue
-            tuning = _tuning(study, fields, scale)
+            tuning = _tuning(study, fields, own_tuning, scale)
             if tuning is not None:
                 tunings.append(tuning)
             for place, seed in wanted:
@@ -205,7 +206,7 @@ def _over(fields: Fields, others: Mapping[str, Any]) -> Fields:
     return {**fields, **others}
 
 
-def _tuning(study: Study, fields: Fields, scale: float) -> Tuning | None:
+def _tuning(study: Study, fields: Fields, own_tuning: Fields, scale: float) -> Tuning | None:
     """What must be tuned first, where the algorithm is written without parameters and the study has a grid."""
     algorithm = fields.get("algorithm", "fedavg")
     grid = study.tune.get(algorithm) if isinstance(algorithm, str) else None
@@ -214,7 +215,7 @@ def _tuning(study: Study, fields: Fields, scale: float) -> Tuning | None:
     candidates = {}
     for values in product(*grid.values()):
         text = f"{algorithm}({', '.join(f'{name}={value!r}' for name, value in zip(grid, values, strict=True))})"
-        own = {**_over(fields, study.tuning), "algorithm": text}
+        own = {**_over(_over(fields, study.tuning), own_tuning), "algorithm": text}
         candidates[text] = tuple(make(scaled({**own, "seed": seed}, scale)) for seed in study.tuning_seeds)
     return Tuning(fields, algorithm, candidates)
 

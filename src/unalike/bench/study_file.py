@@ -34,6 +34,8 @@ _TOP = {
 }
 _KINDS = {str: "text", list: "a list", dict: "a table", (int, float): "a number"}
 _NOTE = {"dataset", "partition", "algorithm", "note"}
+TUNING = "tuning"
+"""In a value of an axis: the fields in which its tuning runs differ, beside those of all tuning runs."""
 EVERY = "*"
 """In an axis of algorithms: all that are registered and need no parameter."""
 
@@ -52,7 +54,7 @@ class Study:
     seeds: tuple[int, ...] = (0,)
     base: Mapping[str, Any] = field(default_factory=dict)
     axes: Mapping[str, tuple[Fields, ...]] = field(default_factory=dict)
-    """By name, the values; each is one or several fields of a spec."""
+    """By name, the values; each is one or several fields of a spec, and ``TUNING`` with its own fields."""
     tune: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
     """By algorithm and parameter, the values to try."""
     tuning: Mapping[str, Any] = field(default_factory=dict)
@@ -130,11 +132,9 @@ class _Reader:
             raise self.wrong("base.seed", "must not be there. Write seeds = [0, 1, 2] above [base].")
         tuning = dict(values.get("tuning", {}))
         tuning_seeds = self._seeds("tuning.seeds", tuning.pop("seeds", [0]))
-        self._known("tuning.", tuning, self._fields - {"seed", "algorithm", "dataset", "partition"})
+        self._check_tuning("tuning", tuning)
         axes = self._axes(values.get("axes", {}))
         tune = self._tune(values.get("tune", {}))
-        if tune and not {**base, "validation": 0.1, **tuning}["validation"]:
-            raise self.wrong("tuning.validation", "must be above 0: parameters are tuned on validation rows.")
         return Study(
             name,
             values["title"],
@@ -157,6 +157,12 @@ class _Reader:
                 near = get_close_matches(key, known, n=1, cutoff=0.5)
                 remedy = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(sorted(known))}."
                 raise self.wrong(f"{where}{key}", f"is not known. {remedy}")
+
+    def _check_tuning(self, key: str, values: Fields) -> None:
+        """Whether these are fields in which a tuning run may differ from a final one."""
+        self._known(f"{key}.", values, self._fields - {"seed", "algorithm", "dataset", "partition"})
+        if not values.get("validation", 0.1):
+            raise self.wrong(f"{key}.validation", "must be above 0: parameters are tuned on validation rows.")
 
     def _seeds(self, key: str, value: Any) -> tuple[int, ...]:
         if not isinstance(value, list) or not value or any(type(each) is not int for each in value):
@@ -205,9 +211,13 @@ class _Reader:
             value = {name: value}
         if not value:
             raise self.wrong(key, "has an empty table. Remove it, or name fields in it.")
-        self._known(f"{key}.", value, self._fields)
-        choices = []
+        self._known(f"{key}.", value, self._fields | {TUNING})
+        choices: list[list[tuple[str, Any]]] = []
         for field_name, found in value.items():
+            if field_name == TUNING:
+                if not isinstance(found, dict):
+                    raise self.wrong(f"{key}.{TUNING}", f"must be a table, as in [tuning], got {found!r}.")
+                self._check_tuning(f"{key}.{TUNING}", found)
             several = found if isinstance(found, list) else [found]
             if not several:
                 raise self.wrong(f"{key}.{field_name}", "is an empty list. Give it a value.")
