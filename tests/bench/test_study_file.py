@@ -79,9 +79,15 @@ def read(text: str):
         ("title = 'x'\n[tuning]\nseeds = []", "tuning.seeds must be a list of whole numbers"),
         ("title = 'x'\n[tuning]\nalgorithm = 'x'", "tuning.algorithm is not known"),
         ("title = 'x'\n[tune.fedprox]\nmu = [1]\n[tuning]\nvalidation = 0", "tuning.validation must be above 0"),
-        ("title = 'x'\n[[axes.case]]\nlr = 1\ntuning = 5", "axes.case.tuning must be a table, as in [tuning], got 5"),
+        (
+            "title = 'x'\n[[axes.case]]\nlr = 1\ntuning = 5",
+            "axes.case.tuning must be a table, as in [tuning], got 5",
+        ),
         ("title = 'x'\n[[axes.case]]\nlr = 1\ntuning.round = 5", "axes.case.tuning.round is not known. Did you"),
-        ("title = 'x'\n[[axes.case]]\nlr = 1\ntuning.validation = 0", "axes.case.tuning.validation must be above 0"),
+        (
+            "title = 'x'\n[[axes.case]]\nlr = 1\ntuning.validation = 0",
+            "axes.case.tuning.validation must be above",
+        ),
         ("title = 'x'\n[[notes]]\nnote = 'x'", "notes (1) needs exactly"),
     ],
 )
