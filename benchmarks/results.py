@@ -10,6 +10,8 @@ Writes a table, and the notes of the cells outside, between the page's two comme
 from __future__ import annotations
 
 import argparse
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.report import ROOT, put, table
@@ -24,14 +26,16 @@ PAGE = ROOT / "docs" / "results.md"
 
 def text_of(results: StudyResults) -> str:
     """The table and its notes as Markdown."""
+    found = [cell for cell in results.compared if cell.ours is not None]
+    several = _with_several(found)
     rows: dict[tuple[str, str], dict[str, Compared]] = {}
-    for cell in results.compared:
-        if cell.ours is not None:
-            rows.setdefault((cell.dataset, cell.partition), {})[cell.algorithm.split("(")[0]] = cell
+    for cell in found:
+        name = cell.algorithm.split("(")[0]
+        rows.setdefault((cell.dataset, cell.partition), {})[cell.algorithm if name in several else name] = cell
     names = list(dict.fromkeys(name for cells in rows.values() for name in cells))
     notes: list[str] = []
     lines = [
-        [f"{dataset}, `{partition}`", *(_cell(cells.get(name), notes, results) for name in names)]
+        [f"{dataset}, `{partition}`", *(_cell(cells.get(name), name, notes, results) for name in names)]
         for (dataset, partition), cells in rows.items()
     ]
     judged = [cell.within for cell in results.compared if cell.within is not None]
@@ -42,10 +46,16 @@ def text_of(results: StudyResults) -> str:
     return "\n\n".join([table(["", *names], lines), "\n".join(said)])
 
 
-def _cell(cell: Compared | None, notes: list[str], results: StudyResults) -> str:
+def _with_several(cells: Sequence[Compared]) -> set[str]:
+    """The algorithms that are there twice in a row, with other parameters: each gets a column of its own."""
+    seen = Counter((cell.dataset, cell.partition, cell.algorithm.split("(")[0]) for cell in cells)
+    return {name for (_, _, name), count in seen.items() if count > 1}
+
+
+def _cell(cell: Compared | None, column: str, notes: list[str], results: StudyResults) -> str:
     if cell is None or cell.ours is None:
         return "–"
-    _, bracket, parameters = cell.algorithm.partition("(")
+    _, bracket, parameters = cell.algorithm.removeprefix(column).partition("(")
     text = f"**{cell.ours}**" + (f" ({parameters}" if bracket else "")
     if cell.paper is not None:
         text += f"<br>{cell.paper}"
