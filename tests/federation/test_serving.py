@@ -46,9 +46,7 @@ def test_every_algorithm_has_the_bits_of_simulation(algorithm, tmp_path):
 
 
 @pytest.mark.parametrize("algorithm", ["scaffold", "rfedavg+"])
-@pytest.mark.parametrize(
-    "channel", ["clip(0.5)", "quantise(8)", "topk(0.1)+quantise(8)", "masked", "clip(1.0)+masked(64)", "encrypted"]
-)
+@pytest.mark.parametrize("channel", CHANNELS)
 def test_channels_have_the_bits_of_simulation(algorithm, channel, tmp_path):
     world = World.make(tmp_path, train={"algorithm": algorithm, "channel": channel})
     world.serve()
