@@ -16,7 +16,7 @@ from unalike.cli.tail import Tail
 from unalike.errors import UserError
 from unalike.federation import attempts, serving
 from unalike.federation.audit import Audit
-from unalike.federation.folders import TRAIN
+from unalike.federation.folders import TRAIN, Card
 from unalike.federation.making import SiteFolder
 from unalike.federation.plan import Plan
 from unalike.federation.speaker import Stopped
@@ -243,8 +243,16 @@ def test_status_at_server_and_site(unalike, made):
     Audit(site).note("out", b"abcde", "hello", "refused: why")
     found = unalike("federation", "status", "va", "--json").json
     assert found["messages"] == {"in": 1, "out": 1, "refused": 0, "bytes_in": 3, "bytes_out": 5}
+    assert found["others"] == []
     for folder in ("heart", "va"):
         assert unalike("federation", "status", folder).code == 0
+    keys = {name: f"{number:064x}" for number, name in enumerate(HOSPITALS)}
+    (site / "agreed.json").write_text(json.dumps({"roster": keys}))
+    Card("cleveland", keys["cleveland"]).write(site / "cleveland.public.json")
+    found = unalike("federation", "status", "va", "--json").json["others"]
+    assert [(each["name"], each["compared"]) for each in found] == [("cleveland", True), ("hungarian", False)]
+    assert found[1]["fingerprint"] == Card("hungarian", keys["hungarian"]).fingerprint
+    assert "by telephone" in unalike("federation", "status", "va").out
     answer = unalike("federation", "status", "tables")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
 

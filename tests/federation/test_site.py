@@ -14,7 +14,7 @@ from unalike.crypto.primitives import new_secret, signing_public
 from unalike.errors import UserError
 from unalike.federation import audit, work
 from unalike.federation.audit import read_audit
-from unalike.federation.folders import read_key
+from unalike.federation.folders import Card, read_key
 from unalike.federation.site import Site
 from unalike.federation.wire import SERVER, Message, pack, peek, read, write
 
@@ -192,6 +192,17 @@ def test_before_agreement_nothing_is_done(server, tmp_path):
         assert answer.kind == "error"
         assert "nothing was agreed on yet" in answer.header["reason"]
     assert not list((folder / "state").iterdir())
+
+
+def test_a_site_believes_the_others_own_files_and_not_the_server(server):
+    agreed = server.recorded["agree", None, None]
+    card = server.site.folder / "va.public.json"
+    Card("va", agreed.header["roster"]["va"]).write(card)
+    assert server.ask(agreed).kind == "answer"
+    Card("va", "00" * 32).write(card)
+    refused(server, server.ask(agreed), "another key of va than va.public.json at this site. Telephone va")
+    card.write_text("{}")
+    refused(server, server.ask(agreed), "does not hold a site's public keys")
 
 
 def test_agreements_that_a_site_does_not_make(server):

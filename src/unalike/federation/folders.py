@@ -18,6 +18,8 @@ from unalike.federation.plan import Plan, is_name
 MEASURE, TRAIN = "measure", "train"
 PUBLIC = ".public.json"
 """How the file ends in which a site tells its public keys."""
+AGREED = "agreed.json"
+"""At a site: the schema and the others' keys that it agreed to."""
 
 
 @dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from unalike.engine.files import atomic_write, make_folder
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
 from unalike.federation.dealing import BOX, DEAL, KEY, SiteKeys
+from unalike.federation.folders import AGREED, PUBLIC, Card
 from unalike.federation.measuring import BITS, SUM, SiteMeasure
 from unalike.federation.once import Once, read_json
 from unalike.federation.plan import Plan
@@ -34,7 +35,7 @@ from unalike.privacy.encrypted import Encrypted
 from unalike.privacy.errors import ChannelError
 from unalike.privacy.masked import Masked
 
-_SEEN, _AGREED = "seen.json", "agreed.json"
+_SEEN = "seen.json"
 Answer = tuple[dict[str, Any], bytes]
 """The header's own part of an answer, and its body."""
 
@@ -59,7 +60,7 @@ class Site:
         self._audit = Audit(self.folder)
         self._vault = Vault(self.folder / "state")
         self._seen = _seen(read_json(self.folder / _SEEN))
-        self._agreed = read_json(self.folder / _AGREED)
+        self._agreed = read_json(self.folder / AGREED)
         self._work: SiteWork | None = None
         self._summing: dict[str, SiteSum] = {}
         self._once = Once(self.folder / "once.json")
@@ -160,15 +161,25 @@ class Site:
         known = self._agreed.get("roster")
         if known is not None and known != roster:
             raise Refused("the other parties' keys have changed since this site agreed. Ask them, and join again")
+        self._compare_with_own_cards(roster)
         schema.check(self._described)
         before = self._agreed.get("schema")
         if before and self._vault.versions and Schema.from_dict(before).digest != schema.digest:
             raise Refused("training has begun with another schema. Join again in another folder")
         work = self._make_work(schema)
         self._agreed = {"schema": schema.to_dict(), "roster": roster, "plan": self.plan.digest}
-        atomic_write(self.folder / _AGREED, json.dumps(self._agreed).encode())
+        atomic_write(self.folder / AGREED, json.dumps(self._agreed).encode())
         self.say(f"Agreed: {len(schema.features)} features, {len(schema.classes)} classes.")
         return {"rows": work.rows, "model": work.digest, "schema": schema.digest}, b""
+
+    def _compare_with_own_cards(self, roster: Mapping[str, str]) -> None:
+        """Where the site has another's public keys from that one itself, the server must name the same."""
+        for name, key in roster.items():
+            path = self.folder / f"{name}{PUBLIC}"
+            if path.exists() and Card.read(path).sign != key:
+                raise Refused(
+                    f"the server names another key of {name} than {path.name} at this site. Telephone {name}"
+                )
 
     def _exchange(self, message: Message) -> Answer:
         return self._ready(message).answer(message, self._vault)
