@@ -141,7 +141,9 @@ class Card:
         except FileNotFoundError:
             raise UserError(f"There is no file {path}. A site makes one when it joins.") from None
         except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
-            raise UserError(f"{path} does not hold a site's public keys: {error}.") from None
+            raise UserError(
+                f"{path} does not hold a site's public keys: {error}. Use the file that its first join made."
+            ) from None
         return card
 
     def write(self, path: Path) -> None:
