@@ -103,6 +103,46 @@ def test_a_server_that_restarts_goes_on_from_its_checkpoint(algorithm, moment, t
     assert any("Going on after round 1" in line for line in world.said)
 
 
+@pytest.mark.parametrize("channel", ["none", "masked(64)"])
+def test_a_restarted_server_goes_on_with_a_quorum(channel, tmp_path):
+    """A site is gone when the server starts again, and comes back later."""
+    world = World.make(
+        tmp_path,
+        ("cleveland", "hungarian", "switzerland", "va"),
+        quorum=3,
+        train={"algorithm": "scaffold", "rounds": 5, "channel": channel},
+    )
+    gone = []
+
+    def before(node, raw):
+        header = peek(raw).header
+        if header["kind"] in ("exchange", "sum") and header.get("round") == 3 and not gone:
+            gone.append(world.transport.sites.pop(12))
+            raise Crash
+        if header["kind"] == "evaluate" and header["round"] == 4 and 12 not in world.transport.sites:
+            world.start(12, "hungarian")
+        return raw
+
+    world.transport.before = before
+    with pytest.raises(Crash):
+        world.serve()
+    world.serve()
+    played = participation(world)
+    all_four, three = [0, 1, 2, 3], [0, 2, 3]
+    assert [played[each, 0] for each in range(1, 6)] == [all_four, all_four, three, three, all_four]
+    assert_same(world, world.simulation(played)[0])
+
+
+def test_before_training_all_sites_must_agree(tmp_path):
+    world = World.make(tmp_path, quorum=2)
+    del world.transport.sites[12]
+    looks = iter(range(3))
+    with pytest.raises(Stopped):
+        world.serve(stopped=lambda: next(looks, None) is None)
+    assert any("2 of 3 parties answered, the quorum is 3" in line for line in world.said)
+    assert world.folder.rows() == {}
+
+
 def test_other_parties_after_a_restart_are_recorded(tmp_path):
     """Round 2 was recorded with all, not saved, and is played again without one: the record says so."""
     world = World.make(tmp_path, quorum=2, train={"algorithm": "scaffold"})

@@ -82,6 +82,14 @@ class ServerFolder:
         """Keep it for restarts."""
         atomic_write(self.path / "schema.json", json.dumps(schema.to_dict(), indent=1).encode())
 
+    def rows(self) -> dict[str, int]:
+        """By party, how many training rows it said that it has; empty before all agreed."""
+        return read_object(self.path / "rows.json")
+
+    def keep_rows(self, rows: dict[str, int]) -> None:
+        """Keep that for restarts."""
+        atomic_write(self.path / "rows.json", json.dumps(rows).encode())
+
     def tell(self, what: str) -> None:
         """What is going on, for ``status``."""
         atomic_write(self.path / "status.json", json.dumps({"time": _now(), "state": what}).encode())

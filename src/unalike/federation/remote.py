@@ -173,15 +173,15 @@ class Remote:
                 return found
             self._pause(messages, found, needed)
 
-    def everybody(self, messages: Outgoing) -> dict[str, Message]:
-        """Every party's answer: where nobody may be missing."""
+    def everybody(self, messages: Outgoing, needed: int | None = None) -> dict[str, Message]:
+        """Every party's answer: where nobody may be missing, or not more than leave ``needed`` answers."""
         found: dict[str, Message] = {}
 
         def keep(party: str, message: Message) -> Reply:
             found[party] = message
             return Reply(self.speaker.plan.number(party), {}, {}, {})
 
-        self.collect(messages, keep, needed=len(messages))
+        self.collect(messages, keep, len(messages) if needed is None else needed)
         return found
 
     def _pause(self, messages: Outgoing, found: Collection[str], needed: int) -> None:

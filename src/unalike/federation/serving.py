@@ -200,29 +200,37 @@ def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerF
 
 
 def _agreement(plan: Plan, speaker: Speaker, place: folders.ServerFolder) -> tuple[Schema, list[int]]:
-    """The schema that all sites agree on, and how many training rows each has; kept for a restart."""
+    """The schema that all sites agree on, and how many training rows each has.
+
+    Both are kept: after a restart a quorum of the sites is enough, as in any exchange.
+    """
     place.tell("agreeing on a schema")
-    known = place.schema()
+    known, rows = place.schema(), place.rows()
+    everybody = len(plan.parties)
     if known is None:
-        told = _everybody(plan, speaker, {"kind": "describe"}, _description)
+        told = _ask_all(plan, speaker, {"kind": "describe"}, _description, everybody)
         known = agree({party: told[party] for party in plan.parties})
         place.keep_schema(known)
+        rows = {}
         for label in known.classes:
             holders = [party for party in plan.parties if label in told[party].classes]
             if len(holders) == 1:
                 speaker.say(f"The label {shown(label, 60)!r} occurs at {holders[0]} only: is that meant?")
     roster = {name: key.hex() for name, key in speaker.roster.items()}
     header = {"kind": "agree", "schema": known.to_dict(), "roster": roster}
-    answers = _everybody(plan, speaker, header, _rows_and_model)
+    needed = plan.needed(everybody) if set(rows) == set(plan.parties) else everybody
+    answers = _ask_all(plan, speaker, header, _rows_and_model, needed)
     place.models = {party: model for party, (_, model) in answers.items()}
-    return known, [answers[party][0] for party in plan.parties]
+    rows |= {party: number for party, (number, _) in answers.items()}
+    place.keep_rows(rows)
+    return known, [rows[party] for party in plan.parties]
 
 
-def _everybody(
-    plan: Plan, speaker: Speaker, header: dict[str, Any], use: Callable[[Message], Any]
+def _ask_all(
+    plan: Plan, speaker: Speaker, header: dict[str, Any], use: Callable[[Message], Any], needed: int
 ) -> dict[str, Any]:
-    """What every site answers: before training starts, nobody may be missing."""
-    answers = Remote(speaker, "").everybody(dict.fromkeys(plan.parties, (header, b"")))
+    """What the sites answer, ``needed`` of them at least."""
+    answers = Remote(speaker, "").everybody(dict.fromkeys(plan.parties, (header, b"")), needed)
     found = {}
     for party, message in answers.items():
         try:
