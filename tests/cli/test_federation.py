@@ -250,9 +250,17 @@ def test_status_at_server_and_site(unalike, made):
     (site / "agreed.json").write_text(json.dumps({"roster": keys}))
     Card("cleveland", keys["cleveland"]).write(site / "cleveland.public.json")
     found = unalike("federation", "status", "va", "--json").json["others"]
-    assert [(each["name"], each["compared"]) for each in found] == [("cleveland", True), ("hungarian", False)]
+    assert [(each["name"], each["same"]) for each in found] == [("cleveland", True), ("hungarian", None)]
     assert found[1]["fingerprint"] == Card("hungarian", keys["hungarian"]).fingerprint
     assert "by telephone" in unalike("federation", "status", "va").out
+    # A file that came after the agreement, and names another key than the server did.
+    Card("cleveland", "99" * 32).write(site / "cleveland.public.json")
+    Card("hungarian", keys["hungarian"]).write(site / "hungarian.public.json")
+    found = unalike("federation", "status", "va", "--json").json["others"]
+    assert [each["same"] for each in found] == [False, True]
+    out = unalike("federation", "status", "va").out
+    assert "NOT as in its own file" in out
+    assert "by telephone" in out
     answer = unalike("federation", "status", "tables")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
 

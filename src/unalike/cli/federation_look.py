@@ -19,6 +19,7 @@ from unalike.federation.making import SiteFolder, is_server
 from unalike.federation.plan import Plan
 
 _LAST = 5
+_KEYS = {True: "as in its own file", False: "NOT as in its own file", None: "as the server says"}
 
 
 def status(
@@ -136,9 +137,10 @@ def _roster(folder: Path) -> dict[str, str]:
 
 
 def _other(folder: Path, party: str, key: str) -> dict[str, Any]:
-    """Another site's key; ``compared`` where this site has that one's own file, with which it was compared."""
-    own = (folder / f"{party}{PUBLIC}").exists()
-    return {"name": party, "fingerprint": Card(party, key).fingerprint, "compared": own}
+    """Another site's key; ``same``: as in that one's own file, where this site has it, else None."""
+    own = folder / f"{party}{PUBLIC}"
+    same = Card.read(own).sign == key if own.exists() else None
+    return {"name": party, "fingerprint": Card(party, key).fingerprint, "same": same}
 
 
 def _print_site(found: dict[str, Any]) -> None:
@@ -151,12 +153,9 @@ def _print_site(found: dict[str, Any]) -> None:
         f"({size(count['bytes_out'])}), {count['refused']} refused. The log is whole.",
     )
     if found["others"]:
-        rows = [
-            [each["name"], each["fingerprint"], "as in its own file" if each["compared"] else "as the server says"]
-            for each in found["others"]
-        ]
+        rows = [[each["name"], each["fingerprint"], _KEYS[each["same"]]] for each in found["others"]]
         draw("", table(["the others' keys", "", ""], rows))
-        if not all(each["compared"] for each in found["others"]):
+        if not all(each["same"] for each in found["others"]):
             draw("Compare these with the other sites by telephone: masks are worth what these keys are worth.")
     if found["last"]:
         shown = [_audit_row(row) for row in found["last"]]

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import unalike
 from unalike.data.description import Description, describe
 from unalike.data.schema import Schema
 from unalike.data.sites import read_table, site_data
@@ -35,6 +34,8 @@ from unalike.privacy.encrypted import Encrypted
 from unalike.privacy.errors import ChannelError
 from unalike.privacy.masked import Masked
 
+MOST_SCHEMAS = 10
+"""So many codings of its table a site tries before it has trained: columns may have to be mended."""
 _SEEN = "seen.json"
 Answer = tuple[dict[str, Any], bytes]
 """The header's own part of an answer, and its body."""
@@ -142,7 +143,7 @@ class Site:
         return act(message)
 
     def _hello(self, message: Message) -> Answer:
-        return {"version": unalike.__version__, "rows": len(self.columns[0].cells)}, b""
+        return {}, b""  # the signature says who it is
 
     def _describe(self, message: Message) -> Answer:
         told = self._described
@@ -166,6 +167,8 @@ class Site:
         before = self._agreed.get("schema")
         if before and self._vault.versions and Schema.from_dict(before).digest != schema.digest:
             raise Refused("training has begun with another schema. Join again in another folder")
+        # Whether rows fit a scale tells something of them: enough proposals would tell a column's extremes.
+        self._once.ask("schema", schema.digest, f"this site has tried {MOST_SCHEMAS} other schemas", MOST_SCHEMAS)
         work = self._make_work(schema)
         self._agreed = {"schema": schema.to_dict(), "roster": roster, "plan": self.plan.digest}
         atomic_write(self.folder / AGREED, json.dumps(self._agreed).encode())
@@ -201,14 +204,15 @@ class Site:
         return summing.answer(message, lambda asked: self._measuring(asked).vector(asked))
 
     def _sums(self, what: str, how: Callable[[], Protection], fewest: int) -> SiteSum:
+        roster, server = self._roster(), self._server[SERVER]
         if what not in self._summing:
-            roster, server = self._roster(), self._server[SERVER]
             self._summing[what] = SiteSum(self.name, self.signer, roster, server, how(), fewest, self._once)
         return self._summing[what]
 
     def _roster(self) -> dict[str, bytes]:
         if "roster" not in self._agreed:
             raise Refused("nothing was agreed on yet")
+        self._compare_with_own_cards(self._agreed["roster"])  # one may have come since
         return {name: bytes.fromhex(key) for name, key in self._agreed["roster"].items()}
 
     def _keys(self) -> SiteKeys:
@@ -261,6 +265,7 @@ class Site:
     def _make_work(self, schema: Schema) -> SiteWork:
         data = site_data(self.name, schema, self.columns, self.plan.missing, self.plan.test)
         self._work = SiteWork(self.plan, schema, data, self.number, self.signer, self._once)
+        self._measure = None  # it counts coded rows
         return self._work
 
 
