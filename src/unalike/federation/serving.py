@@ -50,6 +50,7 @@ class RemoteTraining(Training):
         spec = plan.spec
         super().__init__(spec, Elsewhere(spec, make_task(spec, schema), schema, sizes))
         self.plan, self.schema = plan, schema
+        self.accountant = replace(self.accountant, known=True)  # all sites can draw the cohorts as we do
         self.engine = Remote(speaker, schema.digest, _protection(self.channel, speaker))
 
     def wire(self, number: int, ledger: Ledger) -> Wire:

@@ -18,6 +18,7 @@ from unalike.data.description import Description, describe
 from unalike.data.schema import Schema
 from unalike.data.sites import read_table, site_data
 from unalike.engine.files import atomic_write, make_folder
+from unalike.engine.training import cohort_size
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
 from unalike.federation.dealing import BOX, DEAL, KEY, SiteKeys
@@ -190,7 +191,7 @@ class Site:
     def _sum(self, message: Message) -> Answer:
         """A step of a secure sum; the site trains at the step that sends its vector."""
         hidden = parse_channel(self.plan.spec.channel).hidden
-        fewest = self.plan.needed(max(1, round(self.plan.spec.sample * len(self.plan.parties))))
+        fewest = self.plan.needed(cohort_size(self.plan.spec, len(self.plan.parties)))
         if isinstance(hidden, Masked):
             summing = self._sums("masked", lambda: Protection(hidden.bits), fewest)
         elif isinstance(hidden, Encrypted):
