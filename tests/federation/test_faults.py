@@ -103,6 +103,18 @@ def test_a_server_that_restarts_goes_on_from_its_checkpoint(algorithm, moment, t
     assert any("Going on after round 1" in line for line in world.said)
 
 
+def test_another_version_does_not_begin_the_training_anew(tmp_path, monkeypatch):
+    world = World.make(tmp_path)
+    world.serve()
+    files = {
+        path.name: path.read_bytes() for path in world.folder.run.iterdir() if not path.name.startswith("lock")
+    }
+    monkeypatch.setattr("unalike.__version__", "0.0.0")
+    with pytest.raises(UserError, match=r"another version \(.*, now 0\.0\.0\).*move .*run away"):
+        world.serve()
+    assert {name: (world.folder.run / name).read_bytes() for name in files} == files
+
+
 @pytest.mark.parametrize("channel", ["none", "masked(64)"])
 def test_a_restarted_server_goes_on_with_a_quorum(channel, tmp_path):
     """A site is gone when the server starts again, and comes back later."""
