@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.federation.inside import HOSPITALS, write_tables
-from unalike.cli import federation_needs, federation_run, federation_site
+from unalike.cli import federation_needs, federation_run, federation_server, federation_site
 from unalike.cli.tail import Tail
 from unalike.errors import UserError
 from unalike.federation import attempts, serving
@@ -263,6 +263,49 @@ def test_status_at_server_and_site(unalike, made):
     assert "by telephone" in out
     answer = unalike("federation", "status", "tables")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
+
+
+class Door:
+    """A link that lets in, and is away at the first try of everything."""
+
+    def __init__(self, *inside):
+        self.inside, self.away = {key.encode() for key in inside}, set()
+
+    def _there(self, what):
+        if what not in self.away:
+            self.away.add(what)
+            raise UserError(f"Cannot {what}: the link does not answer.")
+
+    def expel_others(self, keys):
+        self._there("look")
+        self.inside &= set(keys)
+
+    def expel(self, key):
+        self._there("expel the node")
+        self.inside.discard(key)
+
+    def admit(self, key):
+        self._there("admit the node")
+        self.inside.add(key)
+
+
+def test_serve_outlives_a_link_that_is_away_and_lets_in_whom_the_folder_admits(made, monkeypatch, capfd):
+    card = made / "parties" / "va.public.json"
+    Card("va", "11" * 32, "new key").write(card)
+    door, looks = Door("old key of va"), []
+
+    def sleep(seconds):
+        looks.append(sorted(door.inside))
+        if len(looks) == 4:
+            card.unlink()
+        if len(looks) == 7:
+            (made / federation_server.STOP_SERVE).touch()
+
+    monkeypatch.setattr(federation_server.time, "sleep", sleep)
+    federation_server._attend(door, made, Plan.read(made))
+    away, old, new = [b"old key of va"], [], [b"new key"]
+    assert looks == [away, old, new, new, new, old, old]
+    assert capfd.readouterr().err.count("the link does not answer") == 3
 
 
 def test_audit_shows_the_log_and_finds_what_was_changed(unalike, made):
