@@ -81,6 +81,8 @@ def test_init_says_every_next_step_and_overwrites_nothing(unalike):
     [
         (["--party", "va"], "twice"),
         (["--quorum", "9"], "quorum"),
+        (["--quorum", "2", "--channel", "masked"], "Use --quorum 3 or more"),
+        (["--sample", "0.6", "--channel", "masked"], "needs three or more, 2 are asked"),
         (["--algorithm", "fedavgg"], "fedavg"),
         (["--figures", "some"], "figures"),
         (["--deadline", "0"], "deadline"),
@@ -318,6 +320,13 @@ def test_audit_shows_the_log_and_finds_what_was_changed(unalike, made):
     answer = unalike("federation", "audit", "va")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert "line 2" in answer.err
+
+
+def test_two_sites_cannot_be_measured(unalike):
+    assert unalike("federation", "init", "heart", *PARTIES[:4], *USUAL).code == 0
+    answer = unalike("federation", "measure", "heart")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "needs three sites" in answer.err
 
 
 def test_stop_without_a_training_says_so(unalike, made):

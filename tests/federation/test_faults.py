@@ -9,7 +9,7 @@ from unalike.engine.rundir import read_rounds
 from unalike.errors import UserError
 from unalike.federation import remote
 from unalike.federation.speaker import Stopped
-from unalike.federation.wire import peek
+from unalike.federation.wire import Message, peek, write
 
 
 @pytest.fixture(autouse=True)
@@ -254,6 +254,39 @@ def test_a_party_that_leaves_a_secure_sum(step, tmp_path):
     world.transport.before = before
     world.serve()
     assert lost
+    assert_same(world, world.simulation()[0])
+
+
+def test_a_hidden_sum_says_how_many_it_needs(tmp_path):
+    """Three parties and more than half of them, whatever smaller quorum a plan has."""
+    world = World.make(tmp_path, quorum=2, train={"channel": "masked", "rounds": 1})
+    world.transport.before = lambda node, raw: None if node == 12 and peek(raw).kind == "sum" else raw
+    with pytest.raises(Stopped):
+        world.serve(stopped=lambda: any(line.startswith("Paused") for line in world.said))
+    assert any("2 of 3 parties answered, the quorum is 3. Waiting for hungarian" in line for line in world.said)
+
+
+def test_a_wrong_message_counts_as_such_and_an_absent_party_does_not(tmp_path):
+    """Two sums fail because somebody is away, a third because of a wrong message: one failure, not three."""
+    world = World.make(tmp_path, train={"channel": "masked", "rounds": 1})
+    tries = []
+
+    def before(node, raw):
+        header = peek(raw).header
+        if node != 12 or header["kind"] != "sum" or header["step"] != 2:
+            return raw
+        tries.append(node)
+        return None if len(tries) < 3 else raw
+
+    def after(node, answer):
+        header = peek(world.transport.log[-1][1]).header
+        if node != 12 or header["kind"] != "sum" or header["step"] != 2 or len(tries) != 3:
+            return answer
+        return write(Message(peek(answer).header, b"garbage"), world.transport.sites[12].signer)
+
+    world.transport.before, world.transport.after = before, after
+    world.serve()
+    assert sum("The sum failed, because of hungarian" in line for line in world.said) == 1
     assert_same(world, world.simulation()[0])
 
 
