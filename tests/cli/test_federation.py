@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from filelock import FileLock
 
 from tests.federation.inside import HOSPITALS, write_tables
 from unalike.cli import federation_needs, federation_run, federation_server, federation_site
@@ -148,6 +149,21 @@ def test_a_person_is_asked_once_for_a_plan_and_a_table(unalike, made, monkeypatc
     shutil.copy("tables/va.csv", "tables/other.csv")
     answers = [False]
     assert unalike(*join[:-1], "csv:tables/other.csv").code == 2
+
+
+def test_a_second_join_does_not_touch_the_files_of_the_first(unalike, made, monkeypatch):
+    site = invitation(made)
+    join = ["federation", "join", "va", "--data", "csv:tables/va.csv", "--yes"]
+    monkeypatch.setattr(federation_site, "_take_part", lambda *given: None)
+    assert unalike(*join).code == 0
+    half = b'{"time": "a line that is being writ'
+    (site / "audit.jsonl").write_bytes(half)
+    with FileLock(site / ".join.lock"):
+        answer = unalike(*join)
+        assert (answer.code, "has joined already" in answer.err) == (2, True)
+        assert (site / "audit.jsonl").read_bytes() == half
+    assert unalike(*join).code == 0
+    assert (site / "audit.jsonl").read_bytes() == b""  # nobody is writing: it was torn
 
 
 def test_the_terms_say_what_a_channel_hides(unalike):
@@ -361,6 +377,7 @@ def test_without_the_extra_or_on_windows_one_line_says_what_is_needed(unalike, m
 )
 def test_how_a_try_ended_is_told_in_a_file(tmp_path, monkeypatch, capsys, error, how):
     def serve(transport, folder):
+        assert tries.working is True
         if error is not None:
             raise error
 
@@ -368,7 +385,7 @@ def test_how_a_try_ended_is_told_in_a_file(tmp_path, monkeypatch, capsys, error,
     tries = attempts.Attempts(tmp_path)
     assert tries.working is None
     attempts.serve(None, tmp_path)
-    assert tries.working is True
+    assert tries.working is False
     assert tries.outcome().how == how
     assert (str(error) if error else "") in tries.outcome().reason
     tries.clear()
@@ -386,7 +403,8 @@ class Link:
         if self.submitted > self.deaths:
             (self.folder / "outcome.json").write_text(json.dumps(self.ending))
         else:
-            (self.folder / "attempt.json").write_text(json.dumps({"pid": 2**22 + 7}))  # beyond any process
+            # Its process is gone, and another has the same number: this one.
+            (self.folder / "attempt.json").write_text(json.dumps({"pid": os.getpid()}))
         return self.submitted
 
 
@@ -409,12 +427,33 @@ def test_a_training_that_nobody_follows_is_taken_up_and_not_begun_twice(made, ca
     watched.attempts.submitted(7)
     told = []
     watched.show = lambda: told.append(Path(made / "outcome.json").write_text('{"how": "finished"}'))
-    assert watched.follow().how == "finished"
-    assert (watched.control.submitted, len(told)) == (0, 1)
-    Path(made / "outcome.json").unlink()
-    watched.job = "measure"
-    with pytest.raises(UserError, match="busy"):
-        watched.follow()
+    with FileLock(made / ".attempt.lock"):
+        assert watched.follow().how == "finished"
+        assert (watched.control.submitted, len(told)) == (0, 1)
+        Path(made / "outcome.json").unlink()
+        watched.job = "measure"
+        with pytest.raises(UserError, match="busy"):
+            watched.follow()
+
+
+def test_stop_does_not_say_that_a_busy_training_is_stopped(unalike, made, monkeypatch):
+    Path(made / "attempt.json").write_text("{}")
+    now = iter(range(0, 1000, 10))
+    monkeypatch.setattr(federation_run, "time", SimpleNamespace(monotonic=lambda: next(now), sleep=lambda s: None))
+    with FileLock(made / ".attempt.lock"):
+        assert "still busy" in unalike("federation", "stop", "heart").out
+    assert (made / "stop").exists()
+
+
+def test_the_outcome_is_kept_although_the_status_cannot_be(tmp_path, monkeypatch, capsys):
+    def fail(*args):
+        raise UserError("No space left for status.json")
+
+    monkeypatch.setattr(serving, "serve", fail)
+    monkeypatch.setattr(attempts.ServerFolder, "tell", fail)
+    with pytest.raises(UserError):
+        attempts.serve(None, tmp_path)
+    assert attempts.Attempts(tmp_path).outcome().how == "refused"
 
 
 def test_but_not_for_ever(made):

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from filelock import FileLock, Timeout
 
 from unalike.cli.federation_needs import SitePath
 from unalike.cli.options import AsJson
 from unalike.cli.show import draw, percent, print_json, size, table
+from unalike.engine.files import is_held
 from unalike.engine.rundir import read_result, read_rounds
 from unalike.federation.attempts import Attempts
 from unalike.federation.audit import FILE, read_audit
@@ -68,7 +68,7 @@ def _server(folder: Path) -> dict[str, Any]:
     return {
         "federation": plan.name,
         "address": plan.address,
-        "serving": _held(folder / ".link.lock"),
+        "serving": is_held(folder / ".link.lock"),
         "training": bool(attempts.working) and outcome is None,
         "state": read_object(folder / "status.json").get("state", "not begun"),
         "outcome": None if outcome is None else outcome.how,
@@ -113,7 +113,7 @@ def _site(folder: Path) -> dict[str, Any]:
     return {
         "federation": plan.name,
         "party": place.name,
-        "joined": _held(folder / "flower" / ".node.lock"),
+        "joined": is_held(folder / "flower" / ".node.lock"),
         "agreed": read_object(folder / "consent.json").get("plan") == plan.digest,
         "fingerprint": Card.read(place.card_path).fingerprint if place.card_path.exists() else "",
         "others": [_other(folder, party, key) for party, key in _roster(folder).items() if party != place.name],
@@ -167,17 +167,6 @@ def _print_site(found: dict[str, Any]) -> None:
         draw("", table(["own rows", "rows", "accuracy"], rows, right=["rows", "accuracy"]))
     if found["model"]:
         draw("", f"The final model is in {found['model']}")
-
-
-def _held(lock: Path) -> bool:
-    """Whether a process holds the lock."""
-    if not lock.exists():
-        return False
-    try:
-        with FileLock(lock, timeout=0):
-            return False
-    except Timeout:
-        return True
 
 
 def _lines(path: Path) -> list[str]:

@@ -80,7 +80,10 @@ def stop(
         end = time.monotonic() + 60
         while attempts.working and attempts.outcome() is None and time.monotonic() < end:
             time.sleep(_LOOK)
-        draw(f"The training is stopped. Go on with: {program()} federation run {folder}")
+        if attempts.working and attempts.outcome() is None:
+            draw(f"The training was asked to stop and is still busy. Look: {program()} federation status {folder}")
+        else:
+            draw(f"The training is stopped. Go on with: {program()} federation run {folder}")
     else:
         draw(f"No training is under way in {folder}.")
     if everything:
@@ -160,7 +163,7 @@ class Supervisor:
             if outcome is not None:
                 return outcome
             now = time.monotonic()
-            if self.attempts.working is False or (now - asked > _ASK_LINK and self._ended(run_id)):
+            if self._died() or (now - asked > _ASK_LINK and self._ended(run_id)):
                 run_id = self._again(run_id)
                 began = asked = time.monotonic()
             elif self.attempts.working is None and now - began > _PATIENCE:
@@ -168,6 +171,10 @@ class Supervisor:
             elif now - asked > _ASK_LINK:
                 asked = now
             time.sleep(_LOOK)
+
+    def _died(self) -> bool:
+        """Whether the process is gone without a word; it may have had the last one just now."""
+        return self.attempts.working is False and self.attempts.outcome() is None
 
     def _ended(self, run_id: int) -> bool:
         """Whether the link says that the try is over, or is not there any more."""

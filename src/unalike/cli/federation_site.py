@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from filelock import FileLock, Timeout
 
 from unalike.cli.federation_needs import SitePath, need_flower
 from unalike.cli.federation_terms import show_terms
@@ -54,14 +55,24 @@ def join(
     if is_server(folder):
         raise UserError(f"{folder} is the server's folder. A site joins with a copy of {folder}/invitations/NAME.")
     place = SiteFolder(folder)
-    plan, name = place.plan(), place.name
+    plan = place.plan()
     if label is not None and label != plan.label:
         raise UserError(f"The plan of {plan.name} predicts {plan.label!r}, not {label!r}. Ask the server's owner.")
-    plan.number(name)
+    plan.number(place.name)
     _agree(place, plan, data, yes=yes)
+    try:
+        with FileLock(folder / ".join.lock", timeout=0):  # a second one would mend files that the first is writing
+            _join(place, plan, data)
+    except Timeout:
+        raise UserError(
+            f"This site has joined already, in another process ({folder}). Stop that one first."
+        ) from None
+
+
+def _join(place: SiteFolder, plan: Plan, data: str) -> None:
     new = not place.card_path.exists()
     card = place.card()
-    site = Site(folder, name, plan, data, read_key(place.site_key), say)
+    site = Site(place.path, place.name, plan, data, read_key(place.site_key), say)
     if new:
         draw(
             "",

@@ -111,6 +111,19 @@ def clean_leftovers(folder: Path) -> int:
     return removed
 
 
+def is_held(lock: Path) -> bool:
+    """Whether a process holds the lock, which ends with it, however it ends."""
+    from filelock import FileLock, Timeout
+
+    if not lock.exists():
+        return False
+    try:
+        with FileLock(lock, timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
 def list_folder(folder: Path) -> list[Path]:
     """What is in ``folder``; nothing where there is no such folder."""
     try:

@@ -1,7 +1,8 @@
 """One try of the server to train: what became of it is told in a file, whatever happens but a kill.
 
-``run`` submits a try, follows it, and submits another when the process dies. The file ``attempt.json`` says which
-process works, ``outcome.json`` how it ended; a try without an outcome whose process is gone was killed.
+``run`` submits a try, follows it, and submits another when the process dies. The file ``attempt.json`` says that
+it has begun, ``outcome.json`` how it ended; a try without an outcome that does not hold its lock any more was
+killed. Its process id would not tell: after a restart of the machine another process may have it.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from filelock import FileLock
 
-from unalike.engine.files import atomic_write
+from unalike.engine.files import atomic_write, is_held
 from unalike.errors import UserError
 from unalike.federation import serving
 from unalike.federation.folders import ServerFolder, read_object
 from unalike.federation.speaker import Stopped, Transport
 
 _ATTEMPT, _OUTCOME, _SUBMITTED, _STOP = "attempt.json", "outcome.json", "submitted.json", "stop"
+_LOCK = ".attempt.lock"
+_PATIENCE = 60.0
+"""Seconds for a try before this one to end, and for those who look at the lock."""
 How = Literal["finished", "stopped", "refused", "failed"]
 
 
@@ -35,23 +40,27 @@ class Outcome:
 
 def serve(transport: Transport, folder: Path) -> None:
     """Train, and say how it ended."""
-    place = ServerFolder(folder)
     torch.set_num_threads(1)  # as in simulation
-    atomic_write(folder / _ATTEMPT, json.dumps({"pid": os.getpid()}).encode())
+    with FileLock(folder / _LOCK, timeout=_PATIENCE):
+        atomic_write(folder / _ATTEMPT, json.dumps({"pid": os.getpid()}).encode())
+        outcome = _try(transport, folder)
+        atomic_write(folder / _OUTCOME, json.dumps(asdict(outcome)).encode())
+        if outcome.how != "finished":
+            why = "" if outcome.how == "stopped" else f": {outcome.reason}"
+            ServerFolder(folder).tell(outcome.how + why)
+
+
+def _try(transport: Transport, folder: Path) -> Outcome:
     try:
         serving.serve(transport, folder)
-        outcome = Outcome("finished")
     except Stopped as stop:
-        outcome = Outcome("stopped", str(stop))
-        place.tell("stopped")
+        return Outcome("stopped", str(stop))
     except UserError as error:
-        outcome = Outcome("refused", str(error))
-        place.tell(f"refused: {error}")
+        return Outcome("refused", str(error))
     except Exception as error:
         traceback.print_exc()
-        outcome = Outcome("failed", f"{type(error).__name__}: {error}")
-        place.tell(f"failed: {outcome.reason}")
-    atomic_write(folder / _OUTCOME, json.dumps(asdict(outcome)).encode())
+        return Outcome("failed", f"{type(error).__name__}: {error}")
+    return Outcome("finished")
 
 
 @dataclass(frozen=True)
@@ -83,16 +92,7 @@ class Attempts:
     @property
     def working(self) -> bool | None:
         """Whether the process that tries is alive; None where none has begun."""
-        pid = read_object(self.folder / _ATTEMPT).get("pid")
-        if not isinstance(pid, int):
-            return None
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return True
+        return is_held(self.folder / _LOCK) if (self.folder / _ATTEMPT).exists() else None
 
     def ask_to_stop(self) -> None:
         """The server looks for it several times a second."""
