@@ -10,6 +10,7 @@ from unalike.errors import UserError
 from unalike.federation import remote
 from unalike.federation.speaker import Stopped
 from unalike.federation.wire import Message, peek, write
+from unalike.privacy.accountant import gauss_epsilon
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +102,30 @@ def test_a_server_that_restarts_goes_on_from_its_checkpoint(algorithm, moment, t
     world.serve()
     assert_same(world, world.simulation()[0])
     assert any("Going on after round 1" in line for line in world.said)
+
+
+@pytest.mark.parametrize(("where", "releases"), [("server", 5), ("party", 3)])
+def test_a_round_that_is_played_again_costs_privacy_again(where, releases, tmp_path):
+    """The server draws its noise anew, and sites have seen the first; theirs is the same again."""
+    world = World.make(tmp_path, train={"channel": f"clip(0.5)+gauss(2.0, where={where})"})
+    crashes, seen = [], set()
+
+    def before(node, raw):
+        message = peek(raw)
+        if message.kind == "evaluate":
+            seen.add(message.body)
+            if message.header["round"] == 2 and len(crashes) < 2:
+                crashes.append(node)
+                raise Crash
+        return raw
+
+    world.transport.before = before
+    for _ in range(2):
+        with pytest.raises(Crash):
+            world.serve()
+    figures = world.serve()
+    assert len(seen) == releases
+    assert figures["epsilon"] == gauss_epsilon(2.0 if where == "server" else 1.0, releases, 1e-5)
 
 
 def test_another_version_does_not_begin_the_training_anew(tmp_path, monkeypatch):

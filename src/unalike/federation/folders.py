@@ -103,6 +103,15 @@ class ServerFolder:
         except OSError as error:
             raise storage_error(path, error) from error
 
+    def begin_round(self, number: int) -> int:
+        """Note that a round begins, before anything of it is sent; how many rounds were begun again so far."""
+        path = self.path / "begun.json"
+        known = read_object(path)
+        last, again = int(known.get("round", 0)), int(known.get("again", 0))
+        now = {"round": max(last, number), "again": again + (number <= last)}
+        atomic_write(path, json.dumps(now).encode())
+        return now["again"]
+
     def unmasking(self) -> dict[str, list[str]]:
         """Of each exchange whose sum began to be unmasked, who is in it."""
         path = self.path / "unmasking.json"

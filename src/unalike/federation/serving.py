@@ -33,7 +33,7 @@ from unalike.federation.summing import Protection
 from unalike.federation.wire import Message, Refused, pack, shown
 from unalike.federation.work import weights_digest
 from unalike.measure.support import Of
-from unalike.privacy import Channel
+from unalike.privacy import Channel, Participation
 from unalike.privacy.encrypted import Encrypted
 from unalike.privacy.masked import Masked
 from unalike.privacy.setting import Random, secret_random
@@ -45,6 +45,8 @@ class RemoteTraining(Training):
     """A run whose parties are elsewhere."""
 
     engine: Remote
+    again = 0
+    """rounds that were begun again after a restart"""
 
     def __init__(self, plan: Plan, schema: Schema, sizes: Sequence[int], speaker: Speaker) -> None:
         spec = plan.spec
@@ -61,6 +63,15 @@ class RemoteTraining(Training):
     def random(self, number: int, turn: int, party: int | None) -> Random:
         """The server's noise is its secret."""
         return secret_random
+
+    def participation(self, state: State) -> Participation:
+        """With the rounds that were played again: the server drew its noise anew, and sites may have seen both."""
+        done = super().participation(state)
+        if not self.again or self.channel.noise is None or self.channel.noise.where != "server":
+            return done
+        turns = max(state.exchanges)
+        rounds = {**done.rounds, turns: done.rounds.get(turns, 0) + self.again}
+        return Participation(rounds, done.most + turns * self.again)
 
     def party_state(self, number: int) -> Vectors:
         """Nothing: what a party keeps stays with it."""
@@ -185,6 +196,7 @@ def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerF
     record.forget_after(training.state.round)
     while training.state.round < spec.rounds:
         place.tell(f"round {training.state.round + 1} of {spec.rounds}")
+        training.again = place.begin_round(training.state.round + 1)
         state, row = training.play_round()
         record.append_round(row)
         training.state = state
