@@ -125,7 +125,7 @@ def test_a_round_that_is_played_again_costs_privacy_again(where, releases, tmp_p
             world.serve()
     figures = world.serve()
     assert len(seen) == releases
-    assert figures["epsilon"] == gauss_epsilon(2.0 if where == "server" else 1.0, releases, 1e-5)
+    assert figures["privacy"]["epsilon"] == gauss_epsilon(2.0 if where == "server" else 1.0, releases, 1e-5)
 
 
 def test_another_version_does_not_begin_the_training_anew(tmp_path, monkeypatch):

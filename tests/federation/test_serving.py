@@ -66,7 +66,7 @@ def test_noise_is_secret(where, tmp_path):
     for name in ("a", "b"):
         world = World.make(tmp_path / name, train=train)
         figures = world.serve()
-        assert figures["epsilon"] > 0
+        assert figures["privacy"]["epsilon"] > 0
         states.append(server_state(world).server["w"])
     simulated = world.simulation()[0].state.server["w"]
     assert not torch.equal(states[0], states[1])
@@ -82,7 +82,7 @@ def test_cohorts_are_known_to_all_sites_and_so_give_no_privacy(tmp_path):
     answered = [row["answered"][0] for row in read_rounds(world.folder.run)]
     own = Counter(number for who in answered for number in who)
     assert 1 < max(own.values()) < 6
-    assert figures["epsilon"] == gauss_epsilon(0.5, max(own.values()), 1e-5)
+    assert figures["privacy"]["epsilon"] == gauss_epsilon(0.5, max(own.values()), 1e-5)
     for number, name in enumerate(four):
         columns = read_table(f"csv:{tmp_path / 'tables' / name}.csv")
         assert terms_of(world.plan, name, columns).epsilon == gauss_epsilon(0.5, own[number], 1e-5)

@@ -14,7 +14,7 @@ from unalike.cli.federation_server import STOP_SERVE
 from unalike.cli.options import AsJson
 from unalike.cli.program import program
 from unalike.cli.progress import headline
-from unalike.cli.show import costs, draw, duration, figures_table, print_json, say
+from unalike.cli.show import costs, draw, duration, figures_table, print_json, privacy_line, say
 from unalike.cli.signals import Stopped
 from unalike.cli.tail import Tail
 from unalike.engine.rundir import read_result, read_rounds
@@ -245,6 +245,7 @@ def _print(folder: Path, plan: Plan, result: dict[str, Any], *, as_json: bool) -
         figures_table(result),
         "",
         costs(result),
+        *privacy_line(result),
         f"server_sha256 {result['server_sha256']}",
         f"The model: {folder / 'run' / 'weights.safetensors'}; every round: {folder / 'run' / 'rounds.jsonl'}",
         *(

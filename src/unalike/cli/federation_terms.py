@@ -126,7 +126,8 @@ def _privacy(terms: Terms) -> list[str]:
     if terms.noise:
         lines.append(f"  Noise: {terms.noise}.")
         if terms.epsilon is not None:
-            lines.append(f"  Over the whole training that is epsilon {terms.epsilon:.3g} for this site's updates;")
+            epsilon = f"epsilon {terms.epsilon:.3g} at delta {terms.delta:g}"
+            lines.append(f"  Over the whole training that is {epsilon} for this site's updates;")
             lines.append("  the description before training and the figures after a round are not covered by it.")
     else:
         lines.append("  No noise is added: there is no differential privacy.")

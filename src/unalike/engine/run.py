@@ -207,7 +207,7 @@ def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
         "selected": None if chosen is None else {key: chosen[key] for key in kept if key in chosen},
         **{key: sum(row[key] for row in rows) for key in COUNTED},
         "traffic": _traffic(rows),
-        **({} if last.get("epsilon") is None else {"privacy": _privacy(simulation, last["epsilon"])}),
+        **simulation.privacy(last),
         "degrees": asdict(simulated_situation(simulation.federation.dataset, simulation.federation.partition)),
         "weights_sha256": simulation.state.digest(),
         "server_sha256": simulation.state.server_digest(),
@@ -218,14 +218,6 @@ def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
         "data_sha256": simulation.federation.dataset.digest,
         "torch": torch.__version__,
     }
-
-
-def _privacy(simulation: Simulation, epsilon: float) -> dict[str, Any]:
-    """What the noise of the run's channel hides."""
-    noise = simulation.channel.noise
-    assert noise is not None
-    what = {"epsilon": epsilon, "delta": noise.delta, "neighbours": simulation.accountant.neighbours}
-    return {**what, "noise": noise.where}
 
 
 def _traffic(rows: list[Figures]) -> Traffic:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -210,6 +211,14 @@ class Training:
             self._taken.update(self.cohort(self._taken_until))
         rounds = max(self._taken.values(), default=0)
         return Participation(state.exchanges, rounds * max(state.exchanges, default=0))
+
+    def privacy(self, last: Figures) -> dict[str, dict[str, Any]]:
+        """For the run's result: what the noise hides until a row, if there is any."""
+        noise = self.channel.noise
+        if noise is None or last.get("epsilon") is None:
+            return {}
+        what = {"epsilon": last["epsilon"], "delta": noise.delta, "neighbours": self.accountant.neighbours}
+        return {"privacy": {**what, "noise": noise.where}}
 
     def _exchanges_with(self, turns: int) -> Mapping[int, int]:
         """The rounds by their number of exchanges, with one more; counted under noise only."""

@@ -295,11 +295,12 @@ def _check_origin(saved: Checkpoint, training: RemoteTraining, run: Path) -> Non
 
 def _outcome(training: RemoteTraining, rows: list[Figures], left: list[str]) -> Figures:
     last = rows[-1]
-    kept = ("accuracy", "loss", "train_loss", "validation_accuracy", "parties", "personal", "epsilon")
+    kept = ("accuracy", "loss", "train_loss", "validation_accuracy", "parties", "personal")
     return {
         "key": training.spec.key,
         **{key: last[key] for key in kept if key in last},
         "rounds": last["round"],
+        **training.privacy(last),
         **{key: sum(row[key] for row in rows) for key in ("bytes_up", "bytes_down", "seconds")},
         "server_sha256": training.state.server_digest(),
         "weights": training.task.size,

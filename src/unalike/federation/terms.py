@@ -53,6 +53,7 @@ class Terms:
     noise: str
     """in words; empty without noise"""
     epsilon: float | None
+    delta: float | None
 
 
 def terms_of(plan: Plan, name: str, columns: Sequence[Column]) -> Terms:
@@ -80,6 +81,7 @@ def terms_of(plan: Plan, name: str, columns: Sequence[Column]) -> Terms:
         channel=CHANNELS.brief(channel) if channel.parts else "",
         noise=_noise(channel),
         epsilon=_epsilon(plan, plan.number(name), channel, len(uploads)),
+        delta=None if channel.noise is None else channel.noise.delta,
     )
 
 
