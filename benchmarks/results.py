@@ -10,6 +10,8 @@ Writes a table, and the notes of the cells outside, between the page's two comme
 from __future__ import annotations
 
 import argparse
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.report import ROOT, put, table
@@ -22,36 +24,45 @@ from unalike.cli.plugin import load_plugins
 PAGE = ROOT / "docs" / "results.md"
 
 
-def text_of(results: StudyResults) -> str:
-    """The table and its notes as Markdown."""
+def text_of(results: StudyResults, reduced: str = "") -> str:
+    """The table and its notes as Markdown; where the setting is ``reduced``, nothing is judged."""
+    warning = reduced or results.warning
+    found = [cell for cell in results.compared if cell.ours is not None]
+    several = _with_several(found)
     rows: dict[tuple[str, str], dict[str, Compared]] = {}
-    for cell in results.compared:
-        if cell.ours is not None:
-            rows.setdefault((cell.dataset, cell.partition), {})[cell.algorithm.split("(")[0]] = cell
+    for cell in found:
+        name = cell.algorithm.split("(")[0]
+        rows.setdefault((cell.dataset, cell.partition), {})[cell.algorithm if name in several else name] = cell
     names = list(dict.fromkeys(name for cells in rows.values() for name in cells))
     notes: list[str] = []
     lines = [
-        [f"{dataset}, `{partition}`", *(_cell(cells.get(name), notes, results) for name in names)]
+        [f"{dataset}, `{partition}`", *(_cell(cells.get(name), name, notes, bool(warning)) for name in names)]
         for (dataset, partition), cells in rows.items()
     ]
     judged = [cell.within for cell in results.compared if cell.within is not None]
     said = [f"{sum(judged)} of {len(judged)} numbers are within two of the paper's deviations."] if judged else []
-    if results.warning:
-        said = [results.warning]
+    if warning:
+        said = [warning]
     said += [f"- {number}: {note}" for number, note in enumerate(notes, 1)]
     return "\n\n".join([table(["", *names], lines), "\n".join(said)])
 
 
-def _cell(cell: Compared | None, notes: list[str], results: StudyResults) -> str:
+def _with_several(cells: Sequence[Compared]) -> set[str]:
+    """The algorithms that are there twice in a row, with other parameters: each gets a column of its own."""
+    seen = Counter((cell.dataset, cell.partition, cell.algorithm.split("(")[0]) for cell in cells)
+    return {name for (_, _, name), count in seen.items() if count > 1}
+
+
+def _cell(cell: Compared | None, column: str, notes: list[str], reduced: bool) -> str:
     if cell is None or cell.ours is None:
         return "–"
-    _, bracket, parameters = cell.algorithm.partition("(")
+    _, bracket, parameters = cell.algorithm.removeprefix(column).partition("(")
     text = f"**{cell.ours}**" + (f" ({parameters}" if bracket else "")
     if cell.paper is not None:
         text += f"<br>{cell.paper}"
-        if not results.warning:
+        if not reduced:
             text += " ✓" if cell.within else " ✗"
-    if cell.note and cell.within is False and not results.warning:
+    if cell.note and cell.within is False and not reduced:
         if cell.note not in notes:
             notes.append(cell.note)
         text += f" [{notes.index(cell.note) + 1}]"
@@ -66,12 +77,15 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--name", default="")
+    parser.add_argument(
+        "--reduced", default="", help="in what the setting is less than the paper's: nothing is judged"
+    )
     parser.add_argument("--plugin", type=Path, action="append", default=[])
     given = parser.parse_args()
     load_plugins(given.plugin)
     study, only, name = load_study(given.study), parse_only(given.only), given.name or Path(given.study).stem
     results = study_results(study, given.runs, given.scale, only)
-    put(PAGE, name, text_of(results))
+    put(PAGE, name, text_of(results, given.reduced))
     file = PAGE.parent / "results" / f"{name}.csv"
     file.parent.mkdir(exist_ok=True)
     keys = study_keys(study, given.runs, given.scale, only)

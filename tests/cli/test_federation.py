@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 
 from tests.federation.inside import HOSPITALS, write_tables
-from unalike.cli import federation_needs, federation_run, federation_site
+from unalike.cli import federation_needs, federation_run, federation_server, federation_site
 from unalike.cli.tail import Tail
 from unalike.errors import UserError
 from unalike.federation import attempts, serving
 from unalike.federation.audit import Audit
-from unalike.federation.folders import TRAIN
+from unalike.federation.folders import TRAIN, Card
 from unalike.federation.making import SiteFolder
 from unalike.federation.plan import Plan
 from unalike.federation.speaker import Stopped
@@ -81,6 +81,8 @@ def test_init_says_every_next_step_and_overwrites_nothing(unalike):
     [
         (["--party", "va"], "twice"),
         (["--quorum", "9"], "quorum"),
+        (["--quorum", "2", "--channel", "masked"], "Use --quorum 3 or more"),
+        (["--sample", "0.6", "--channel", "masked"], "needs three or more, 2 are asked"),
         (["--algorithm", "fedavgg"], "fedavg"),
         (["--figures", "some"], "figures"),
         (["--deadline", "0"], "deadline"),
@@ -243,10 +245,69 @@ def test_status_at_server_and_site(unalike, made):
     Audit(site).note("out", b"abcde", "hello", "refused: why")
     found = unalike("federation", "status", "va", "--json").json
     assert found["messages"] == {"in": 1, "out": 1, "refused": 0, "bytes_in": 3, "bytes_out": 5}
+    assert found["others"] == []
     for folder in ("heart", "va"):
         assert unalike("federation", "status", folder).code == 0
+    keys = {name: f"{number:064x}" for number, name in enumerate(HOSPITALS)}
+    (site / "agreed.json").write_text(json.dumps({"roster": keys}))
+    Card("cleveland", keys["cleveland"]).write(site / "cleveland.public.json")
+    found = unalike("federation", "status", "va", "--json").json["others"]
+    assert [(each["name"], each["same"]) for each in found] == [("cleveland", True), ("hungarian", None)]
+    assert found[1]["fingerprint"] == Card("hungarian", keys["hungarian"]).fingerprint
+    assert "by telephone" in unalike("federation", "status", "va").out
+    # A file that came after the agreement, and names another key than the server did.
+    Card("cleveland", "99" * 32).write(site / "cleveland.public.json")
+    Card("hungarian", keys["hungarian"]).write(site / "hungarian.public.json")
+    found = unalike("federation", "status", "va", "--json").json["others"]
+    assert [each["same"] for each in found] == [False, True]
+    out = unalike("federation", "status", "va").out
+    assert "NOT as in its own file" in out
+    assert "by telephone" in out
     answer = unalike("federation", "status", "tables")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
+
+
+class Door:
+    """A link that lets in, and is away at the first try of everything."""
+
+    def __init__(self, *inside):
+        self.inside, self.away = {key.encode() for key in inside}, set()
+
+    def _there(self, what):
+        if what not in self.away:
+            self.away.add(what)
+            raise UserError(f"Cannot {what}: the link does not answer.")
+
+    def expel_others(self, keys):
+        self._there("look")
+        self.inside &= set(keys)
+
+    def expel(self, key):
+        self._there("expel the node")
+        self.inside.discard(key)
+
+    def admit(self, key):
+        self._there("admit the node")
+        self.inside.add(key)
+
+
+def test_serve_outlives_a_link_that_is_away_and_lets_in_whom_the_folder_admits(made, monkeypatch, capfd):
+    card = made / "parties" / "va.public.json"
+    Card("va", "11" * 32, "new key").write(card)
+    door, looks = Door("old key of va"), []
+
+    def sleep(seconds):
+        looks.append(sorted(door.inside))
+        if len(looks) == 4:
+            card.unlink()
+        if len(looks) == 7:
+            (made / federation_server.STOP_SERVE).touch()
+
+    monkeypatch.setattr(federation_server.time, "sleep", sleep)
+    federation_server._attend(door, made, Plan.read(made))
+    away, old, new = [b"old key of va"], [], [b"new key"]
+    assert looks == [away, old, new, new, new, old, old]
+    assert capfd.readouterr().err.count("the link does not answer") == 3
 
 
 def test_audit_shows_the_log_and_finds_what_was_changed(unalike, made):
@@ -259,6 +320,13 @@ def test_audit_shows_the_log_and_finds_what_was_changed(unalike, made):
     answer = unalike("federation", "audit", "va")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert "line 2" in answer.err
+
+
+def test_two_sites_cannot_be_measured(unalike):
+    assert unalike("federation", "init", "heart", *PARTIES[:4], *USUAL).code == 0
+    answer = unalike("federation", "measure", "heart")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "needs three sites" in answer.err
 
 
 def test_stop_without_a_training_says_so(unalike, made):

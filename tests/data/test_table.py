@@ -274,7 +274,7 @@ def test_mistakes(tmp_path: Path, content: str, said: str) -> None:
 
 def test_other_mistakes(tmp_path: Path, table: str) -> None:
     for text, said in (
-        (f"csv:{table}(label=outcom)", r"Unknown column 'outcom'\. Did you mean 'outcome'\?"),
+        (f"csv:{table}(label=outcom)", r"Unknown label column 'outcom'\. Did you mean 'outcome'\?"),
         (f"csv:{table}(party=wards)", "Did you mean 'ward'"),
         (f"csv:{table}(ignore=citi)", "Did you mean 'city'"),
         (f"csv:{table}(label=ward, party=ward)", "The label cannot be the party"),

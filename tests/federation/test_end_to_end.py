@@ -42,9 +42,18 @@ def say_everything(whole):
     return "\n".join(f"--- {name}\n{whole.said(name)[-3000:]}" for name in whole.processes)
 
 
-@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold", "rfedavg+"])
-def test_real_sites_train_the_same_bits_as_the_sequential_engine(algorithm, tmp_path, capsys):
-    with federation(tmp_path, "--algorithm", algorithm, "--rounds", "3") as whole:
+@pytest.mark.parametrize(
+    ("algorithm", "channel"),
+    [
+        ("fedavg", "none"),
+        ("scaffold", "none"),
+        ("rfedavg+", "none"),
+        ("scaffold", "clip(1.0)+masked"),
+        ("fedavg", "encrypted"),
+    ],
+)
+def test_real_sites_train_the_same_bits_as_the_sequential_engine(algorithm, channel, tmp_path, capsys):
+    with federation(tmp_path, "--algorithm", algorithm, "--channel", channel, "--rounds", "3") as whole:
         assert call(["federation", "run", str(whole.server)]) == 0, say_everything(whole)
     assert [row["answered"][0] for row in whole.rounds] == [[0, 1, 2]] * 3
     assert not any("outcome" in line for name in HOSPITALS for line in read_audit(whole.site(name) / "invitation"))

@@ -9,7 +9,7 @@ from unalike.engine.rundir import read_rounds
 from unalike.errors import UserError
 from unalike.federation import remote
 from unalike.federation.speaker import Stopped
-from unalike.federation.wire import peek
+from unalike.federation.wire import Message, peek, write
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +101,58 @@ def test_a_server_that_restarts_goes_on_from_its_checkpoint(algorithm, moment, t
     world.serve()
     assert_same(world, world.simulation()[0])
     assert any("Going on after round 1" in line for line in world.said)
+
+
+def test_another_version_does_not_begin_the_training_anew(tmp_path, monkeypatch):
+    world = World.make(tmp_path)
+    world.serve()
+    files = {
+        path.name: path.read_bytes() for path in world.folder.run.iterdir() if not path.name.startswith("lock")
+    }
+    monkeypatch.setattr("unalike.__version__", "0.0.0")
+    with pytest.raises(UserError, match=r"another version \(.*, now 0\.0\.0\).*move .*run away"):
+        world.serve()
+    assert {name: (world.folder.run / name).read_bytes() for name in files} == files
+
+
+@pytest.mark.parametrize("channel", ["none", "masked(64)"])
+def test_a_restarted_server_goes_on_with_a_quorum(channel, tmp_path):
+    """A site is gone when the server starts again, and comes back later."""
+    world = World.make(
+        tmp_path,
+        ("cleveland", "hungarian", "switzerland", "va"),
+        quorum=3,
+        train={"algorithm": "scaffold", "rounds": 5, "channel": channel},
+    )
+    gone = []
+
+    def before(node, raw):
+        header = peek(raw).header
+        if header["kind"] in ("exchange", "sum") and header.get("round") == 3 and not gone:
+            gone.append(world.transport.sites.pop(12))
+            raise Crash
+        if header["kind"] == "evaluate" and header["round"] == 4 and 12 not in world.transport.sites:
+            world.start(12, "hungarian")
+        return raw
+
+    world.transport.before = before
+    with pytest.raises(Crash):
+        world.serve()
+    world.serve()
+    played = participation(world)
+    all_four, three = [0, 1, 2, 3], [0, 2, 3]
+    assert [played[each, 0] for each in range(1, 6)] == [all_four, all_four, three, three, all_four]
+    assert_same(world, world.simulation(played)[0])
+
+
+def test_before_training_all_sites_must_agree(tmp_path):
+    world = World.make(tmp_path, quorum=2)
+    del world.transport.sites[12]
+    looks = iter(range(3))
+    with pytest.raises(Stopped):
+        world.serve(stopped=lambda: next(looks, None) is None)
+    assert any("2 of 3 parties answered, the quorum is 3" in line for line in world.said)
+    assert world.folder.rows() == {}
 
 
 def test_other_parties_after_a_restart_are_recorded(tmp_path):
@@ -202,6 +254,39 @@ def test_a_party_that_leaves_a_secure_sum(step, tmp_path):
     world.transport.before = before
     world.serve()
     assert lost
+    assert_same(world, world.simulation()[0])
+
+
+def test_a_hidden_sum_says_how_many_it_needs(tmp_path):
+    """Three parties and more than half of them, whatever smaller quorum a plan has."""
+    world = World.make(tmp_path, quorum=2, train={"channel": "masked", "rounds": 1})
+    world.transport.before = lambda node, raw: None if node == 12 and peek(raw).kind == "sum" else raw
+    with pytest.raises(Stopped):
+        world.serve(stopped=lambda: any(line.startswith("Paused") for line in world.said))
+    assert any("2 of 3 parties answered, the quorum is 3. Waiting for hungarian" in line for line in world.said)
+
+
+def test_a_wrong_message_counts_as_such_and_an_absent_party_does_not(tmp_path):
+    """Two sums fail because somebody is away, a third because of a wrong message: one failure, not three."""
+    world = World.make(tmp_path, train={"channel": "masked", "rounds": 1})
+    tries = []
+
+    def before(node, raw):
+        header = peek(raw).header
+        if node != 12 or header["kind"] != "sum" or header["step"] != 2:
+            return raw
+        tries.append(node)
+        return None if len(tries) < 3 else raw
+
+    def after(node, answer):
+        header = peek(world.transport.log[-1][1]).header
+        if node != 12 or header["kind"] != "sum" or header["step"] != 2 or len(tries) != 3:
+            return answer
+        return write(Message(peek(answer).header, b"garbage"), world.transport.sites[12].signer)
+
+    world.transport.before, world.transport.after = before, after
+    world.serve()
+    assert sum("The sum failed, because of hungarian" in line for line in world.said) == 1
     assert_same(world, world.simulation()[0])
 
 

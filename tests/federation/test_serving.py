@@ -1,13 +1,19 @@
 """The server and its sites, without a network: the same bits as in simulation, whoever is absent or restarts."""
 
+from collections import Counter
+
 import pytest
 import torch
 
 from tests.federation.inside import HOSPITALS, World
 from unalike.algorithms import ALGORITHMS
+from unalike.data.sites import read_table
 from unalike.engine.checkpoint import load_latest
+from unalike.engine.rundir import read_rounds
 from unalike.engine.state import State
+from unalike.federation.terms import terms_of
 from unalike.federation.wire import Message, peek, write
+from unalike.privacy.accountant import gauss_epsilon
 
 CHANNELS = ["clip(0.5)", "quantise(8)", "topk(0.1)+quantise(8)", "masked", "clip(1.0)+masked(64)", "encrypted"]
 OURS = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
@@ -46,9 +52,7 @@ def test_every_algorithm_has_the_bits_of_simulation(algorithm, tmp_path):
 
 
 @pytest.mark.parametrize("algorithm", ["scaffold", "rfedavg+"])
-@pytest.mark.parametrize(
-    "channel", ["clip(0.5)", "quantise(8)", "topk(0.1)+quantise(8)", "masked", "clip(1.0)+masked(64)", "encrypted"]
-)
+@pytest.mark.parametrize("channel", CHANNELS)
 def test_channels_have_the_bits_of_simulation(algorithm, channel, tmp_path):
     world = World.make(tmp_path, train={"algorithm": algorithm, "channel": channel})
     world.serve()
@@ -67,6 +71,28 @@ def test_noise_is_secret(where, tmp_path):
     simulated = world.simulation()[0].state.server["w"]
     assert not torch.equal(states[0], states[1])
     assert torch.allclose(states[0], simulated, atol=0.2)
+
+
+def test_cohorts_are_known_to_all_sites_and_so_give_no_privacy(tmp_path):
+    """They derive from the plan's seed: how often a site takes part counts, which it is told and holds to."""
+    four = ("cleveland", "hungarian", "switzerland", "va")
+    train = {"channel": "clip(0.5)+gauss(1.0)", "rounds": 6, "sample": 0.25, "evaluate_every": 6}
+    world = World.make(tmp_path, four, train=train)
+    figures = world.serve()
+    answered = [row["answered"][0] for row in read_rounds(world.folder.run)]
+    own = Counter(number for who in answered for number in who)
+    assert 1 < max(own.values()) < 6
+    assert figures["epsilon"] == gauss_epsilon(0.5, max(own.values()), 1e-5)
+    for number, name in enumerate(four):
+        columns = read_table(f"csv:{tmp_path / 'tables' / name}.csv")
+        assert terms_of(world.plan, name, columns).epsilon == gauss_epsilon(0.5, own[number], 1e-5)
+    # A server that asks another site than the one that was drawn.
+    node, raw = next((node, raw) for node, raw, _ in world.transport.log if peek(raw).kind == "exchange")
+    other = next(each for each in world.transport.sites if each != node)
+    header = {**peek(raw).header, "receiver": world.transport.sites[other].name, "number": [9, 9], "base": ""}
+    header |= {"version": f"{header['round']:06d}-0-9", "keep": []}
+    answer = world.transport.sites[other].answer(write(Message(header, peek(raw).body), world.folder.signer()))
+    assert "takes no part in round 1" in peek(answer).header["reason"]
 
 
 def test_the_server_never_sees_an_upload_under_masks(tmp_path):

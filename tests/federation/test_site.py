@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from tests.federation.inside import HOSPITALS, World
 from unalike.crypto.primitives import new_secret, signing_public
+from unalike.data.schema import Schema
 from unalike.errors import UserError
 from unalike.federation import audit, work
 from unalike.federation.audit import read_audit
-from unalike.federation.folders import read_key
-from unalike.federation.site import Site
+from unalike.federation.folders import Card, read_key
+from unalike.federation.site import MOST_SCHEMAS, Site
 from unalike.federation.wire import SERVER, Message, pack, peek, read, write
 
 NODE, NAME = 12, "hungarian"
@@ -192,6 +193,77 @@ def test_before_agreement_nothing_is_done(server, tmp_path):
         assert answer.kind == "error"
         assert "nothing was agreed on yet" in answer.header["reason"]
     assert not list((folder / "state").iterdir())
+
+
+def test_a_site_believes_the_others_own_files_and_not_the_server(server):
+    agreed = server.recorded["agree", None, None]
+    card = server.site.folder / "va.public.json"
+    Card("va", agreed.header["roster"]["va"]).write(card)
+    assert server.ask(agreed).kind == "answer"
+    Card("va", "00" * 32).write(card)
+    refused(server, server.ask(agreed), "another key of va than va.public.json at this site. Telephone va")
+    card.write_text("{}")
+    refused(server, server.ask(agreed), "does not hold a site's public keys")
+
+
+def test_another_sites_own_file_counts_also_when_it_comes_after_the_agreement(tmp_path):
+    world = World.make(tmp_path, train={"channel": "masked", "rounds": 2})
+
+    def before(node, raw):
+        header = peek(raw).header
+        if header["kind"] == "sum" and header.get("round") == 2:
+            Card("va", "00" * 32).write(world.path / "sites" / NAME / "va.public.json")
+        return raw
+
+    world.transport.before = before
+    with pytest.raises(UserError, match=r"another key of va than va\.public\.json"):
+        world.serve()
+
+
+def fresh(server, folder):
+    """The site as it was before anything was agreed, in another folder."""
+    return Site(folder, NAME, server.world.plan, server.site.table, server.site.signer)
+
+
+def shifted(schema, by):
+    """The same schema with another constant in its first column of numbers."""
+    fields = [dict(one) for one in schema["fields"]]
+    next(one for one in fields if one["kind"] == "number")["shift"] += by
+    return {**schema, "fields": fields}
+
+
+def test_extremes_of_a_column_cannot_be_searched_for_by_proposing_schemas(server, tmp_path):
+    site = fresh(server, tmp_path / "fresh")
+    agreed = server.recorded["agree", None, None]
+
+    def propose(by):
+        raw = server.bytes(agreed, schema=shifted(agreed.header["schema"], by))
+        return server.read(site.answer(raw)).header.get("reason", "")
+
+    assert not any(propose(by) for by in range(MOST_SCHEMAS))
+    assert "has tried 10 other schemas" in propose(100)
+    site = fresh(server, tmp_path / "fresh")
+    assert "has tried 10 other schemas" in propose(100)  # also after a restart
+    assert not propose(0)
+
+
+def test_what_is_measured_is_coded_by_the_schema_that_was_agreed_on_last(server, tmp_path):
+    site = fresh(server, tmp_path / "fresh")
+    agreed, found = server.recorded["agree", None, None], []
+    for by in (0, 5.0):
+        schema = shifted(agreed.header["schema"], by)
+        site.answer(server.bytes(agreed, schema=schema))
+        digest = Schema.from_dict(schema).digest
+        raw = server.bytes(agreed, kind="measure-support", of="features", schema=digest, roster=None)
+        found.append(server.read(site.answer(raw)).body)
+    assert all(found)
+    assert found[0] != found[1]
+
+
+def test_a_hello_tells_nothing_but_who_it_is(server):
+    for _, raw, answer in server.world.transport.log:
+        if peek(raw).kind == "hello":
+            assert set(peek(answer).header) == {"kind", "sender", "receiver", "answers"}
 
 
 def test_agreements_that_a_site_does_not_make(server):

@@ -106,3 +106,10 @@ def test_more_noise_and_fewer_rounds_hide_more():
 def test_no_noise_has_no_epsilon_and_no_exchange_costs_none():
     assert Accountant(parse_channel("clip(1.0)"), 10, 10).epsilon(plain(5)) is None
     assert Accountant(parse_channel(CENTRAL % 1.0), 10, 10).epsilon(Participation({}, 0)) == 0
+
+
+def test_sampling_hides_nothing_from_those_who_know_the_cohorts():
+    channel = parse_channel(CENTRAL % 2.0)
+    done = Participation({1: 200}, 31)
+    assert Accountant(channel, 1000, 100, known=True).epsilon(done) == gauss_epsilon(1.0, 31, 1e-5)
+    assert Accountant(channel, 1000, 100).epsilon(done) < gauss_epsilon(1.0, 31, 1e-5)

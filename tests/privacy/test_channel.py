@@ -43,6 +43,7 @@ SINGLE = ["clip(1.0)", "quantise(8)", "quantise(3)", "ternary", "topk(0.1)", "to
         ("quantise(8)+encrypted", "Leave quantise"),
         ("clip(1.0)+gauss(1.0)+quantise(8)", "above its clip.*where=party"),
         ("clip(1.0)+gauss(1.0, where=shared)", "Add .masked"),
+        ("clip(1.0)+gauss(1.0)+encrypted", r"before the server adds noise\. Use where=shared"),
         ("clip(0)", "clip's bound must be above 0"),
         ("clip(1.0)+gauss(0)", "multiplier must be above 0"),
         ("clip(1.0)+gauss(1.0, delta=2)", "delta must be between"),

@@ -58,7 +58,7 @@ def test_all_keys_are_clipped_as_one_vector_before_the_weight():
     assert arrived.message().vectors["delta"].tolist() == pytest.approx([30.0, 0.0])
 
 
-@pytest.mark.parametrize("text", ["clip(1.0)+gauss(1.0)+masked", "clip(1.0)+gauss(1.0)+encrypted(range=2)"])
+@pytest.mark.parametrize("text", ["clip(1.0)+gauss(1.0)+masked", "clip(1.0)+gauss(1.0)+masked(range=2)"])
 def test_the_bound_holds_on_the_grid_under_central_noise(text):
     from unalike.privacy.grid import fraction_bits
 

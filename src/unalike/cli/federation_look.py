@@ -14,11 +14,12 @@ from unalike.cli.show import draw, percent, print_json, size, table
 from unalike.engine.rundir import read_result, read_rounds
 from unalike.federation.attempts import Attempts
 from unalike.federation.audit import FILE, read_audit
-from unalike.federation.folders import PUBLIC, Card, read_object
+from unalike.federation.folders import AGREED, PUBLIC, Card, read_object
 from unalike.federation.making import SiteFolder, is_server
 from unalike.federation.plan import Plan
 
 _LAST = 5
+_KEYS = {True: "as in its own file", False: "NOT as in its own file", None: "as the server says"}
 
 
 def status(
@@ -115,6 +116,7 @@ def _site(folder: Path) -> dict[str, Any]:
         "joined": _held(folder / "flower" / ".node.lock"),
         "agreed": read_object(folder / "consent.json").get("plan") == plan.digest,
         "fingerprint": Card.read(place.card_path).fingerprint if place.card_path.exists() else "",
+        "others": [_other(folder, party, key) for party, key in _roster(folder).items() if party != place.name],
         "messages": {
             "in": sum(row["way"] == "in" for row in rows),
             "out": sum(row["way"] == "out" for row in rows),
@@ -128,6 +130,19 @@ def _site(folder: Path) -> dict[str, Any]:
     }
 
 
+def _roster(folder: Path) -> dict[str, str]:
+    """By party, the signing key that the server named and the site agreed to."""
+    found = read_object(folder / AGREED).get("roster")
+    return found if isinstance(found, dict) else {}
+
+
+def _other(folder: Path, party: str, key: str) -> dict[str, Any]:
+    """Another site's key; ``same``: as in that one's own file, where this site has it, else None."""
+    own = folder / f"{party}{PUBLIC}"
+    same = Card.read(own).sign == key if own.exists() else None
+    return {"name": party, "fingerprint": Card(party, key).fingerprint, "same": same}
+
+
 def _print_site(found: dict[str, Any]) -> None:
     count = found["messages"]
     joined = "is taking part" if found["joined"] else "is not connected now"
@@ -137,6 +152,11 @@ def _print_site(found: dict[str, Any]) -> None:
         f"Messages: {count['in']} in ({size(count['bytes_in'])}), {count['out']} out "
         f"({size(count['bytes_out'])}), {count['refused']} refused. The log is whole.",
     )
+    if found["others"]:
+        rows = [[each["name"], each["fingerprint"], _KEYS[each["same"]]] for each in found["others"]]
+        draw("", table(["the others' keys", "", ""], rows))
+        if not all(each["same"] for each in found["others"]):
+            draw("Compare these with the other sites by telephone: masks are worth what these keys are worth.")
     if found["last"]:
         shown = [_audit_row(row) for row in found["last"]]
         draw("", table(["last messages", "", "kind", "bytes", "sha256", "outcome"], shown, right=["bytes"]))

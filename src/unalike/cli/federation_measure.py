@@ -11,6 +11,7 @@ from unalike.cli.federation_needs import ServerPath, need_flower, need_server
 from unalike.cli.federation_run import done, follow
 from unalike.cli.options import AsJson
 from unalike.cli.show import draw, print_json, size, table
+from unalike.errors import UserError
 from unalike.federation.folders import MEASURE, ServerFolder
 from unalike.federation.plan import Plan
 from unalike.measure.degree import meaning
@@ -30,6 +31,8 @@ def measure(
     """
     need_flower()
     plan = Plan.read(need_server(folder))
+    if len(plan.parties) < 3:
+        raise UserError("Measuring adds the sites' counts under masks, which needs three sites; here are two.")
     ServerFolder(folder).roster(plan)
     done(folder, follow(folder, plan, MEASURE, quiet=quiet), "measure")
     found = json.loads((folder / "measure.json").read_text(encoding="utf-8"))

@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -178,17 +179,19 @@ class _Said(logging.Handler):
 def _attend(link: Link, folder: Path, plan: Plan) -> None:
     """Let in whom the folder admits, and nobody else, until told to end."""
     inside: dict[str, Card] = {}
+    cleared, told = False, ""
     log, refusals = Tail(folder / "log.txt"), Tail(folder / "flower" / "proxy.log")
     while not (folder / STOP_SERVE).exists():
-        there = _cards(folder, plan)
-        for party in [party for party in inside if there.get(party) != inside[party]]:
-            link.expel(inside.pop(party).node.encode())
-            say(f"{party} is not admitted any more.")
-        for party, card in there.items():
-            if party not in inside:
-                link.admit(card.node.encode())
-                inside[party] = card
-                say(f"{party} may connect ({card.fingerprint}); {len(inside)} of {len(plan.parties)}.")
+        try:
+            there = _cards(folder, plan)
+            if not cleared:  # the link remembers; a card may have been removed while no server ran
+                link.expel_others(card.node.encode() for card in there.values())
+                cleared = True
+            _let_in(link, there, inside, plan)
+        except UserError as error:  # the link may be starting again: the next look tries it again
+            if str(error) != told:
+                say(str(error))
+                told = str(error)
         for line in log.lines():
             say(line.partition(" ")[2])
         for line in refusals.lines():
@@ -196,6 +199,19 @@ def _attend(link: Link, folder: Path, plan: Plan) -> None:
                 say(f"The proxy turned somebody away: {line.partition(' WARNING ')[2]}")
         time.sleep(_LOOK)
     (folder / STOP_SERVE).unlink(missing_ok=True)
+
+
+def _let_in(link: Link, there: Mapping[str, Card], inside: dict[str, Card], plan: Plan) -> None:
+    """Make those who are let in the same as those who are admitted."""
+    for party in [party for party in inside if there.get(party) != inside[party]]:
+        link.expel(inside[party].node.encode())
+        del inside[party]
+        say(f"{party} is not admitted any more.")
+    for party, card in there.items():
+        if party not in inside:
+            link.admit(card.node.encode())
+            inside[party] = card
+            say(f"{party} may connect ({card.fingerprint}); {len(inside)} of {len(plan.parties)}.")
 
 
 def _cards(folder: Path, plan: Plan) -> dict[str, Card]:

@@ -125,9 +125,10 @@ class Roles:
     def choose(cls, columns: Sequence[Column], label: str, party: str, ignore: tuple[str, ...]) -> Roles:
         """The roles by name; the last column that is not otherwise used is the label where none is named."""
         named = {column.name: column for column in columns}
-        for name in (label, party, *ignore):
-            if name and name not in named:
-                raise unknown("column", name, named)
+        for role, names in (("label", (label,)), ("party", (party,)), ("ignored", ignore)):
+            for name in names:
+                if name and name not in named:
+                    raise unknown(f"{role} column", name, named)
         free = [column for column in columns if column.name not in (party, *ignore)]
         if not free or (label and named[label] not in free):
             raise UserError("The label cannot be the party or an ignored column. Name another.")

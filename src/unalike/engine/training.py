@@ -98,7 +98,7 @@ class Training:
     @property
     def cohort_size(self) -> int:
         """How many parties take part in a round."""
-        return max(1, round(self.spec.sample * self.federation.size))
+        return cohort_size(self.spec, self.federation.size)
 
     @property
     def _keeps_statistics(self) -> bool:
@@ -106,11 +106,8 @@ class Training:
         return self.spec.batch_norm == "local" and self.task.buffers.size > 0
 
     def cohort(self, round: int) -> list[int]:
-        """The parties of a round, ascending: the same for every algorithm with the same seed."""
-        if self.cohort_size == self.federation.size:
-            return list(range(self.federation.size))
-        rng = stream(self.spec.seed, "cohort", round)
-        return sorted(rng.choice(self.federation.size, self.cohort_size, replace=False).tolist())
+        """The parties of a round, ascending."""
+        return cohort_of(self.spec, self.federation.size, round)
 
     def party_state(self, number: int) -> Vectors:
         """The state that a party keeps; parties that never took part are as at the start."""
@@ -245,6 +242,19 @@ class Training:
                     f"Training diverged in round {number}: {whose}{key} is not finite. "
                     f"Lower --lr (now {self.spec.lr}), or change {self.spec.algorithm} or {self.spec.optimiser}."
                 )
+
+
+def cohort_size(spec: RunSpec, parties: int) -> int:
+    """How many of so many parties take part in a round."""
+    return max(1, round(spec.sample * parties))
+
+
+def cohort_of(spec: RunSpec, parties: int, round: int) -> list[int]:
+    """The parties of a round, ascending: the same for every algorithm with the same seed."""
+    size = cohort_size(spec, parties)
+    if size == parties:
+        return list(range(parties))
+    return sorted(stream(spec.seed, "cohort", round).choice(parties, size, replace=False).tolist())
 
 
 def _owned(vectors: Vectors) -> Vectors:

@@ -18,6 +18,8 @@ from unalike.federation.plan import Plan, is_name
 MEASURE, TRAIN = "measure", "train"
 PUBLIC = ".public.json"
 """How the file ends in which a site tells its public keys."""
+AGREED = "agreed.json"
+"""At a site: the schema and the others' keys that it agreed to."""
 
 
 @dataclass
@@ -80,6 +82,14 @@ class ServerFolder:
         """Keep it for restarts."""
         atomic_write(self.path / "schema.json", json.dumps(schema.to_dict(), indent=1).encode())
 
+    def rows(self) -> dict[str, int]:
+        """By party, how many training rows it said that it has; empty before all agreed."""
+        return read_object(self.path / "rows.json")
+
+    def keep_rows(self, rows: dict[str, int]) -> None:
+        """Keep that for restarts."""
+        atomic_write(self.path / "rows.json", json.dumps(rows).encode())
+
     def tell(self, what: str) -> None:
         """What is going on, for ``status``."""
         atomic_write(self.path / "status.json", json.dumps({"time": _now(), "state": what}).encode())
@@ -139,7 +149,9 @@ class Card:
         except FileNotFoundError:
             raise UserError(f"There is no file {path}. A site makes one when it joins.") from None
         except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
-            raise UserError(f"{path} does not hold a site's public keys: {error}.") from None
+            raise UserError(
+                f"{path} does not hold a site's public keys: {error}. Use the file that its first join made."
+            ) from None
         return card
 
     def write(self, path: Path) -> None:

@@ -9,10 +9,12 @@ from typing import Any
 
 from unalike.algorithms import ALGORITHMS
 from unalike.engine.files import atomic_write, make_folder
+from unalike.engine.training import cohort_size
 from unalike.errors import UserError
 from unalike.federation.folders import PUBLIC, Card, make_key
 from unalike.federation.plan import FILE, Plan
 from unalike.privacy import parse_channel
+from unalike.secure.policy import least_threshold
 
 INVITATIONS = "invitations"
 AUTHORITY = "ca.pem"
@@ -47,9 +49,19 @@ def make_federation(folder: Path, **values: Any) -> Plan:
 def _check(plan: Plan) -> None:
     """Refuse what real sites cannot do."""
     ALGORITHMS.build(plan.spec.algorithm)
-    hidden = parse_channel(plan.spec.channel).hidden
-    if hidden is not None and len(plan.parties) < 3:
-        raise UserError("A hidden sum of two sites shows each the other's update: it needs three or more.")
+    if parse_channel(plan.spec.channel).hidden is None:
+        return
+    asked = cohort_size(plan.spec, len(plan.parties))
+    least = least_threshold(asked)
+    if asked < least:
+        raise UserError(
+            f"A hidden sum of two sites shows each the other's update: it needs three or more, {asked} are asked."
+        )
+    if 0 < plan.quorum < least:
+        raise UserError(
+            f"A hidden sum needs {least} of the {asked} sites that are asked, so a quorum of {plan.quorum} never "
+            f"counts. Use --quorum {least} or more."
+        )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from unalike.federation.wire import Message, Refused, pack, shown
 from unalike.federation.work import BUFFERS, MESSAGE, PAYLOAD, UPLOAD
 from unalike.privacy import Coded
 from unalike.privacy.errors import ChannelError
+from unalike.secure.policy import least_threshold
 
 PAUSE = 5.0
 """Seconds between looks at who is there, where too few answered."""
@@ -94,11 +94,12 @@ class Remote:
         assert self.protection is not None
         upload = self._expected.upload
         head = 0 if wire.channel.uniform_weights else 1 + exchange.trains
-        zeros, needed = np.zeros(layout_of(exchange, upload).size + head, np.int64), plan.needed(len(messages))
+        zeros = np.zeros(layout_of(exchange, upload).size + head, np.int64)
+        needed, failures = max(plan.needed(len(messages)), least_threshold(len(messages))), 0
         assert wire.channel.hidden is not None
         length = len(wire.channel.hidden.split(zeros, wire.cohort))
         occasion = f"{exchange.round}-{exchange.turn}"
-        for attempt in count(1):
+        while True:
             begun = self.unmasking.get(occasion)
             if begun is not None:  # sites help to unmask one sum of an exchange: it must be of the same parties
                 messages, needed = {name: messages[name] for name in begun}, len(begun)
@@ -120,7 +121,8 @@ class Remote:
                 known = error.party is not None and error.party >= 0
                 who = sorted(messages)[error.party or 0] if known else "nobody that is known"
                 speaker.say(f"The sum failed, because of {who}: {error}")
-                if attempt >= MOST_FAILURES:
+                failures += 1
+                if failures >= MOST_FAILURES:
                     raise UserError(f"{who}: {error}") from None
                 if known and occasion not in self.unmasking and len(messages) > max(needed, 3):  # the others go on
                     messages = {name: message for name, message in messages.items() if name != who}
@@ -173,15 +175,15 @@ class Remote:
                 return found
             self._pause(messages, found, needed)
 
-    def everybody(self, messages: Outgoing) -> dict[str, Message]:
-        """Every party's answer: where nobody may be missing."""
+    def everybody(self, messages: Outgoing, needed: int | None = None) -> dict[str, Message]:
+        """Every party's answer: where nobody may be missing, or not more than leave ``needed`` answers."""
         found: dict[str, Message] = {}
 
         def keep(party: str, message: Message) -> Reply:
             found[party] = message
             return Reply(self.speaker.plan.number(party), {}, {}, {})
 
-        self.collect(messages, keep, needed=len(messages))
+        self.collect(messages, keep, len(messages) if needed is None else needed)
         return found
 
     def _pause(self, messages: Outgoing, found: Collection[str], needed: int) -> None:

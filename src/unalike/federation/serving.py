@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -24,6 +23,7 @@ from unalike.engine.wire import Wire
 from unalike.errors import UserError
 from unalike.federation import folders
 from unalike.federation.dealing import deal_keys
+from unalike.federation.figures import accuracy, checked_sums, pooled
 from unalike.federation.measuring import measure_sites
 from unalike.federation.plan import Plan
 from unalike.federation.remote import Remote, outgoing
@@ -50,6 +50,7 @@ class RemoteTraining(Training):
         spec = plan.spec
         super().__init__(spec, Elsewhere(spec, make_task(spec, schema), schema, sizes))
         self.plan, self.schema = plan, schema
+        self.accountant = replace(self.accountant, known=True)  # all sites can draw the cohorts as we do
         self.engine = Remote(speaker, schema.digest, _protection(self.channel, speaker))
 
     def wire(self, number: int, ledger: Ledger) -> Wire:
@@ -88,14 +89,14 @@ class RemoteTraining(Training):
         sums: dict[str, dict[str, list[float]]] = {}
         for party, message in self.engine.speaker.ask(self._about(after, "evaluate"), self.plan.deadline):
             try:
-                sums[party] = _checked_sums(message)
+                sums[party] = checked_sums(message)
             except Refused as error:
                 self.engine.speaker.say(f"{party}'s figures are not used: {error}.")
-        figures["loss"], figures["accuracy"] = _pooled(sums, "test")
+        figures["loss"], figures["accuracy"] = pooled(sums, "test")
         personal = "personal " if self.algorithm.overrides("personal") else ""
-        figures["validation_loss"], figures["validation_accuracy"] = _pooled(sums, f"{personal}validation")
+        figures["validation_loss"], figures["validation_accuracy"] = pooled(sums, f"{personal}validation")
         for key, name in (("parties", "held_out"), ("personal", "personal held_out")):
-            each = [_accuracy(sums.get(party, {}).get(name)) for party in self.plan.parties]
+            each = [accuracy(sums.get(party, {}).get(name)) for party in self.plan.parties]
             if key == "parties" or personal:
                 figures[key] = summary(each)
         return without_each(figures)
@@ -172,7 +173,9 @@ def _measure(speaker: Speaker, schema: Schema, place: folders.ServerFolder) -> F
 def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerFolder) -> Figures:
     spec, speaker = training.spec, training.engine.speaker
     record.write_spec(spec.to_toml())
-    saved = record.load_checkpoint(speaker.say, lambda checkpoint: _foreign(checkpoint, training))
+    saved = record.load_checkpoint(
+        speaker.say, lambda checkpoint: _check_origin(checkpoint, training, record.path)
+    )
     if saved is not None:
         training.state = State.of(saved.round, saved.tensors)
         training.engine.accepted = {int(k): v for k, v in saved.meta["accepted"].items()}
@@ -200,29 +203,37 @@ def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerF
 
 
 def _agreement(plan: Plan, speaker: Speaker, place: folders.ServerFolder) -> tuple[Schema, list[int]]:
-    """The schema that all sites agree on, and how many training rows each has; kept for a restart."""
+    """The schema that all sites agree on, and how many training rows each has.
+
+    Both are kept: after a restart a quorum of the sites is enough, as in any exchange.
+    """
     place.tell("agreeing on a schema")
-    known = place.schema()
+    known, rows = place.schema(), place.rows()
+    everybody = len(plan.parties)
     if known is None:
-        told = _everybody(plan, speaker, {"kind": "describe"}, _description)
+        told = _ask_all(plan, speaker, {"kind": "describe"}, _description, everybody)
         known = agree({party: told[party] for party in plan.parties})
         place.keep_schema(known)
+        rows = {}
         for label in known.classes:
             holders = [party for party in plan.parties if label in told[party].classes]
             if len(holders) == 1:
                 speaker.say(f"The label {shown(label, 60)!r} occurs at {holders[0]} only: is that meant?")
     roster = {name: key.hex() for name, key in speaker.roster.items()}
     header = {"kind": "agree", "schema": known.to_dict(), "roster": roster}
-    answers = _everybody(plan, speaker, header, _rows_and_model)
+    needed = plan.needed(everybody) if set(rows) == set(plan.parties) else everybody
+    answers = _ask_all(plan, speaker, header, _rows_and_model, needed)
     place.models = {party: model for party, (_, model) in answers.items()}
-    return known, [answers[party][0] for party in plan.parties]
+    rows |= {party: number for party, (number, _) in answers.items()}
+    place.keep_rows(rows)
+    return known, [rows[party] for party in plan.parties]
 
 
-def _everybody(
-    plan: Plan, speaker: Speaker, header: dict[str, Any], use: Callable[[Message], Any]
+def _ask_all(
+    plan: Plan, speaker: Speaker, header: dict[str, Any], use: Callable[[Message], Any], needed: int
 ) -> dict[str, Any]:
-    """What every site answers: before training starts, nobody may be missing."""
-    answers = Remote(speaker, "").everybody(dict.fromkeys(plan.parties, (header, b"")))
+    """What the sites answer, ``needed`` of them at least."""
+    answers = Remote(speaker, "").everybody(dict.fromkeys(plan.parties, (header, b"")), needed)
     found = {}
     for party, message in answers.items():
         try:
@@ -256,36 +267,18 @@ def _check_models(place: folders.ServerFolder, training: RemoteTraining) -> None
             )
 
 
-def _checked_sums(message: Message) -> dict[str, list[float]]:
-    sums = message.header.get("sums")
-    if not isinstance(sums, dict):
-        raise Refused("they are missing")
-    for values in sums.values():
-        good = isinstance(values, list) and len(values) == 3
-        if not good or not all(type(v) in (int, float) and 0 <= v <= 2**53 for v in values):
-            raise Refused("they are not numbers")
-        if values[2] > values[0]:
-            raise Refused("they have more right answers than rows")
-    return sums
-
-
-def _pooled(sums: Mapping[str, Mapping[str, list[float]]], name: str) -> tuple[float | None, float | None]:
-    """Mean loss and accuracy over all rows of all sites that answered."""
-    rows, loss, right = (math.fsum(one[name][i] for one in sums.values() if name in one) for i in range(3))
-    return (loss / rows, right / rows) if rows else (None, None)
-
-
-def _accuracy(sums: list[float] | None) -> float | None:
-    return sums[2] / sums[0] if sums and sums[0] else None
-
-
 def _origin(training: RemoteTraining) -> dict[str, str]:
     return {"plan": training.plan.digest, "schema": training.schema.digest, "version": unalike.__version__}
 
 
-def _foreign(saved: Checkpoint, training: RemoteTraining) -> str | None:
-    wrong = [key for key, value in _origin(training).items() if saved.meta.get(key) != value]
-    return f"it is of another {wrong[0]}" if wrong else None
+def _check_origin(saved: Checkpoint, training: RemoteTraining, run: Path) -> None:
+    """Refuse to go on from what another plan, schema or program made; to begin anew is for a person to decide."""
+    for key, value in _origin(training).items():
+        if saved.meta.get(key) != value:
+            raise UserError(
+                f"{run} holds a training of another {key} ({str(saved.meta.get(key))[:12]}, now {value[:12]}). "
+                f"Go on with that {key}, or move {run} away to begin anew."
+            )
 
 
 def _outcome(training: RemoteTraining, rows: list[Figures], left: list[str]) -> Figures:

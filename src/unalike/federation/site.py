@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import unalike
 from unalike.data.description import Description, describe
 from unalike.data.schema import Schema
 from unalike.data.sites import read_table, site_data
 from unalike.engine.files import atomic_write, make_folder
+from unalike.engine.training import cohort_size
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
 from unalike.federation.dealing import BOX, DEAL, KEY, SiteKeys
+from unalike.federation.folders import AGREED, PUBLIC, Card
 from unalike.federation.measuring import BITS, SUM, SiteMeasure
 from unalike.federation.once import Once, read_json
 from unalike.federation.plan import Plan
@@ -34,7 +35,9 @@ from unalike.privacy.encrypted import Encrypted
 from unalike.privacy.errors import ChannelError
 from unalike.privacy.masked import Masked
 
-_SEEN, _AGREED = "seen.json", "agreed.json"
+MOST_SCHEMAS = 10
+"""So many codings of its table a site tries before it has trained: columns may have to be mended."""
+_SEEN = "seen.json"
 Answer = tuple[dict[str, Any], bytes]
 """The header's own part of an answer, and its body."""
 
@@ -59,7 +62,7 @@ class Site:
         self._audit = Audit(self.folder)
         self._vault = Vault(self.folder / "state")
         self._seen = _seen(read_json(self.folder / _SEEN))
-        self._agreed = read_json(self.folder / _AGREED)
+        self._agreed = read_json(self.folder / AGREED)
         self._work: SiteWork | None = None
         self._summing: dict[str, SiteSum] = {}
         self._once = Once(self.folder / "once.json")
@@ -141,7 +144,7 @@ class Site:
         return act(message)
 
     def _hello(self, message: Message) -> Answer:
-        return {"version": unalike.__version__, "rows": len(self.columns[0].cells)}, b""
+        return {}, b""  # the signature says who it is
 
     def _describe(self, message: Message) -> Answer:
         told = self._described
@@ -160,15 +163,27 @@ class Site:
         known = self._agreed.get("roster")
         if known is not None and known != roster:
             raise Refused("the other parties' keys have changed since this site agreed. Ask them, and join again")
+        self._compare_with_own_cards(roster)
         schema.check(self._described)
         before = self._agreed.get("schema")
         if before and self._vault.versions and Schema.from_dict(before).digest != schema.digest:
             raise Refused("training has begun with another schema. Join again in another folder")
+        # Whether rows fit a scale tells something of them: enough proposals would tell a column's extremes.
+        self._once.ask("schema", schema.digest, f"this site has tried {MOST_SCHEMAS} other schemas", MOST_SCHEMAS)
         work = self._make_work(schema)
         self._agreed = {"schema": schema.to_dict(), "roster": roster, "plan": self.plan.digest}
-        atomic_write(self.folder / _AGREED, json.dumps(self._agreed).encode())
+        atomic_write(self.folder / AGREED, json.dumps(self._agreed).encode())
         self.say(f"Agreed: {len(schema.features)} features, {len(schema.classes)} classes.")
         return {"rows": work.rows, "model": work.digest, "schema": schema.digest}, b""
+
+    def _compare_with_own_cards(self, roster: Mapping[str, str]) -> None:
+        """Where the site has another's public keys from that one itself, the server must name the same."""
+        for name, key in roster.items():
+            path = self.folder / f"{name}{PUBLIC}"
+            if path.exists() and Card.read(path).sign != key:
+                raise Refused(
+                    f"the server names another key of {name} than {path.name} at this site. Telephone {name}"
+                )
 
     def _exchange(self, message: Message) -> Answer:
         return self._ready(message).answer(message, self._vault)
@@ -176,7 +191,7 @@ class Site:
     def _sum(self, message: Message) -> Answer:
         """A step of a secure sum; the site trains at the step that sends its vector."""
         hidden = parse_channel(self.plan.spec.channel).hidden
-        fewest = self.plan.needed(max(1, round(self.plan.spec.sample * len(self.plan.parties))))
+        fewest = self.plan.needed(cohort_size(self.plan.spec, len(self.plan.parties)))
         if isinstance(hidden, Masked):
             summing = self._sums("masked", lambda: Protection(hidden.bits), fewest)
         elif isinstance(hidden, Encrypted):
@@ -190,14 +205,15 @@ class Site:
         return summing.answer(message, lambda asked: self._measuring(asked).vector(asked))
 
     def _sums(self, what: str, how: Callable[[], Protection], fewest: int) -> SiteSum:
+        roster, server = self._roster(), self._server[SERVER]
         if what not in self._summing:
-            roster, server = self._roster(), self._server[SERVER]
             self._summing[what] = SiteSum(self.name, self.signer, roster, server, how(), fewest, self._once)
         return self._summing[what]
 
     def _roster(self) -> dict[str, bytes]:
         if "roster" not in self._agreed:
             raise Refused("nothing was agreed on yet")
+        self._compare_with_own_cards(self._agreed["roster"])  # one may have come since
         return {name: bytes.fromhex(key) for name, key in self._agreed["roster"].items()}
 
     def _keys(self) -> SiteKeys:
@@ -250,6 +266,7 @@ class Site:
     def _make_work(self, schema: Schema) -> SiteWork:
         data = site_data(self.name, schema, self.columns, self.plan.missing, self.plan.test)
         self._work = SiteWork(self.plan, schema, data, self.number, self.signer, self._once)
+        self._measure = None  # it counts coded rows
         return self._work
 
 

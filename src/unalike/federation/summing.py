@@ -29,7 +29,7 @@ from unalike.secure import server as server_side
 from unalike.secure.errors import ProtocolError, TooFewParties
 from unalike.secure.messages import Step, steps
 from unalike.secure.party import PartyState
-from unalike.secure.policy import Policy, Protect, default_threshold, new_session
+from unalike.secure.policy import Policy, Protect, default_threshold, least_threshold, new_session
 
 KIND, OPEN = "sum", "open"
 VectorOf = Callable[[Message], tuple[str, Grid]]
@@ -83,7 +83,7 @@ def secure_total(
         parties=len(names),
         length=length,
         bound=how.bound,
-        threshold=max(3, len(names) // 2 + 1, min(needed, default_threshold(len(names)))),
+        threshold=max(least_threshold(len(names)), min(needed, default_threshold(len(names)))),
         identities=(*(speaker.roster[name] for name in names), signing_public(speaker.signer)),
         fingerprint=how.fingerprint,
         bits=how.bits,

@@ -18,7 +18,7 @@ from unalike.data.description import Description, describe
 from unalike.data.schema import agree
 from unalike.data.sites import site_data
 from unalike.engine.exchange import ENGINE, PLAIN, Engine, Exchange, Reply
-from unalike.engine.spec import RunSpec
+from unalike.engine.training import cohort_of, cohort_size
 from unalike.errors import UserError
 from unalike.federation.plan import Plan
 from unalike.federation.work import SiteWork
@@ -79,7 +79,7 @@ def terms_of(plan: Plan, name: str, columns: Sequence[Column]) -> Terms:
         single=not channel.hides_single,
         channel=CHANNELS.brief(channel) if channel.parts else "",
         noise=_noise(channel),
-        epsilon=_epsilon(channel, spec, len(plan.parties), len(uploads)),
+        epsilon=_epsilon(plan, plan.number(name), channel, len(uploads)),
     )
 
 
@@ -148,10 +148,11 @@ def _noise(channel: Channel) -> str:
     return f"{CHANNELS.brief(channel)}, {where[noise.where]}"
 
 
-def _epsilon(channel: Channel, spec: RunSpec, parties: int, turns: int) -> float | None:
-    """Of the whole run, if everybody answers every time."""
+def _epsilon(plan: Plan, number: int, channel: Channel, turns: int) -> float | None:
+    """Of the whole run for this party, if everybody answers every time."""
+    spec, parties = plan.spec, len(plan.parties)
     if channel.noise is None:
         return None
-    cohort = max(1, round(spec.sample * parties))
-    done = Participation({turns: spec.rounds}, turns * spec.rounds)
-    return Accountant(channel, parties, cohort).epsilon(done)
+    own = sum(number in cohort_of(spec, parties, round) for round in range(1, spec.rounds + 1))
+    done = Participation({turns: spec.rounds}, turns * own)
+    return Accountant(channel, parties, cohort_size(spec, parties), known=True).epsilon(done)

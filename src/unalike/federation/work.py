@@ -146,7 +146,9 @@ class SiteWork(Training):
         return reply
 
     def _check_ask(self, exchange: Exchange) -> None:
-        """Refuse what the agreed algorithm does not ask at this turn of a round."""
+        """Refuse what the plan does not ask of this site in this round, or the algorithm at this turn of it."""
+        if self.number not in self.cohort(exchange.round):
+            raise Refused(f"by the plan this site takes no part in round {exchange.round}")
         if exchange.turn >= len(self._asks):
             raise Refused(f"{self.spec.algorithm} has {len(self._asks)} exchanges in a round, this is one more")
         ask, expected = exchange.ask, self._asks[exchange.turn]

@@ -6,8 +6,9 @@ party more or less, and k exchanges of noise z C are one with z / sqrt(k). With 
 bounds hold then, and the smaller one counts: what sampling without replacement gives to those who do not know the
 cohorts (Wang, Balle and Kasiviswanathan 2019, arXiv:1808.00087, theorem 27), and plain composition over the
 exchanges of the party that took part most often. The figure for Poisson sampling is lower than either, and is not
-the one for such cohorts. Noise that every party adds itself protects its upload from whoever sees it; it too is
-replaced, and no sampling is claimed.
+the one for such cohorts. Between real sites the cohorts are known: they derive from the seed in the plan that all
+have, so only the second bound is claimed. Noise that every party adds itself protects its upload from whoever sees
+it; it too is replaced, and no sampling is claimed.
 """
 
 from __future__ import annotations
@@ -45,11 +46,15 @@ class Participation:
 
 @dataclass(frozen=True)
 class Accountant:
-    """The privacy of a channel in a federation of so many parties with cohorts of this size."""
+    """The privacy of a channel in a federation of so many parties with cohorts of this size.
+
+    ``known``: whoever sees the result may know who was in which cohort.
+    """
 
     channel: Channel
     population: int
     cohort: int
+    known: bool = False
 
     @property
     def neighbours(self) -> Literal["one party more or less", "one party replaced"]:
@@ -70,11 +75,11 @@ class Accountant:
         if self.neighbours == "one party more or less":
             return composed(noise.multiplier, done.exchanges, noise.delta)
         half = noise.multiplier / 2  # replaced: the sum moves by twice the clip
-        known = composed(half, done.most, noise.delta)
-        if laplace or noise.where == "party":
-            return known
+        plain = composed(half, done.most, noise.delta)
+        if laplace or noise.where == "party" or self.known:
+            return plain
         rounds = tuple(sorted(done.rounds.items()))
-        return min(known, sampled_epsilon(half, self.population, self.cohort, rounds, noise.delta))
+        return min(plain, sampled_epsilon(half, self.population, self.cohort, rounds, noise.delta))
 
 
 @cache

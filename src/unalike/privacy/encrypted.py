@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -28,6 +28,7 @@ class Encrypted(Hidden):
 
     limbs: Literal[1, 2] = 1
     range: float = 8.0
+    parties_learn: ClassVar[bool] = True  # it is they who decrypt it
 
     def __post_init__(self) -> None:
         check_range(self, "encrypted")

@@ -44,6 +44,11 @@ def _check_noise(noise: Any, clip: Any, hidden: Any, lossy: Any, brief: Callable
             f"{name}: a share of the noise does not hide a party whose upload is seen. Add +masked, or use "
             "where=party."
         )
+    if noise.where == "server" and hidden is not None and hidden.parties_learn:
+        raise UserError(
+            f"{name}: under {brief(hidden)} the parties decrypt the sum, before the server adds noise. "
+            "Use where=shared."
+        )
     if noise.where in _CENTRAL and lossy is not None:
         raise UserError(
             f"{brief(lossy)} can lift an upload above its clip, and then the noise of {name} is too small. "

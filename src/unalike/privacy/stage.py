@@ -94,6 +94,8 @@ class Hidden(Stage, ABC):
 
     rank = 4
     range: float
+    parties_learn: ClassVar[bool] = False
+    """whether the parties see the sum before the server can add noise to it"""
 
     @abstractmethod
     def largest(self, cohort: int) -> int:

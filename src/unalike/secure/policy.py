@@ -31,6 +31,11 @@ def default_threshold(parties: int) -> int:
     return 2 * parties // 3 + 1
 
 
+def least_threshold(parties: int) -> int:
+    """More than half of the parties, and three."""
+    return max(3, parties // 2 + 1)
+
+
 @dataclass(frozen=True)
 class Policy:
     """The agreed terms of one sum.
@@ -65,11 +70,11 @@ class Policy:
         if self.protect not in get_args(Protect):
             raise unknown("protection", str(self.protect), get_args(Protect))
         check_count(self.parties, self.protect, self.allow_two)
-        least = 2 if self.allow_two else 3
-        if not max(least, self.parties // 2 + 1) <= self.threshold <= self.parties:
+        least = max(2, self.parties // 2 + 1) if self.allow_two else least_threshold(self.parties)
+        if not least <= self.threshold <= self.parties:
             raise UserError(
-                f"The threshold must be in {max(least, self.parties // 2 + 1)}..{self.parties} for {self.parties} "
-                f"parties (more than half of them), got {self.threshold}."
+                f"The threshold must be in {least}..{self.parties} for {self.parties} parties (more than half of "
+                f"them), got {self.threshold}."
             )
         if self.bits not in ((32, 64) if self.protect == "masks" else (0,)):
             raise UserError(f"bits must be 32 or 64 for 'masks' and 0 for the others, got {self.bits}.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +64,14 @@ class Control:
             if key in known:
                 request = UnregisterNodeRequest(node_id=known[key])
                 _call(lambda: client.UnregisterNode(request), "expel the node")
+
+    def expel_others(self, public_keys_pem: Iterable[bytes]) -> None:
+        """Allow no node but those with these keys."""
+        kept = {normalised_public_key(key) for key in public_keys_pem}
+        with self._client() as client:
+            strangers = self._known(client).keys() - kept
+        for key in strangers:
+            self.expel(key)
 
     def submit(self) -> int:
         """Start a run: the server's logic begins within a second. The run's id."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import socket
@@ -15,6 +16,8 @@ from pathlib import Path
 
 from unalike.errors import UserError
 from unalike.federation.flower.child import GRACE
+
+log = logging.getLogger("unalike.federation")
 
 _LOG_LIMIT = 20 << 20
 _OFFLINE = {
@@ -133,8 +136,14 @@ class Keeper:
             self._thread.join()
 
     def _run(self) -> None:
+        told = ""
         while not self.closing.wait(self._every):
-            self._look()
+            try:
+                self._look()
+            except Exception as error:  # a full disk, no process to be had: the next look may do better
+                if (line := f"{type(error).__name__}: {error}") != told:
+                    log.warning("cannot look after the federation's processes (%s): trying again", line)
+                    told = line
 
 
 class BackOff:

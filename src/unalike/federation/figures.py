@@ -1,0 +1,33 @@
+"""What the server makes of the figures that sites tell of their own rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from unalike.federation.wire import Message, Refused
+
+
+def checked_sums(message: Message) -> dict[str, list[float]]:
+    """Rows, sum of losses and right answers under each name, if they can be that."""
+    sums = message.header.get("sums")
+    if not isinstance(sums, dict):
+        raise Refused("they are missing")
+    for values in sums.values():
+        good = isinstance(values, list) and len(values) == 3
+        if not good or not all(type(v) in (int, float) and 0 <= v <= 2**53 for v in values):
+            raise Refused("they are not numbers")
+        if values[2] > values[0]:
+            raise Refused("they have more right answers than rows")
+    return sums
+
+
+def pooled(sums: Mapping[str, Mapping[str, list[float]]], name: str) -> tuple[float | None, float | None]:
+    """Mean loss and accuracy over all rows of all sites that answered."""
+    rows, loss, right = (math.fsum(one[name][i] for one in sums.values() if name in one) for i in range(3))
+    return (loss / rows, right / rows) if rows else (None, None)
+
+
+def accuracy(sums: list[float] | None) -> float | None:
+    """Of one site's rows."""
+    return sums[2] / sums[0] if sums and sums[0] else None
