@@ -138,6 +138,10 @@ def test_equals_all_win():
     assert rank(settings([[2, 2, 1], [1, 0, 0]])).wins == {"a0": 2, "a1": 1, "a2": 0}
 
 
+def test_where_all_failed_nobody_wins():
+    assert rank([{"a": None, "b": math.nan}, {"a": None, "b": 1.0}]).wins == {"b": 1, "a": 0}
+
+
 @pytest.mark.parametrize("alpha", [0.0, 0.6, -1.0, math.nan])
 def test_a_level_that_is_none(alpha):
     with pytest.raises(UserError, match="alpha must be"):

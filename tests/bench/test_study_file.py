@@ -88,6 +88,9 @@ def read(text: str):
             "title = 'x'\n[[axes.case]]\nlr = 1\ntuning.validation = 0",
             "axes.case.tuning.validation must be above",
         ),
+        ("title = 'x'\n[[axes.case]]\nlr = 1\ntuning.seeds = [1]", "axes.case.tuning.seeds must not be there"),
+        ('title = " \\u001b "', "title is missing"),
+        (f"a = {'[' * 5000}{']' * 5000}", "lists in lists too deep"),
         ("title = 'x'\n[[notes]]\nnote = 'x'", "notes (1) needs exactly"),
     ],
 )
@@ -100,6 +103,10 @@ def test_mistakes_are_one_line_that_names_the_file(text, said):
     assert "\n" not in message
 
 
+def test_a_title_is_one_line_that_can_be_printed():
+    assert read('title = "a\\n b\\u001b[31m ω"').title == "a b [31m ω"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -107,6 +114,10 @@ def test_mistakes_are_one_line_that_names_the_file(text, said):
         ("[axes]\nalgorithm = ['fedprux']", "Unknown algorithm 'fedprux'. Did you mean 'fedprox'?"),
         ("[axes]\nlr = [-1]", "lr must be a positive number, got -1"),
         ("[base]\nepochs = 1\nsteps = 1", "epochs"),
+        (
+            f"seeds = {list(range(1100))}\n[axes]\nlr = {list(range(1, 1100))}",
+            "make 1,208,900 runs, at most 1,000,000",
+        ),
     ],
 )
 def test_mistakes_of_the_runs_themselves(text, said):

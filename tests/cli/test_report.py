@@ -6,6 +6,7 @@ import pytest
 
 from unalike.bench.results import read_record
 from unalike.engine.run import run
+from unalike.engine.spec import RunSpec
 from unalike.report.page import page_of_run
 
 
@@ -154,3 +155,15 @@ def test_help_does_not_load_torch(own_process):
     code = "import unalike.cli.report, sys; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_study_whose_runs_all_failed_has_a_page_that_says_why(unalike, tmp_path):
+    from tests.bench.fake_runs import failed
+
+    fields = {"dataset": "digits", "model": "mlp(8)", "rounds": 2}
+    (tmp_path / "bad.toml").write_text(
+        'title = "x"\n[base]\ndataset = "digits"\nmodel = "mlp(8)"\nrounds = 2\n[axes]\nlr = [0.5]\n'
+    )
+    failed(tmp_path / "runs", RunSpec.from_mapping({**fields, "lr": 0.5}), "out of luck")
+    assert unalike("report", "bad.toml", "--latex", "bad.tex").code == 0
+    assert "out of luck" in (tmp_path / "report.html").read_text()

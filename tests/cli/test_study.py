@@ -118,6 +118,18 @@ def test_a_page(finished, unalike):
     refused = unalike("study", "report", name, "--runs", runs, "-o", "two.pdf")
     assert refused.code == 2
     assert "-o must be a file whose name ends in .html, got two.pdf." in refused.err
+    refused = unalike("study", "report", name, "--runs", runs, "-o", "no/two.html")
+    assert (refused.code, "there is no folder no" in refused.err) == (2, True)
+
+
+def test_settings_that_differ_in_another_field_are_told_apart_beside_a_paper(finished, unalike):
+    runs = finished[1]
+    Path("beside.toml").write_text(f'published = "niid-bench-table3"\n{STUDY}')
+    shown = unalike("study", "report", "beside.toml", "--runs", runs)
+    assert "digits, iid, model mlp(8)" in shown.out
+    assert "digits, iid, model logistic" in shown.out
+    cells = unalike("study", "report", "beside.toml", "--runs", runs, "--json").json["compared"]
+    assert {cell["model"] for cell in cells} == {"mlp(8)", "logistic"}
 
 
 @pytest.mark.parametrize(
@@ -129,6 +141,7 @@ def test_a_page(finished, unalike):
         (["run", "two.toml", "--only", "x"], "Cannot read --only 'x'."),
         (["report", "two.toml", "--only", "model=vgg9"], "has no run with model=vgg9"),
         (["stop", "two.toml"], "two is not running in runs."),
+        (["stop", "two.toml", "--runs", "other"], "study status two.toml --runs other"),
         (["export"], "Choose where to: --csv FILE or --parquet FILE."),
         (["export", "--csv", "x", "--parquet", "y"], "Choose where to"),
         (["export", "--csv", "x"], "There is no folder of runs runs."),

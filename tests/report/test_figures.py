@@ -97,6 +97,13 @@ def test_curves_are_the_mean_over_seeds_with_a_band_of_one_deviation(axes):
     assert fedavg.get_linestyle() != one.get_linestyle() or fedavg._dash_pattern != one._dash_pattern
 
 
+@pytest.mark.parametrize("last", [2, 3, 7, 12, 25, 300])
+def test_rounds_are_counted_in_whole_numbers(axes, last):
+    training_curves(axes, {"fedavg": [rows([0.5] * last)]})
+    ticks = axes.get_xticks()
+    assert (ticks == ticks.round()).all()
+
+
 def test_rounds_that_some_seed_did_not_evaluate_are_left_out():
     seeds = [[*rows([0.1, 0.2]), {"round": 3}, {"round": 4, "accuracy": None}], rows([0.5, 0.6], start=2)]
     rounds, values = curve(seeds)

@@ -37,6 +37,17 @@ def test_one_seed_is_never_near_and_a_missing_cell_is_a_dash():
     assert r"\underline" not in latex_table(page_of_records("t", mixed))
 
 
+def test_equal_means_are_all_bold_whatever_their_deviations():
+    even = [record("fedavg", seed, 0.81) for seed in (0, 1)]
+    odd = [record("fednova", seed, end) for seed, end in enumerate((0.80, 0.82))]
+    (row,) = rows(latex_table(page_of_records("t", [*even, *odd])))
+    assert row.count(r"\textbf") == 2
+
+
+def test_no_control_character_reaches_the_table():
+    assert escaped("a\x1b[31m\nb\0") == "a [31m b "
+
+
 def test_a_published_number_stands_in_brackets():
     page = small_page()
     ours = page.settings[0].lines[0].accuracy

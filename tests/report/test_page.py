@@ -266,6 +266,8 @@ def test_a_study_has_its_target_tuning_and_command(tmp_path):
     assert page.commands == ("unalike study run tiny",)  # a page may be sent to others: no paths of this machine
     assert page_of_study(study(), Path("mine")).commands == ("unalike study run tiny --runs mine",)
     assert page_of_study(study()).commands == ("unalike study run tiny",)
+    own = list(page_of_records("t", [record("mine", code="a1b2")]).settings)
+    assert page_of_study(study(settings=own)).commands[0].endswith("# with the same --plugin or file of your own")
     assert "runs are done" not in text
 
 

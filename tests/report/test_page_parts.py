@@ -73,6 +73,7 @@ def test_rounds_to_a_target_count_the_seeds_that_reach_it():
     assert found.rounds.mean == pytest.approx((3 + 4) / 2)
     assert found.megabytes.mean == pytest.approx((4.5 + 6) / 2)
     assert reached(line, 90).rounds is None
+    assert reached(Line("fedavg", (record(end=0.29),)), 29).reached == 1  # 100 * 0.29 is a little less
 
 
 def test_fairness_pools_the_parties_and_averages_over_seeds():
@@ -199,6 +200,12 @@ def test_the_summary_counts_wins_over_settings():
     said = " ".join(summary(two_settings()))
     assert "scaffold in 2 of 2 (2 clear) settings" in said
     assert "12 finished runs: 2 settings" in said
+
+
+def test_the_summary_counts_seeds():
+    whole = [record(algorithm, seed) for algorithm in ("fedavg", "fednova") for seed in (0, 1)]
+    assert "2 algorithms, 2 seeds each" in summary(page_of_records("t", whole))[0]
+    assert "2 algorithms, up to 2 seeds each" in summary(page_of_records("t", whole[:-1]))[0]
 
 
 def test_the_summary_of_one_run_claims_nothing_about_noise():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from unalike.registry import Registry
 
 Only = Mapping[str, Sequence[str]]
 """By field, the values that are wanted; a run must have one of them in each."""
+
+MOST = 1_000_000
+"""Final runs that a study may have; more are a slip of the pen that would fill the memory."""
 
 _PARTS: dict[str, Registry[Any]] = {"dataset": DATASETS, "partition": PARTITIONS, "model": MODELS}
 
@@ -118,6 +122,11 @@ def plan_study(study: Study, scale: float = 1.0, only: Only | None = None) -> Pl
     if not 0 < scale <= 1:
         raise UserError(f"--scale must be above 0 and at most 1, got {scale}. Use 0.1 for a fast look.")
     _check_only(only or {})
+    runs = math.prod(map(len, study.axes.values())) * len(study.seeds)
+    if runs > MOST:
+        raise UserError(
+            f"{study.source}: axes and seeds make {runs:,} runs, at most {MOST:,} can be. Shorten them."
+        )
     goals: list[Goal] = []
     tunings: list[Tuning] = []
     try:

@@ -38,7 +38,7 @@ class Ranking:
     mean_ranks: dict[str, float]
     """Best first."""
     wins: dict[str, int]
-    """Settings where nobody is better: equals all win."""
+    """Settings where nobody is better: equals all win. Where all failed, nobody does."""
     alpha: float = ALPHA
     chi2: float | None = None
     chi2_p: float | None = None
@@ -58,11 +58,13 @@ def ranks(scores: Scores) -> dict[str, float]:
     """1 for the best; equals share the mean of their ranks, those that failed the last ones."""
     from scipy.stats import rankdata
 
-    keys = [
-        -math.inf if value is None or math.isnan(value) else round(value, _DIGITS) for value in scores.values()
-    ]
-    found = rankdata([-key for key in keys])
+    found = rankdata([-_score(value) for value in scores.values()])
     return {name: float(rank) for name, rank in zip(scores, found, strict=True)}
+
+
+def _score(value: float | None) -> float:
+    """What counts as equal is equal; who failed is last."""
+    return -math.inf if value is None or math.isnan(value) else round(value, _DIGITS)
 
 
 def rank(settings: Sequence[Scores], alpha: float = ALPHA) -> Ranking:
@@ -75,8 +77,11 @@ def rank(settings: Sequence[Scores], alpha: float = ALPHA) -> Ranking:
     names = list(settings[0]) if settings else []
     mean = {name: math.fsum(row[name] for row in table) / len(table) for name in names}
     mean = dict(sorted(mean.items(), key=lambda item: (round(item[1], _DIGITS), item[0])))
-    best = [min(row.values()) for row in table]
-    wins = {name: sum(row[name] == top for row, top in zip(table, best, strict=True)) for name in mean}
+    best = [max(map(_score, scores.values())) for scores in settings]
+    wins = {
+        name: sum(_score(scores[name]) == top > -math.inf for scores, top in zip(settings, best, strict=True))
+        for name in mean
+    }
     count, k = len(table), len(names)
     if k < 2 or count < LEAST_SETTINGS:
         what = "two algorithms" if k < 2 else f"{LEAST_SETTINGS} settings"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeGuard
 
 from unalike.algorithms import ALGORITHMS
+from unalike.bench.sound import sound
 from unalike.data import DATASETS
 from unalike.engine.files import list_folder
 from unalike.engine.rundir import read_failure, read_result, read_rounds, read_spec
@@ -178,7 +179,7 @@ def read_record(folder: Path) -> Record | None:
     As for the engine, a run whose rounds are not all recorded is not finished, whatever its result says.
     """
     try:
-        text, rounds = read_spec(folder), tuple(read_rounds(folder))
+        text, rounds = read_spec(folder), tuple(map(sound, read_rounds(folder)))
         spec = None if text is None else tomllib.loads(text)
     except (UserError, tomllib.TOMLDecodeError):
         return None
@@ -186,7 +187,7 @@ def read_record(folder: Path) -> Record | None:
         return None
     key, result, changed = folder.name.rsplit("-", 1)[-1], read_result(folder), _changed(folder)
     if result is not None and result.get("key") == key and len(rounds) == spec["rounds"]:
-        return Record(key, spec, "finished", result, rounds, folder=folder, changed=changed)
+        return Record(key, spec, "finished", sound(result), rounds, folder=folder, changed=changed)
     problem = read_failure(folder) if result is None else None  # an older failure than the result says nothing
     state: State = "unfinished" if problem is None else "failed"
     return Record(key, spec, state, {}, rounds, problem, folder, changed)
@@ -198,6 +199,7 @@ def _is_spec(spec: Mapping[str, Any]) -> bool:
         all(isinstance(spec.get(name), str) for name in texts)
         and all(isinstance(spec.get(name), int) for name in numbers)
         and all(isinstance(value, str | float) or _is_whole(value) for value in spec.values())
+        and _is_whole(spec.get("parties", 0))
     )
 
 

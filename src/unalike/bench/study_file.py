@@ -100,6 +100,8 @@ def read_study(name: str, text: str, source: str) -> Study:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{source} is not a TOML file: {error}.") from None
+    except RecursionError:
+        raise UserError(f"{source} is not a study: it has lists in lists too deep to be read.") from None
     return _Reader(source).study(name, values)
 
 
@@ -121,7 +123,8 @@ class _Reader:
             kind: Any = _TOP[key]
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise self.wrong(key, f"must be {_KINDS[kind]}, got {value!r}.")
-        if not values.get("title"):
+        title = " ".join("".join(each if each.isprintable() else " " for each in values.get("title", "")).split())
+        if not title:
             raise self.wrong("title", 'is missing. Add title = "...".')
         target = values.get("target")
         if target is not None and not 0 < target <= 1:
@@ -137,7 +140,7 @@ class _Reader:
         tune = self._tune(values.get("tune", {}))
         return Study(
             name,
-            values["title"],
+            title,
             values.get("about", "").strip(),
             *self._published(values.get("published"), values.get("published_setting", "")),
             target,
@@ -160,6 +163,8 @@ class _Reader:
 
     def _check_tuning(self, key: str, values: Fields) -> None:
         """Whether these are fields in which a tuning run may differ from a final one."""
+        if "seeds" in values:
+            raise self.wrong(f"{key}.seeds", "must not be there. Write seeds = [0] in [tuning], for all.")
         self._known(f"{key}.", values, self._fields - {"seed", "algorithm", "dataset", "partition"})
         if not values.get("validation", 0.1):
             raise self.wrong(f"{key}.validation", "must be above 0: parameters are tuned on validation rows.")

@@ -63,3 +63,12 @@ DataDir = Annotated[
         show_default=False,
     ),
 ]
+
+
+def check_output(path: Path, rule: tuple[str, ...]) -> None:
+    """A name with another ending, or a folder that is not there, is a slip of the pen."""
+    flag, *endings = rule
+    if path.suffix.lower() not in endings or path.is_dir():
+        raise UserError(f"{flag} must be a file whose name ends in {endings[0]}, got {path}.")
+    if not path.parent.is_dir():
+        raise UserError(f"{flag} {path}: there is no folder {path.parent}. Make it first, or check the path.")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder
+from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder, check_output
+from unalike.cli.program import program
 from unalike.cli.show import draw, print_json
 from unalike.errors import UserError
 
@@ -57,9 +59,9 @@ def report(
     """
     from unalike.cli.plugin import load_plugins
 
-    _check(output, ("-o", ".html", ".htm"))
+    check_output(output, ("-o", ".html", ".htm"))
     if latex is not None:
-        _check(latex, ("--latex", ".tex"))
+        check_output(latex, ("--latex", ".tex"))
     if figures is not None and figures.exists() and not figures.is_dir():
         raise UserError(f"--figures must be a folder, but {figures} is a file. Choose another name.")
     load_plugins(plugin)
@@ -85,15 +87,6 @@ def report(
         draw(f"{figures}  ({len(written['figures'])} figures)")
     if latex is not None:
         draw(str(latex))
-
-
-def _check(path: Path, rule: tuple[str, ...]) -> None:
-    """A name with another ending, or a folder that is not there, is a slip of the pen."""
-    flag, *endings = rule
-    if path.suffix.lower() not in endings or path.is_dir():
-        raise UserError(f"{flag} must be a file whose name ends in {endings[0]}, got {path}.")
-    if not path.parent.is_dir():
-        raise UserError(f"{flag} {path}: there is no folder {path.parent}. Make it first, or check the path.")
 
 
 def _page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
@@ -154,8 +147,7 @@ def _study_page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
 
     results = study_results(load_study(what), runs, scale, parse_only(only))
     page = page_of_study(results, runs, only)
-    if not page.settings:
-        raise UserError(
-            f"No run of {what} is finished in {runs}. Start it: unalike study run {what} --runs {runs}"
-        )
+    if not page.settings and not page.failures:  # where runs failed, the page says why
+        start = shlex.join(["study", "run", what, "--runs", str(runs)])
+        raise UserError(f"No run of {what} is finished in {runs}. Start it: {program()} {start}")
     return page

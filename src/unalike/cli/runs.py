@@ -31,7 +31,7 @@ from unalike.errors import UserError
 from unalike.partition import PARTITIONS
 from unalike.registry import Registry
 
-app = typer.Typer(rich_markup_mode=None, help="List, show and compare runs.")
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="List, show and compare runs.")
 
 
 @app.command("list")

@@ -12,6 +12,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from unalike.bench.sound import sound
 from unalike.cli.program import program
 from unalike.engine.files import list_folder
 from unalike.engine.rundir import read_failure, read_result, read_rounds, read_spec
@@ -107,12 +108,12 @@ def _read(path: Path) -> StoredRun:
     running = _locked(path)
     try:
         spec = _spec(path)
-        rows = read_rounds(path)
+        rows = [sound(row) for row in read_rounds(path)]
     except UserError as error:
         state = "running" if running else "damaged"  # a run that has just begun has not written its spec yet
         return StoredRun(path, state, changed, problem=str(error))
     result = read_result(path)
-    if result is not None and not result.keys() >= _FIGURES:
+    if result is not None and not (result := sound(result)).keys() >= _FIGURES:
         result = None
     problem = None
     if result is None and _exists(path / "result.json"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder
+from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder, check_output
 from unalike.cli.program import program
 from unalike.cli.show import draw, duration, indented, print_json, say, table
 from unalike.errors import UserError
@@ -17,11 +17,18 @@ from unalike.errors import UserError
 if TYPE_CHECKING:
     from unalike.bench.study import StudyResults
 
-app = typer.Typer(rich_markup_mode=None, help="Run a grid of runs in parallel, and see it beside the papers'.")
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Run a grid of runs in parallel, and see it beside the papers'.",
+)
 
 Name = Annotated[str, typer.Argument(metavar="STUDY", help='a name from "study list", or a TOML file')]
 Scale = Annotated[
-    float, typer.Option("--scale", metavar="<float>", help="part of the rounds and rows, for a fast look [1]")
+    float,
+    typer.Option(
+        "--scale", metavar="<float>", help="part of the rounds and rows, for a fast look [1]", show_default=False
+    ),
 ]
 OnlyTexts = Annotated[
     list[str] | None,
@@ -151,6 +158,8 @@ def report_study(
     from unalike.cli.plugin import load_plugins
     from unalike.cli.study_show import print_report, report_dict
 
+    if output is not None:
+        check_output(output, ("-o", ".html", ".htm"))
     load_plugins(plugin)
     results = study_results(load_study(study), runs, scale, parse_only(only or []))
     if output is not None:
@@ -166,8 +175,6 @@ def report_study(
 def _write_page(results: StudyResults, runs: Path, output: Path, only: list[str]) -> None:
     from unalike.report.page import page_of_study, write_page
 
-    if output.suffix.lower() not in (".html", ".htm"):
-        raise UserError(f"-o must be a file whose name ends in .html, got {output}.")
     write_page(page_of_study(results, runs, only), output)
 
 
@@ -179,7 +186,8 @@ def stop_study(study: Name, runs: RunsFolder = DEFAULT_RUNS) -> None:
     name = Path(study).stem
     asked, left = stop(runs, name)
     if not asked:
-        raise UserError(f"{name} is not running in {runs}. See: unalike study status {shlex.quote(study)}")
+        status = shlex.join(["study", "status", study, *_elsewhere(runs)])
+        raise UserError(f"{name} is not running in {runs}. See: {program()} {status}")
     if left:
         raise UserError(f"{left} of {asked} process(es) still save their work. Ask again in a minute.")
     say(f"Stopped. Go on with: {program()} {shlex.join(['study', 'run', study, *_elsewhere(runs)])}")

@@ -43,13 +43,16 @@ def print_report(results: StudyResults) -> None:
 
 
 def _print_compared(results: StudyResults) -> None:
-    shown = [cell for cell in results.compared if cell.ours is not None]
+    places, apart = _settings(results), differing(results.settings)
+    cells = zip(results.compared, places, strict=True)
+    named = [(cell, place(setting, apart)) for cell, setting in cells if cell.ours is not None]
+    shown = [cell for cell, _ in named]
     notes = list(dict.fromkeys(cell.note for cell in shown if cell.note))
     columns = ["data", "algorithm", "ours", "seeds", "paper", "difference", "within 2 std", "note"]
     draw(
         table(
             columns,
-            [_compared_row(cell, notes) for cell in shown],
+            [_compared_row(cell, data, notes) for cell, data in named],
             right=["ours", "seeds", "paper", "difference", "note"],
         )
     )
@@ -64,10 +67,15 @@ def _print_compared(results: StudyResults) -> None:
     draw(f"Accuracy in percent on the test set after the last round. Paper: {paper}.")
 
 
-def _compared_row(cell: Compared, notes: list[str]) -> list[str]:
+def _settings(results: StudyResults) -> list[Setting]:
+    """The setting of every compared cell."""
+    return [setting for setting in results.settings for _ in setting.lines]
+
+
+def _compared_row(cell: Compared, data: str, notes: list[str]) -> list[str]:
     assert cell.ours is not None
     return [
-        f"{cell.dataset}, {cell.partition}",
+        data,
         cell.algorithm,
         str(cell.ours),
         str(cell.ours.seeds),
@@ -182,6 +190,7 @@ def report_dict(results: StudyResults) -> dict[str, Any]:
             {
                 "dataset": cell.dataset,
                 "partition": cell.partition,
+                **{name: setting.spec.get(name) for name in apart},
                 "algorithm": cell.algorithm,
                 "ours": cell.ours._asdict() if cell.ours else None,
                 "paper": {"mean": cell.paper.mean, "std": cell.paper.std} if cell.paper else None,
@@ -189,7 +198,7 @@ def report_dict(results: StudyResults) -> dict[str, Any]:
                 "within": cell.within,
                 "note": cell.note,
             }
-            for cell in results.compared
+            for cell, setting in zip(results.compared, _settings(results), strict=True)
         ],
         "tuned": {
             name: {"chosen": each.chosen, "validation": dict(each.validation)}

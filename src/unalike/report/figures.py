@@ -192,6 +192,8 @@ def training_curves(
     ``runs[name]`` holds the rows of each seed. ``key`` may reach inside, as in ``parties.worst``. Rounds that
     were not evaluated by all seeds are left out; a single seed has no band.
     """
+    from matplotlib.ticker import MaxNLocator
+
     for number, (name, seeds) in enumerate(runs.items()):
         rounds, values = curve(seeds, key, name)
         style = (styles or {}).get(name, PALETTE[number % len(PALETTE)])
@@ -202,6 +204,7 @@ def training_curves(
             low, high = mean - deviation, mean + deviation
             axes.fill_between(rounds, low, high, color=style.colour, alpha=0.16, linewidth=0, zorder=2)
     axes.set_xlabel("round")
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
     quiet(axes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unalike.bench.results import Setting, Spread
 from unalike.report.page.content import Page
+from unalike.report.page.summary import SAME
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -25,7 +26,7 @@ _SPECIAL = {
 
 def escaped(text: str) -> str:
     """Text that LaTeX prints as it is."""
-    return "".join(_SPECIAL.get(character, " " if character.isspace() else character) for character in text)
+    return "".join(_SPECIAL.get(character, character if character.isprintable() else " ") for character in text)
 
 
 def latex_table(page: Page) -> str:
@@ -70,7 +71,7 @@ def _cells(page: Page, setting: Setting, families: list[str]) -> list[str]:
 
 def _marked(one: Spread, best: Spread) -> str:
     written = f"{one.mean:.1f}" + (rf"$\pm${one.std:.1f}" if one.seeds > 1 else "")
-    if one == best:
+    if best.mean - one.mean < SAME:
         return rf"\textbf{{{written}}}"
     near = one.seeds > 1 and best.mean - one.mean < max(one.std, best.std)
     return rf"\underline{{{written}}}" if near else written

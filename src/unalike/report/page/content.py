@@ -168,7 +168,7 @@ def page_of_study(results: StudyResults, runs: Path | None = None, only: Sequenc
         source=TABLES.get(table, table) if any(one.paper for one in results.compared) else "",
         target=None if study.target is None else round(100 * study.target, 9),
         notes=tuple(notes),
-        commands=(_study_command(study, results.scale, runs, only),),
+        commands=(_study_command(study, results.scale, runs, only) + _own(_codes(begun)),),
         failures=tuple(results.failed),
         tuned=tuple((place, one.chosen, _candidates(one.validation)) for place, one in results.tuned.items()),
     )
@@ -228,8 +228,17 @@ def command(spec: Mapping[str, Any]) -> str:
             parts.append(flag if value else f"--no-{flag[2:]}")
         else:
             parts += [flag, str(value)]
-    own = "  # with the same --plugin or file of your own" if spec.get("code") else ""
-    return shlex.join(parts) + own
+    return shlex.join(parts) + _own(spec.get("code"))
+
+
+def _own(code: object) -> str:
+    """What a command needs beside its words where a run has parts that are not the package's."""
+    return "  # with the same --plugin or file of your own" if code else ""
+
+
+def _codes(found: Sequence[Setting]) -> list[Any]:
+    records = (record for setting in found for line in setting.lines for record in line.records)
+    return [record.spec["code"] for record in records if record.spec.get("code")]
 
 
 def _parties(partition: str) -> int | None:

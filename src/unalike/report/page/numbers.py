@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from unalike.bench.results import Line, Record, Spread, spread
+from unalike.bench.results import Line, Record, Spread, first_round, spread
 
 MOST_POINTS = 300
 """Points of a curve, and parties in a strip, beyond which some are left out."""
@@ -95,11 +95,10 @@ def reached(line: Line, target: float) -> Reached:
     """Rounds and megabytes until the target, over the seeds that reach it."""
     rounds, sent = [], []
     for record in line.finished:
-        for row in record.rounds:
-            if 100 * (row.get("accuracy") or 0.0) >= target:
-                rounds.append(int(row["round"]))
-                sent.append(megabytes(record)[int(row["round"])])
-                break
+        first = first_round(record, target)
+        if first is not None:
+            rounds.append(first)
+            sent.append(megabytes(record)[first])
     return Reached(len(rounds), len(line.finished), spread(rounds), spread(sent))
 
 

@@ -12,7 +12,8 @@ from unalike.report.page.numbers import degrees, fairness
 
 NOT_A_WIN = "A lead of less than one standard deviation over seeds (the larger of the two) is not called a win."
 
-_SAME = 1e-9  # percent: below, means differ by rounding only
+SAME = 1e-9
+"""Percent: means that differ by less differ by rounding only."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def lead(setting: Setting) -> Lead | None:
         return None
     (first, one), (second, two) = sorted(known, key=lambda each: -each[1].mean)[:2]
     seeds = Spread(one.mean, one.std, min(one.seeds, two.seeds))
-    equals = tuple(name for name, each in known if one.mean - each.mean < _SAME)
+    equals = tuple(name for name, each in known if one.mean - each.mean < SAME)
     return Lead(first, seeds, second, one.mean - two.mean, max(one.std, two.std), equals)
 
 
@@ -71,10 +72,11 @@ def _what(page: Page) -> str:
     runs, settings, algorithms = len(page.finished), len(page.settings), len(set(page.families.values()))
     if not runs:
         return "No run is finished yet."
-    seeds = max((len(line.finished) for one in page.settings for line in one.lines), default=0)
+    counts = {len(line.finished) for one in page.settings for line in one.lines}
+    seeds, each = max(counts, default=0), "up to " if len(counts) > 1 else ""
     return (
         f"{_count(runs, 'finished run')}: {_count(settings, 'setting')} (data set and partition), "
-        f"{_count(algorithms, 'algorithm')}, {'up to ' if seeds > 1 else ''}{_count(seeds, 'seed')} each."
+        f"{_count(algorithms, 'algorithm')}, {each}{_count(seeds, 'seed')} each."
     )
 
 
@@ -127,8 +129,8 @@ def _unlike(page: Page) -> list[str]:
         return [f"The parties' labels differ from all parties' by {made['label'].mean:.2f} of 1{by_chance}."]
     low, high = (pick(found, key=lambda each: each[1]["label"].mean) for pick in (min, max))
     return [
-        f"How far the parties' labels are from all parties' ranges from {low[1]['label'].mean:.2f} "
-        f"({_place(low[0])}) to {high[1]['label'].mean:.2f} ({_place(high[0])}), on a scale from 0 to 1."
+        f"The parties' labels differ from all parties' by {low[1]['label'].mean:.2f} of 1 ({_place(low[0])}) to "
+        f"{high[1]['label'].mean:.2f} ({_place(high[0])})."
     ]
 
 
@@ -145,7 +147,7 @@ def _worst(page: Page) -> list[str]:
             f"The worst tenth of the parties is right for {best.worst_tenth.mean:.1f} % of its own held-out rows."
         ]
     top, next_ = best.worst_tenth, found[1][1].worst_tenth
-    equals = [each for each, made in found if top.mean - made.worst_tenth.mean < _SAME]
+    equals = [each for each, made in found if top.mean - made.worst_tenth.mean < SAME]
     if len(equals) > 1:
         return [f"The worst tenth of the parties fares equally with {_listed(equals)}: {top.mean:.1f} %."]
     clear = min(top.seeds, next_.seeds) > 1 and top.mean - next_.mean >= max(top.std, next_.std)
