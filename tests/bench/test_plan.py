@@ -167,6 +167,11 @@ def test_scale():
             plan_study(study, wrong)
 
 
+def test_only_knows_an_algorithm_by_what_it_is():
+    plan = plan_study(read_study("tuned", TUNED, "tuned.toml"), only=parse_only(["algorithm=fedprox(mu=0.5)"]))
+    assert {goal.fields["algorithm"] for goal in plan.goals} == {"fedprox(0.5)"}
+
+
 def test_only():
     study = load_study("niid-table3")
 

@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from unalike.algorithms import ALGORITHMS
 from unalike.bench.results import Record, read_record
 from unalike.bench.study_file import TUNING, Fields, Study
 from unalike.data import DATASETS
@@ -27,7 +28,12 @@ Only = Mapping[str, Sequence[str]]
 MOST = 1_000_000
 """Final runs that a study may have; more are a slip of the pen that would fill the memory."""
 
-_PARTS: dict[str, Registry[Any]] = {"dataset": DATASETS, "partition": PARTITIONS, "model": MODELS}
+_PARTS: dict[str, Registry[Any]] = {
+    "algorithm": ALGORITHMS,
+    "dataset": DATASETS,
+    "partition": PARTITIONS,
+    "model": MODELS,
+}
 
 
 @dataclass(frozen=True)
