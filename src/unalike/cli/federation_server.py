@@ -157,8 +157,11 @@ def serve(
     logging.getLogger("unalike.federation").addHandler(_Said())
     (folder / STOP_SERVE).unlink(missing_ok=True)
     say(f"Starting the server of {plan.name} ...")
+    from unalike.federation.flower.certificates import renew_if_due, split_address
     from unalike.federation.flower.link import Link
 
+    if renew_if_due(folder / "certificates", split_address(plan.address)[0]):
+        say("The server's certificate was renewed; sites need nothing new.")
     try:
         with Link(folder, plan.address, listen=listen, serve=SERVE) as link:
             say(f"Serving at {plan.address}, with TLS. Ctrl-C ends it; sites wait until it is back.")

@@ -10,12 +10,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from unalike.errors import UserError
 from unalike.federation.flower.certificates import (
+    SERVER_DAYS,
     check_server,
     create_authority,
     create_node_key,
     issue_server,
     normalised_public_key,
     public_key,
+    renew_if_due,
     renew_server,
     server_hosts,
     split_address,
@@ -101,6 +103,26 @@ def test_renewal_keeps_hosts_and_changes_key(folder):
     assert server_hosts(folder) == hosts == ["hospital.example", "127.0.0.1", "localhost", "::1"]
     assert (folder / "server.key").read_bytes() != key
     assert check_server(folder, "hospital.example").days in (29, 30)
+
+
+def test_serve_renews_what_ends_soon_is_for_another_host_or_was_cut_off(folder):
+    host = "hospital.example"
+    assert not renew_if_due(folder, host)
+    soon = datetime.now(UTC) + timedelta(days=SERVER_DAYS - 20)
+    assert renew_if_due(folder, host, soon)
+    assert not renew_if_due(folder, host)
+    assert renew_if_due(folder, "moved.example")
+    assert check_server(folder, "moved.example").days > 390
+    assert host in server_hosts(folder)
+    key = (folder / "server.key").read_bytes()
+    renew_server(folder)
+    (folder / "server.key").write_bytes(key)  # as when the process was killed between the two files
+    assert renew_if_due(folder, host)
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(folder / "server.pem", folder / "server.key")
+    (folder / "ca.key").unlink()  # kept off the machine: what to do is told
+    assert not renew_if_due(folder, "elsewhere")
+    with pytest.raises(UserError, match=r"put ca\.key beside it"):
+        check_server(folder, "elsewhere")
 
 
 def test_an_authority_and_a_node_key_are_never_overwritten(folder):

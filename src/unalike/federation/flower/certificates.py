@@ -17,11 +17,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from unalike.engine.files import atomic_write
 from unalike.errors import UserError
 
 AUTHORITY_DAYS = 3650
 SERVER_DAYS = 397
 """The longest life that common clients accept of a server's certificate."""
+RENEW_BEFORE = timedelta(days=30)
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Always in the server's certificate: the proxy and the server's own processes reach the link there."""
 _CLOCK_SKEW = timedelta(minutes=5)
@@ -61,12 +63,28 @@ def issue_server(folder: Path, hosts: Iterable[str], days: int = SERVER_DAYS) ->
     ):
         builder = builder.add_extension(extension, critical=critical)
     write_private(folder / "server.key", _private_pem(key))
-    (folder / "server.pem").write_bytes(_pem(builder.sign(signer, hashes.SHA384())))
+    atomic_write(folder / "server.pem", _pem(builder.sign(signer, hashes.SHA384())))
 
 
 def renew_server(folder: Path, days: int = SERVER_DAYS) -> None:
     """A new key and certificate for the same hosts; sites keep the ``ca.pem`` that they have."""
     issue_server(folder, server_hosts(folder), days)
+
+
+def renew_if_due(folder: Path, host: str, now: datetime | None = None) -> bool:
+    """Renew the server's certificate, where it must be and ``ca.key`` is there; whether that was done.
+
+    It must be if it ends within a month, is not for ``host``, or does not fit its key: a renewal was cut off.
+    """
+    if not (folder / "ca.key").exists():
+        return False
+    certificate = _load(folder / "server.pem")
+    hosts = server_hosts(folder)
+    good = certificate.not_valid_after_utc - (now or datetime.now(UTC)) > RENEW_BEFORE and host in hosts
+    if good and _public_of(folder / "server.key") == certificate.public_key():
+        return False
+    issue_server(folder, [host, *hosts])
+    return True
 
 
 def server_hosts(folder: Path) -> list[str]:
@@ -82,9 +100,8 @@ def check_server(folder: Path, host: str, now: datetime | None = None) -> timede
     certificate, authority = _load(path), _load(folder / "ca.pem")
     for each, file in ((certificate, path), (authority, folder / "ca.pem")):
         if now > each.not_valid_after_utc:
-            raise UserError(
-                f"{file} expired on {each.not_valid_after_utc:%Y-%m-%d}: renew it and start the server again."
-            )
+            ended = f"{each.not_valid_after_utc:%Y-%m-%d}"
+            raise UserError(f"{file} expired on {ended}: put ca.key beside it, and serve renews it.")
         if now < each.not_valid_before_utc:
             begins = f"{each.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
             raise UserError(f"{file} is valid only from {begins}: set this machine's clock.")
@@ -92,11 +109,11 @@ def check_server(folder: Path, host: str, now: datetime | None = None) -> timede
         certificate.verify_directly_issued_by(authority)
     except Exception as error:
         raise UserError(
-            f"{path} was not signed by {folder / 'ca.pem'}: renew the server's certificate."
+            f"{path} was not signed by {folder / 'ca.pem'}: restore the two that belong together."
         ) from error
     if host not in server_hosts(folder):
         hosts = ", ".join(server_hosts(folder))
-        raise UserError(f"{path} is for {hosts}, not for {host!r}: issue one that names {host!r}.")
+        raise UserError(f"{path} is for {hosts}, not for {host!r}: put ca.key beside it, and serve issues one.")
     return certificate.not_valid_after_utc - now
 
 
@@ -206,6 +223,14 @@ def _load(path: Path) -> x509.Certificate:
         raise UserError(
             f"{path} is no certificate ({error}): make the federation's certificates first."
         ) from error
+
+
+def _public_of(path: Path) -> object:
+    """The public half of a private key in PEM; None where there is none."""
+    try:
+        return serialization.load_pem_private_key(path.read_bytes(), None).public_key()
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def _load_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:

@@ -52,7 +52,9 @@ class Link(Control):
     def __enter__(self) -> Self:
         left = check_server(self.folder / CERTIFICATES, self._host)
         if left.days < 30:
-            log.warning("the server's certificate expires in %d days: renew it", left.days)
+            log.warning(
+                "the server's certificate expires in %d days; with ca.key there, serve renews it", left.days
+            )
         try:
             self._lock.acquire(timeout=0)
         except Timeout as error:
