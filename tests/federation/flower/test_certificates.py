@@ -18,7 +18,6 @@ from unalike.federation.flower.certificates import (
     normalised_public_key,
     public_key,
     renew_if_due,
-    renew_server,
     server_hosts,
     split_address,
     why_unreachable,
@@ -99,7 +98,7 @@ def test_a_certificate_for_another_host_or_from_another_authority_says_so(folder
 
 def test_renewal_keeps_hosts_and_changes_key(folder):
     key, hosts = (folder / "server.key").read_bytes(), server_hosts(folder)
-    renew_server(folder, days=30)
+    issue_server(folder, server_hosts(folder), days=30)
     assert server_hosts(folder) == hosts == ["hospital.example", "127.0.0.1", "localhost", "::1"]
     assert (folder / "server.key").read_bytes() != key
     assert check_server(folder, "hospital.example").days in (29, 30)
@@ -115,7 +114,7 @@ def test_serve_renews_what_ends_soon_is_for_another_host_or_was_cut_off(folder):
     assert check_server(folder, "moved.example").days > 390
     assert host in server_hosts(folder)
     key = (folder / "server.key").read_bytes()
-    renew_server(folder)
+    issue_server(folder, server_hosts(folder))
     (folder / "server.key").write_bytes(key)  # as when the process was killed between the two files
     assert renew_if_due(folder, host)
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(folder / "server.pem", folder / "server.key")

@@ -66,11 +66,6 @@ def issue_server(folder: Path, hosts: Iterable[str], days: int = SERVER_DAYS) ->
     atomic_write(folder / "server.pem", _pem(builder.sign(signer, hashes.SHA384())))
 
 
-def renew_server(folder: Path, days: int = SERVER_DAYS) -> None:
-    """A new key and certificate for the same hosts; sites keep the ``ca.pem`` that they have."""
-    issue_server(folder, server_hosts(folder), days)
-
-
 def renew_if_due(folder: Path, host: str, now: datetime | None = None) -> bool:
     """Renew the server's certificate, where it must be and ``ca.key`` is there; whether that was done.
 

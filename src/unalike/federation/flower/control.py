@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 CERTIFICATES = "certificates"
 WORK = "flower"
 """The folder, within the federation's, of the link's own files."""
-_TAKEN = 23  # Flower's PUBLIC_KEY_ALREADY_IN_USE
 
 Answer = TypeVar("Answer")
 
