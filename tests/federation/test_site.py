@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.federation.inside import HOSPITALS, World
+from unalike.cli.federation_site import _told
 from unalike.crypto.primitives import new_secret, signing_public
 from unalike.data.schema import Schema
 from unalike.errors import UserError
@@ -362,6 +363,22 @@ def test_a_full_disk_is_told_and_the_site_goes_on(server, monkeypatch):
         assert not answer.body
     assert server.ask(good).kind == "answer"
     assert len(read_audit(server.site.folder)) > 2  # and its chain holds
+
+
+def test_a_closed_terminal_does_not_cost_an_answer(server, monkeypatch):
+    def closed(*args, **more):
+        raise BrokenPipeError
+
+    server.site.say = closed
+    told = _told(server.site, server.site.folder / "errors.log")
+    monkeypatch.setattr("unalike.cli.federation_site.say", closed)
+    monkeypatch.setattr("traceback.print_exception", closed)
+    for kind in ("describe", "agree", "evaluate", "finish", "exchange"):
+        message = next(m for key, m in server.recorded.items() if key[0] == kind and key[1] in (None, 2))
+        assert server.read(told(server.bytes(message))).kind == "answer", kind
+    monkeypatch.setattr(work.Sequential, "exchange", lambda *args: 1 / 0)
+    answer = server.read(told(server.bytes(server.recorded["exchange", 2, 0])))
+    assert "ZeroDivisionError" in answer.header["reason"]
 
 
 def test_what_cannot_be_logged_is_not_answered(server, monkeypatch):

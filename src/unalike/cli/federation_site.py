@@ -7,6 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -141,7 +142,8 @@ def _told(site: Site, errors: Path) -> Callable[[bytes], bytes]:
             raise
         line = _line(raw, made)
         if line:
-            say(f"{line} in {duration(time.monotonic() - began)}.")
+            with suppress(OSError):  # a closed terminal must not cost the answer
+                say(f"{line} in {duration(time.monotonic() - began)}.")
         return made
 
     return answer

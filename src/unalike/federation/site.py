@@ -99,14 +99,19 @@ class Site:
             reason = shown(str(error).replace(str(self.folder), "the site's folder"))
         else:
             reason = f"the site failed ({type(error).__name__}); what it prints says more"
-            traceback.print_exception(error)
+            with suppress(OSError):
+                traceback.print_exception(error)
         answer = self._sealed("error", number, {"reason": reason}, b"")
         with suppress(UserError):  # a log that cannot be written: nothing leaves but this
             self._audit.note("in", raw, kind, f"refused: {reason}")
             self._audit.note("out", answer, kind, f"refused: {reason}")
-        with suppress(OSError):
-            self.say(f"Refused a message ({shown(kind, 40)}): {shown(error)}")
+        self._tell(f"Refused a message ({shown(kind, 40)}): {shown(error)}")
         return answer
+
+    def _tell(self, line: str) -> None:
+        """For a person, who may have closed the terminal: that must not cost an answer."""
+        with suppress(OSError):
+            self.say(line)
 
     def _sealed(self, kind: str, number: list[int], header: dict[str, Any], body: bytes) -> bytes:
         envelope = {"kind": kind, "sender": self.name, "receiver": SERVER, "answers": number}
@@ -148,7 +153,7 @@ class Site:
 
     def _describe(self, message: Message) -> Answer:
         told = self._described
-        self.say(f"Told the server what the {len(told.columns)} columns hold; no row left.")
+        self._tell(f"Told the server what the {len(told.columns)} columns hold; no row left.")
         return {"description": told.to_dict()}, b""
 
     def _agree(self, message: Message) -> Answer:
@@ -173,7 +178,7 @@ class Site:
         work = self._make_work(schema)
         self._agreed = {"schema": schema.to_dict(), "roster": roster, "plan": self.plan.digest}
         atomic_write(self.folder / AGREED, json.dumps(self._agreed).encode())
-        self.say(f"Agreed: {len(schema.features)} features, {len(schema.classes)} classes.")
+        self._tell(f"Agreed: {len(schema.features)} features, {len(schema.classes)} classes.")
         return {"rows": work.rows, "model": work.digest, "schema": schema.digest}, b""
 
     def _compare_with_own_cards(self, roster: Mapping[str, str]) -> None:
@@ -248,7 +253,7 @@ class Site:
         path = self.folder / "model.safetensors"
         figures = self._ready(message).finish(message, path, self._vault)
         atomic_write(self.folder / "figures.json", json.dumps(figures, indent=1).encode())
-        self.say(f"Training is over: the model is in {path}.")
+        self._tell(f"Training is over: the model is in {path}.")
         return {}, b""
 
     def _ready(self, message: Message) -> SiteWork:
