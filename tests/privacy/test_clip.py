@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from tests.privacy.uploads import SETTING, through, upload_of
-from unalike.privacy import parse_channel
+from unalike.privacy import ChannelError, parse_channel
 from unalike.privacy.clip import Clip
 
 BOUNDS = st.floats(1e-6, 1e6)
@@ -30,6 +30,7 @@ def test_no_upload_is_longer_than_the_bound(norm, dtype, data, bound):
     clipped = Clip(bound, norm).clip(vector)
     assert clipped.dtype == vector.dtype
     assert exact_norm(clipped, norm) <= bound * (1 + 1e-12)
+    assert Clip(bound, norm).holds(clipped)  # whoever kept to it is never refused
     if exact_norm(vector, norm) <= bound * (1 - 1e-9):
         assert np.array_equal(clipped, vector)
     elif exact_norm(vector, norm) > bound * (1 + 1e-9):
@@ -68,3 +69,19 @@ def test_the_bound_holds_on_the_grid_under_central_noise(text):
         vector = np.random.default_rng(seed).normal(size=5000)
         grid = channel.encode(upload_of(vector), {}, SETTING)[0].grid
         assert exact_norm(grid / steps, "l2") <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("text", ["clip(1.0)", "clip(1.0, l1)", "clip(1.0)+gauss(1.0)"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_server_refuses_what_was_not_clipped(text, dtype):
+    """A party that does not keep to the channel cannot move the sum further than the others."""
+    channel, rng = parse_channel(text), np.random.default_rng(0)
+    for size in (1, 3, 5000):
+        honest = upload_of(100 * rng.normal(size=size), dtype=dtype)
+        data = channel.encode(honest, {}, SETTING)[0].data
+        arrived = channel.decode(data, honest.layout, SETTING).vectors["delta"].numpy()
+        assert exact_norm(arrived, channel.clip.norm) == pytest.approx(1)
+        head = data[: len(data) - arrived.nbytes]
+        longer = head + (arrived * 1.001).astype(dtype).tobytes()
+        with pytest.raises(ChannelError, match="longer than its clip, 1"):
+            channel.decode(longer, honest.layout, SETTING)

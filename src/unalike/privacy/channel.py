@@ -101,6 +101,8 @@ class Channel:
         vector = self._decompress(rest, layout)
         if not np.isfinite(vector).all():
             raise ChannelError("The message carries values that are not finite.")
+        if self.clip is not None and self._arrives_clipped and not self.clip.holds(vector):
+            raise ChannelError(f"The upload is longer than its clip, {self.clip.bound:g}: it was not clipped.")
         weight, loss = head[0] if head else 1.0, head[1] if len(head) > 1 else None
         return Upload(layout.split(vector), layout, weight, loss)
 
@@ -132,6 +134,12 @@ class Channel:
             vectors = layout.split(vector)
         # The public number of the cohort: how many really answered may depend on their data.
         return replace(total, vectors=vectors, weight=float(setting.cohort), loss=None)
+
+    @property
+    def _arrives_clipped(self) -> bool:
+        """Whether nothing that may lift an upload above its clip comes after it at the party."""
+        alone = self.noise is None or self.noise.where == "server"
+        return alone and self._part(Sparse) is None and self._part(Coder) is None
 
     @property
     def _towards_zero(self) -> bool:

@@ -36,6 +36,10 @@ class Bound(Stage, ABC):
     def clip(self, vector: Array) -> Array:
         """The vector, made shorter where its norm is beyond the bound."""
 
+    def holds(self, vector: Array) -> bool:
+        """Whether a vector keeps to the bound, up to rounding."""
+        return bool(np.allclose(self.clip(vector), vector, rtol=1e-5, atol=0))
+
 
 class Noise(Stage, ABC):
     """Hides one party in random numbers whose size is a multiple of the bound."""
