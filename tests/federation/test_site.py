@@ -248,17 +248,36 @@ def test_extremes_of_a_column_cannot_be_searched_for_by_proposing_schemas(server
     assert not propose(0)
 
 
+def measured(server, site, schema, of):
+    """The site agrees to a schema and is asked for labels or ranges under it."""
+    agreed = server.recorded["agree", None, None]
+    site.answer(server.bytes(agreed, schema=schema))
+    digest = Schema.from_dict(schema).digest
+    raw = server.bytes(agreed, kind="measure-support", of=of, schema=digest, roster=None)
+    return server.read(site.answer(raw))
+
+
 def test_what_is_measured_is_coded_by_the_schema_that_was_agreed_on_last(server, tmp_path):
+    first = server.recorded["agree", None, None].header["schema"]
     site = fresh(server, tmp_path / "fresh")
-    agreed, found = server.recorded["agree", None, None], []
-    for by in (0, 5.0):
-        schema = shifted(agreed.header["schema"], by)
-        site.answer(server.bytes(agreed, schema=schema))
-        digest = Schema.from_dict(schema).digest
-        raw = server.bytes(agreed, kind="measure-support", of="features", schema=digest, roster=None)
-        found.append(server.read(site.answer(raw)).body)
-    assert all(found)
-    assert found[0] != found[1]
+    assert measured(server, site, first, "labels").kind == "answer"
+    ranges = measured(server, site, shifted(first, 5.0), "features")
+    anew = measured(server, fresh(server, tmp_path / "anew"), shifted(first, 5.0), "features")
+    assert ranges.kind == "answer"
+    assert ranges.body == anew.body
+
+
+def test_two_schemas_do_not_tell_the_extremes_of_a_column(server, tmp_path):
+    """A range is widened by a secret part of a step: two steps that differ would give two equations for it."""
+    first = server.recorded["agree", None, None].header["schema"]
+    site = fresh(server, tmp_path / "fresh")
+    told = measured(server, site, first, "features")
+    other = measured(server, site, shifted(first, 5.0), "features")
+    assert (told.kind, other.kind) == ("answer", "error")
+    assert "ranges under another schema" in other.header["reason"]
+    site = fresh(server, tmp_path / "fresh")
+    assert measured(server, site, shifted(first, 5.0), "features").kind == "error"
+    assert measured(server, site, first, "features").body == told.body
 
 
 def test_a_hello_tells_nothing_but_who_it_is(server):

@@ -102,8 +102,12 @@ class SiteMeasure:
     def support(self, message: Message) -> tuple[dict[str, Any], bytes]:
         """Step 1: which labels there are, or ranges of the features, widened at random.
 
-        Asked again, the same: the least of many random ones would tell the true range.
+        Asked again, the same: the least of many random ones would tell the true range. So would two that are
+        widened by the same part of another step, as other constants of the schema make it.
         """
+        if _kind(message) == "features":
+            why = "this site has told its ranges under another schema; the two together would tell its extremes"
+            self._once.ask("ranges", str(message.header.get("schema")), why)
         rng = Random(int.from_bytes(derive(self._secret, b"unalike ranges"), "big"))
         return {}, support_of(self._name, self._of(message), rng).to_bytes()
 
