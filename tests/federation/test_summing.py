@@ -81,6 +81,8 @@ def strange(voice):
         (lambda v, p: {"identities": (*p.identities[:3], strange(v))}, "whom this site has not agreed to"),
         (lambda v, p: {"bits": 64}, "not as agreed"),
         (lambda v, p: {"protect": "none", "bits": 0}, "not as agreed"),
+        (lambda v, p: {"bound": 3 * 2**20}, "not as agreed"),  # an update beyond it would be refused: that tells
+        (lambda v, p: {"allow_two": True}, "not as agreed"),
     ],
 )
 def test_terms_that_were_not_agreed_on(change, why, voice):

@@ -200,13 +200,11 @@ class SiteSum:
         known = set(self._roster.values())
         if server != self._server or not set(parties) <= known or len(set(parties)) != len(parties):
             raise Refused("the sum is with somebody whom this site has not agreed to")
-        if (policy.protect, policy.bits, policy.fingerprint) != (
-            self._how.name,
-            self._how.bits,
-            self._how.fingerprint,
-        ):
+        # A bound of the server's choice would tell it, by what is refused, how large this site's entries are.
+        asked = (policy.protect, policy.bits, policy.fingerprint, policy.bound, policy.allow_two)
+        if asked != (self._how.name, self._how.bits, self._how.fingerprint, self._how.bound, False):
             raise Refused(
-                f"the sum is protected by {policy.protect}({policy.bits}), or another key, not as agreed"
+                f"the sum is protected by {policy.protect}({policy.bits}), or another key or bound, not as agreed"
             )
         if len(parties) < self._fewest:
             raise Refused(f"the sum is of {len(parties)} parties, the plan needs {self._fewest}")
