@@ -225,7 +225,9 @@ def test_below_the_quorum_the_run_pauses_and_says_so(tmp_path):
     world.transport.before = before
     world.serve()
     paused = [line for line in world.said if line.startswith("Paused")]
-    assert len(paused) == 2
+    assert len(asked) == 6
+    assert len(paused) == 1  # twice, but a site may be away for weeks: what was just said is not said again
+    assert sum(line.startswith("hungarian did not answer") for line in world.said) == 1
     assert "1 of 3 parties answered, the quorum is 2" in paused[0]
     assert "cleveland, hungarian" in paused[0]
     # The one that had answered was not asked to do its work twice.

@@ -32,6 +32,8 @@ from unalike.secure.policy import least_threshold
 
 PAUSE = 5.0
 """Seconds between looks at who is there, where too few answered."""
+REMIND = 600.0
+"""Seconds until the same line is said again: a site may be away for weeks."""
 MOST_FAILURES = 3
 """Secure sums of one exchange that may fail because of somebody's wrong message."""
 
@@ -52,6 +54,8 @@ class Remote:
         self.unmasking: dict[str, list[str]] = {}
         """of each exchange whose sum began to be unmasked, who is in it"""
         self.keep_unmasking: Callable[[dict[str, list[str]]], None] = lambda known: None
+        self._told: dict[str, float] = {}
+        """when a line was said last in this exchange"""
         self.answered: list[list[int]] = []
         """who answered, by exchange of this round"""
 
@@ -73,6 +77,7 @@ class Remote:
     def exchange(self, exchange: Exchange) -> list[Reply]:
         """The replies of those who answered, in party order."""
         plan = self.speaker.plan
+        self._told = {}
         self._expected = self._outline(exchange)
         arrays, body = pack(outgoing(exchange))
         messages = {}
@@ -170,7 +175,7 @@ class Remote:
                     speaker.problems[party] = f"{WRONG} {shown(error)}"
             for party in messages:
                 if party not in found:
-                    speaker.say(f"{party} {speaker.problems.get(party, 'did not answer')}.")
+                    self._say(f"{party} {speaker.problems.get(party, 'did not answer')}.")
             if len(found) >= needed:
                 return found
             self._pause(messages, found, needed)
@@ -196,7 +201,7 @@ class Remote:
         ):
             first, problem = next(iter(said.items()))  # asking again would bring the same answer
             raise UserError(f"{first} {problem}")
-        speaker.say(
+        self._say(
             f"Paused: {len(found)} of {len(messages)} parties answered, the quorum is {needed}. Waiting for "
             f"{', '.join(said)}."
         )
@@ -205,6 +210,13 @@ class Remote:
             time.sleep(0.1)
         if speaker.stopped():
             raise Stopped("The run was stopped; the same command goes on from the last whole round.")
+
+    def _say(self, line: str) -> None:
+        """To the log, but not what was just said in this exchange."""
+        now = time.monotonic()
+        if now - self._told.get(line, -REMIND) >= REMIND:
+            self._told[line] = now
+            self.speaker.say(line)
 
     def _reply(self, exchange: Exchange, party: str, message: Message) -> Reply:
         """The reply in an answer, if it is one that this exchange can have."""
