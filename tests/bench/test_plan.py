@@ -170,6 +170,8 @@ def test_scale():
 def test_only_knows_an_algorithm_by_what_it_is():
     plan = plan_study(read_study("tuned", TUNED, "tuned.toml"), only=parse_only(["algorithm=fedprox(mu=0.5)"]))
     assert {goal.fields["algorithm"] for goal in plan.goals} == {"fedprox(0.5)"}
+    with pytest.raises(UserError, match="has no run with"):  # 0.01 is the default, but fedprox alone is tuned
+        plan_study(load_study("niid-table3"), only=parse_only(["dataset=fcube", "algorithm=fedprox(0.01)"]))
 
 
 def test_only():

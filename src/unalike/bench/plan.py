@@ -272,7 +272,7 @@ def _same(name: str, value: Any, wanted: str) -> bool:
     if value == wanted or value.partition("(")[0] == wanted:
         return True
     registry = _PARTS.get(name)
-    if registry is None:
+    if registry is None or (name == "algorithm" and "(" not in value):  # without parameters it may be tuned
         return False
     try:
         return registry.describe(registry.build(value)) == registry.describe(registry.build(wanted))
