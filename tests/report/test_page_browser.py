@@ -221,6 +221,28 @@ def test_a_single_round_is_a_dot(browser, tmp_path):
     assert browser.complaints == []
 
 
+def test_bands_are_drawn_whole(browser, tmp_path):
+    browser.events.clear()
+    ends = {"fedavg": (0.50, 0.85, 0.99), "scaffold": (0.79, 0.80, 0.81)}
+    runs = []
+    for name, each in ends.items():
+        for seed, end in enumerate(each):
+            made = record(name, seed, end)
+            runs.append(replace(made, rounds=tuple(row | {"accuracy": end} for row in made.rounds)))
+    write_page(page_of_records("t", runs), tmp_path / "page.html", use_data=False)
+    browser.open(tmp_path / "page.html")
+    plot = PLOT.format("curves")
+    top, height = browser.run(f"(() => {{ const r = {plot}.querySelector('clipPath rect'); "
+                              "return [+r.getAttribute('y'), +r.getAttribute('height')]; })()")  # fmt: skip
+    points = browser.run(f"[...{plot}.querySelectorAll('.band')].map(e => e.getAttribute('points'))")
+    heights = [float(point.split(",")[1]) for band in points for point in band.split()]
+    assert len(points) == 2
+    assert top <= min(heights)
+    assert max(heights) <= top + height
+    highest = browser.run(f"Math.max(...[...{plot}.querySelectorAll('text')].map(e => +e.textContent || 0))")
+    assert highest == 100  # nothing suggests that there is more
+
+
 def test_an_empty_page_opens(browser, tmp_path):
     browser.events.clear()
     write_page(replace(two_settings(), settings=()), tmp_path / "page.html", use_data=False)

@@ -88,18 +88,19 @@
     }
   };
 
+  // All lines and bands fit, but for points far beyond all others: a diverged run would make a flat line of the rest.
   const range = (series) => {
     const means = series.flatMap((one) => one.mean.filter(known)).sort((a, b) => a - b);
     if (!means.length) return [0, 1];
-    let low = means[0], high = Math.min(means[means.length - 1], 4 * means[Math.floor(0.97 * (means.length - 1))] || Infinity);
-    if (!(high > low)) { low -= 0.5; high += 0.5; }
-    const room = 0.25 * (high - low);
+    const far = 4 * means[Math.floor(0.97 * (means.length - 1))] || Infinity;
+    let low = means[0], high = means[0];
     for (const one of series) one.mean.forEach((mean, index) => {
-      if (!known(mean) || mean > high) return;
-      const std = one.std[index] || 0;
-      low = Math.max(Math.min(low, mean - std), means[0] - room);
-      high = Math.max(high, Math.min(mean + std, high + room * 0.2));
+      if (!known(mean)) return;
+      const std = mean > far ? 0 : one.std[index] || 0;
+      low = Math.min(low, mean - std);
+      high = Math.max(high, Math.min(mean, far) + std);
     });
+    if (!(high > low)) { low -= 0.5; high += 0.5; }
     const pad = 0.04 * (high - low);
     return [low - pad, high + pad];
   };
@@ -112,8 +113,9 @@
     const svg = canvas(box, width, height, `${y_name} by ${x_name}. ${ends.join("; ") || "nothing is shown"}.`);
     if (!shown.length) { make(svg, "text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "All algorithms are hidden."); return; }
     let [low, high] = range(shown);
-    if (digits === 1) { low = Math.max(0, low); high = Math.min(100, high); }
-    else low = Math.max(0, low);
+    const most = digits === 1 ? 100 : Infinity; // no accuracy is beyond, though mean and deviation may add up to more
+    low = Math.max(0, low);
+    high = Math.min(high, most + 0.04 * (most - low));
     const left = 46, right = width - 10, top = 22, bottom = height - 38;
     const first = x_name === "round" ? Math.min(...shown.map((one) => one.x[0])) : 0;
     const last = Math.max(...shown.map((one) => one.x[one.x.length - 1]), first + 1e-9);
@@ -139,7 +141,10 @@
     for (const one of shown) {
       if (!one.std.length) continue;
       const there = one.mean.map((mean, index) => index).filter((index) => known(one.mean[index]));
-      const edge = (sign) => (index) => `${across(one.x[index]).toFixed(1)},${up(one.mean[index] + sign * (one.std[index] || 0)).toFixed(1)}`;
+      const edge = (sign) => (index) => {
+        const value = Math.max(0, Math.min(most, one.mean[index] + sign * (one.std[index] || 0)));
+        return `${across(one.x[index]).toFixed(1)},${up(value).toFixed(1)}`;
+      };
       const points = [...there.map(edge(1)), ...there.reverse().map(edge(-1))];
       make(inside, "polygon", { points: points.join(" "), "fill-opacity": 0.13, class: "band" }).style.fill = colour(place(one.name));
     }
