@@ -23,7 +23,7 @@ LEVELS = [
     {"secure"},
     {"partition"},
     {"data"},
-    {"registry", "randomness"},
+    {"registry", "randomness", "toml"},
     {"crypto"},
     {"errors"},
 ]

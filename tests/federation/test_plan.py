@@ -113,7 +113,7 @@ def test_a_bad_file_is_one_line(tmp_path):
     with pytest.raises(UserError, match=r"has no federation\.toml"):
         Plan.read(tmp_path)
     for content, why in [
-        (b"name = ", "Cannot read"),
+        (b"name = ", "is not a TOML file"),
         (b"\xff", "Cannot read"),
         (b"", "not complete"),
         (b"nmae = 1", "nmae"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from unalike.engine.rundir import read_failure, read_result, read_rounds, read_s
 from unalike.errors import UserError
 from unalike.partition import PARTITIONS
 from unalike.registry import Registry
+from unalike.toml import read_toml
 
 APART = frozenset({"algorithm", "seed", "code", "engine", "device", "threads"})
 """Fields of a spec in which the runs of one setting may differ."""
@@ -180,8 +180,8 @@ def read_record(folder: Path) -> Record | None:
     """
     try:
         text, rounds = read_spec(folder), tuple(map(sound, read_rounds(folder)))
-        spec = None if text is None else tomllib.loads(text)
-    except (UserError, tomllib.TOMLDecodeError):
+        spec = None if text is None else read_toml(text, folder)
+    except UserError:
         return None
     if spec is None or not _is_spec(spec):
         return None

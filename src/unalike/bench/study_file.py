@@ -5,7 +5,6 @@ Reading the titles of the studies that come with the package needs no torch.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from unalike.errors import UserError
+from unalike.toml import read_toml
 
 Fields = dict[str, Any]
 """Fields of a RunSpec, by name."""
@@ -69,7 +69,7 @@ def built_in_studies() -> dict[str, str]:
     """The studies that come with the package: name and title."""
     files = (each for each in _folder().iterdir() if each.name.endswith(".toml"))
     read = {each.name.removesuffix(".toml"): each.read_text(encoding="utf-8") for each in files}
-    return {name: str(tomllib.loads(text)["title"]) for name, text in sorted(read.items())}
+    return {name: str(read_toml(text, name)["title"]) for name, text in sorted(read.items())}
 
 
 def load_study(name_or_path: str | Path) -> Study:
@@ -96,13 +96,7 @@ def _folder() -> Any:
 
 def read_study(name: str, text: str, source: str) -> Study:
     """A study from the text of its file; every mistake is one line that names the file and the key."""
-    try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{source} is not a TOML file: {error}.") from None
-    except RecursionError:
-        raise UserError(f"{source} is not a study: it has lists in lists too deep to be read.") from None
-    return _Reader(source).study(name, values)
+    return _Reader(source).study(name, read_toml(text, source))
 
 
 class _Reader:

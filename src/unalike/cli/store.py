@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -17,6 +16,7 @@ from unalike.cli.program import program
 from unalike.engine.files import list_folder
 from unalike.engine.rundir import read_failure, read_result, read_rounds, read_spec
 from unalike.errors import UserError
+from unalike.toml import read_toml
 
 # What tells a run's folder from any other; a run that was killed at once may have only one of them.
 _FILES = ("spec.toml", "rounds.jsonl", "result.json", "lock")
@@ -138,10 +138,7 @@ def _spec(path: Path) -> dict[str, Any]:
     text = read_spec(path)
     if text is None:
         raise UserError(f"{path} has no spec.toml. Run the same command again, or remove the folder.")
-    try:
-        spec = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path / 'spec.toml'} is not TOML: {error}.") from None
+    spec = read_toml(text, path / "spec.toml")
     if not isinstance(spec.get("rounds"), int):
         raise UserError(f"{path / 'spec.toml'} has no rounds. It is not the spec of a run.")
     return spec

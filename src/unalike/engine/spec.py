@@ -7,7 +7,6 @@ import hashlib
 import inspect
 import json
 import sys
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from unalike.errors import UserError, unknown
 from unalike.partition import PARTITIONS, default_parties
 from unalike.privacy import CHANNELS, parse_channel
 from unalike.registry import Registry, coerce, text_of
+from unalike.toml import read_toml, write_toml
 
 DEFAULT_MODEL = "mlp(32,16,8)"
 
@@ -158,7 +158,7 @@ class RunSpec:
 
     def to_toml(self) -> str:
         """The spec as a TOML file, every field written out."""
-        return "".join(f"{k} = {json.dumps(v, ensure_ascii=False)}\n" for k, v in self.to_dict().items())
+        return write_toml(self.to_dict())
 
     @classmethod
     def defaults(cls, dataset: str) -> dict[str, Any]:
@@ -194,10 +194,10 @@ class RunSpec:
     def read_toml(path: Path, **overrides: Any) -> dict[str, Any]:
         """The values in a TOML file; ``overrides`` win."""
         try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
+            values = read_toml(path.read_text(encoding="utf-8"), path)
         except OSError as error:
             raise UserError(f"Cannot read the spec {path}: {error.strerror}. Check the path.") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
             raise UserError(f"{path} is not a TOML file: {error}.") from None
         if "epochs" in overrides or "steps" in overrides:  # one replaces the other
             values = {k: v for k, v in values.items() if k not in ("epochs", "steps")}

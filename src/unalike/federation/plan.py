@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from unalike.engine.files import atomic_write
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError, unknown
 from unalike.federation.wire import ANYBODY, MOST_BYTES, SERVER
+from unalike.toml import read_toml, write_toml
 
 FILE = "federation.toml"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
@@ -150,17 +150,14 @@ class Plan:
 
     def write(self, folder: Path) -> None:
         """Write the federation file."""
-        values = self.to_dict()
-        train = values.pop("train")
-        lines = [*_lines(values), "", "[train]", *_lines(train), ""]
-        atomic_write(folder / FILE, "\n".join(lines).encode())
+        atomic_write(folder / FILE, write_toml(self.to_dict()).encode())
 
     @classmethod
     def read(cls, folder: Path) -> Plan:
         """The plan in a folder."""
         path = folder / FILE
         try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
+            values = read_toml(path.read_text(encoding="utf-8"), path)
         except FileNotFoundError:
             raise UserError(
                 f"{folder} has no {FILE}. Make one: unalike federation init {folder} --party NAME ..."
@@ -183,11 +180,3 @@ class Plan:
             return cls(**given)
         except TypeError as error:
             raise UserError(f"{FILE} is not complete: {error}.") from None
-
-
-def _lines(values: Mapping[str, Any]) -> list[str]:
-    """TOML: of JSON's texts, numbers and lists it takes all but one character as it is."""
-    return [
-        f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
-        for key, value in values.items()
-    ]
