@@ -90,7 +90,7 @@ def read(text: str):
         ),
         ("title = 'x'\n[[axes.case]]\nlr = 1\ntuning.seeds = [1]", "axes.case.tuning.seeds must not be there"),
         ('title = " \\u001b "', "title is missing"),
-        (f"a = {'[' * 5000}{']' * 5000}", "lists in lists too deep"),
+        (f"a = {'[' * 5000}{']' * 5000}", "nested too deep"),
         ("title = 'x'\n[[notes]]\nnote = 'x'", "notes (1) needs exactly"),
     ],
 )
