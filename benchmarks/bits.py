@@ -3,7 +3,7 @@
     python -m benchmarks.bits HEAD~1 .          # a commit, and the files as they are now
     python -m benchmarks.bits HEAD~1 HEAD --only scaffold
 
-Every algorithm on every engine, stopped and resumed, through every kind of channel, and as a federation of sites in
+Every algorithm on every engine, stopped and resumed, through all kinds of channels, and as a federation of sites in
 one process. Bits differ between CPUs and versions of torch, so there are no constants to compare with: a change
 that is meant to keep the outcome is compared with the commit before it.
 """
@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -110,10 +111,9 @@ class _Stop:
 
 def _sites(train: dict[str, Any]) -> Callable[[], str]:
     def play() -> str:
-        from tests.federation.inside import World
-
+        inside = import_module("tests.federation.inside")  # of that commit, whose sites it knows
         with tempfile.TemporaryDirectory() as folder:
-            return str(World.make(Path(folder), train=train).serve()["server_sha256"])
+            return str(inside.World.make(Path(folder), train=train).serve()["server_sha256"])
 
     return play
 
