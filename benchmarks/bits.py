@@ -3,8 +3,8 @@
     python -m benchmarks.bits HEAD~1 .          # a commit, and the files as they are now
     python -m benchmarks.bits HEAD~1 HEAD --only scaffold
 
-Every algorithm on every engine, stopped and resumed, through all kinds of channels, and as a federation of sites in
-one process. Bits differ between CPUs and versions of torch, so there are no constants to compare with: a change
+Every algorithm on every engine, stopped and resumed, through all kinds of channels, and as a federation of sites
+in one process. Bits differ between CPUs and versions of torch, so there are no constants to compare with: a change
 that is meant to keep the outcome is compared with the commit before it.
 """
 
