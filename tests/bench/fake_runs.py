@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from unalike.engine.run import record_failure
+from unalike.engine.rundir import RunDirectory
 from unalike.engine.spec import RunSpec
 
 
 def finished(runs: Path, spec: RunSpec, accuracy: float = 0.5, **figures: Any) -> Path:
     """The folder of a finished run with that test accuracy in every round."""
     folder = runs / spec.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "spec.toml").write_text(spec.to_toml())
-    rows = [
-        {"round": number, "accuracy": accuracy, "seconds": 0.1, "bytes_up": 4, "bytes_down": 8, "cohort": 2}
-        for number in range(1, spec.rounds + 1)
-    ]
-    (folder / "rounds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    result = {
-        "key": spec.key,
-        "accuracy": accuracy,
-        "seconds": 0.1 * spec.rounds,
-        "weights_sha256": "0",
-        **figures,
-    }
-    (folder / "result.json").write_text(json.dumps(result))
+    row = {"accuracy": accuracy, "seconds": 0.1, "bytes_up": 4, "bytes_down": 8, "cohort": 2}
+    result = {"key": spec.key, "accuracy": accuracy, "seconds": 0.1 * spec.rounds, "weights_sha256": "0"}
+    with RunDirectory.open(folder) as run:
+        run.write_spec(spec.to_toml())
+        for number in range(1, spec.rounds + 1):
+            run.append_round({"round": number, **row})
+        run.write_result(result | figures)
     return folder
 
 

@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+from unalike.engine.rundir import RunDirectory
+
 
 def main(habits, runs):
     def say(event, **values):
@@ -64,12 +66,11 @@ def toml(spec):
 
 
 def finish(folder, spec, key):
-    folder.mkdir(exist_ok=True)
-    (folder / "spec.toml").write_text(toml(spec))
-    rows = [{"round": number + 1, "accuracy": 0.5} for number in range(spec["rounds"])]
-    (folder / "rounds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    figures = {"key": key, "accuracy": 0.5, "validation_accuracy": 0.5, "seconds": 0.01}
-    (folder / "result.json").write_text(json.dumps(figures))
+    with RunDirectory.open(folder) as run:
+        run.write_spec(toml(spec))
+        for number in range(spec["rounds"]):
+            run.append_round({"round": number + 1, "accuracy": 0.5})
+        run.write_result({"key": key, "accuracy": 0.5, "validation_accuracy": 0.5, "seconds": 0.01})
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Run folders and records that nobody trained."""
 
-import json
-
 from unalike.bench.results import Record
+from unalike.engine.rundir import RunDirectory
 from unalike.engine.spec import RunSpec
 
 DEGREES = {"label": 0.5, "label_expected": 0.01, "quantity": 0.1, "one_label": 0.0, "feature": 0.1}
@@ -45,13 +44,12 @@ def record(algorithm="fedavg", accuracy=0.8, seed=0, state="finished", curve=Non
 def write_run(folder, *, accuracies=(0.1, 0.5, 0.8), result=True, failure=None, **fields):
     """A run's folder with its files; gives the spec."""
     spec = RunSpec.from_mapping({"rounds": len(accuracies), **fields})
-    path = folder / spec.folder
-    path.mkdir(parents=True)
-    (path / "spec.toml").write_text(spec.to_toml())
-    lines = [json.dumps({"bytes_up": 1, "bytes_down": 1, "seconds": 0.1, **row}) for row in rows(*accuracies)]
-    (path / "rounds.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    if result:
-        (path / "result.json").write_text(json.dumps(figures(accuracies[-1], key=spec.key)))
-    if failure:
-        (path / "failure.json").write_text(json.dumps({"problem": failure}))
+    with RunDirectory.open(folder / spec.folder) as run:
+        run.write_spec(spec.to_toml())
+        for row in rows(*accuracies):
+            run.append_round({"bytes_up": 1, "bytes_down": 1, "seconds": 0.1, **row})
+        if result:
+            run.write_result(figures(accuracies[-1], key=spec.key))
+        if failure:
+            run.write_failure(failure)
     return spec

@@ -16,6 +16,7 @@ from tests.bench.fake_runs import failed, finished
 from unalike.bench.export import csv_bytes, parquet_bytes, study_keys
 from unalike.bench.store import FILE, MIGRATIONS, Store
 from unalike.bench.study_file import read_study
+from unalike.engine.record import read_run
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
 
@@ -220,4 +221,4 @@ def test_figures_are_kept_whole(runs):
     synced(runs)
     with sqlite3.connect(runs / FILE) as base:
         (text,) = base.execute("SELECT figures FROM runs WHERE seed = 1").fetchone()
-    assert json.loads(text) == json.loads((runs / SPECS[1].folder / "result.json").read_text())
+    assert json.loads(text) == read_run(runs / SPECS[1].folder).result

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from unalike.engine.record import read_run
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX signals")
 
 KILLS = 20
@@ -56,9 +58,10 @@ for line in sys.stdin:
 def figures(folder):
     """The recorded rounds without the time they took, and the weights at the end."""
     (run,) = Path(folder).iterdir()
-    rows = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
-    result = json.loads((run / "result.json").read_text())
-    return [{k: v for k, v in row.items() if k != "seconds"} for row in rows], result["weights_sha256"]
+    found = read_run(run, weights=True)
+    assert found.result is not None, found.damage
+    rows = [{k: v for k, v in row.items() if k != "seconds"} for row in found.rounds]
+    return rows, found.result["weights_sha256"]
 
 
 @pytest.fixture(scope="module")

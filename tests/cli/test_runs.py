@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from unalike.engine.record import read_run
 from unalike.engine.rundir import RunDirectory
 
 QUICK = ("run", "--parties", "3", "--rounds", "4", "--steps", "2", "--json", "--quiet")
@@ -79,12 +81,20 @@ def damage_rounds(run):
     (run / "rounds.jsonl").write_text("{}\nnot json\n")
 
 
+def edit(path, pattern, text):
+    path.write_text(re.sub(pattern, text, path.read_text(), count=1))
+
+
 DAMAGES = {
     "no spec": lambda run: (run / "spec.toml").unlink(),
     "spec that is not TOML": lambda run: (run / "spec.toml").write_text("rounds = ="),
     "spec that is not text": lambda run: (run / "spec.toml").write_bytes(b"\xff\x00"),
     "spec of something else": lambda run: (run / "spec.toml").write_text("rounds = 'x'"),
     "rounds": damage_rounds,
+    "accuracy of the result": lambda run: edit(run / "result.json", r'"accuracy": [0-9.]+', '"accuracy": 0.95'),
+    "accuracy of a round": lambda run: edit(run / "rounds.jsonl", r'"accuracy": [0-9.]+', '"accuracy": 0.95'),
+    "key of a round": lambda run: edit(run / "rounds.jsonl", '"accuracy"', '"akkuracy"'),
+    "value of the spec": lambda run: edit(run / "spec.toml", "lr = .+", "lr = 0.5"),
     "result": lambda run: (run / "result.json").write_text("{"),
     "result without figures": lambda run: (run / "result.json").write_text("{}"),
     "folders in place of files": lambda run: [
@@ -102,9 +112,15 @@ def test_damaged_run_does_not_hide_the_others(unalike, two, damage):
     assert two["fedprox"].name in answer.err
     assert answer.err.count("\n") == 1
     assert unalike("runs", "compare").code == 0
+    assert "0.95" not in answer.out
     shown = unalike("runs", "show", two["fedprox"].name)
     assert shown.code in (0, 2)
     assert two["fedprox"].name in shown.err
+    assert "95.0%" not in shown.out
+    report = unalike("report", "runs", "-o", "page.html", "--json")
+    assert report.code == 0
+    assert report.err.count("\n") <= 1
+    assert len(unalike("runs", "compare", "--json").json["runs"]) == 1
 
 
 def test_stopped_and_running(unalike, two):
@@ -170,14 +186,22 @@ def test_compare(unalike, two):
 
 def test_rounds_to_the_common_target(unalike, two):
     for run, curve in zip(two.values(), ([0.2, 0.9, 0.3, 0.85], [0.1, 0.2, 0.8, 0.7]), strict=True):
-        rows = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
+        rows = read_run(run).rounds
         changed = [row | {"accuracy": value} for row, value in zip(rows, curve, strict=True)]
-        (run / "rounds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in changed))
-        result = json.loads((run / "result.json").read_text())
-        (run / "result.json").write_text(json.dumps(result | {"accuracy": curve[-1]}))
+        write_anew(run, changed, accuracy=curve[-1])
     compared = unalike("runs", "compare", *(run.name for run in two.values()), "--json").json
     assert compared["target"] == 0.7  # what the weaker one ends with, not the peak of either
     assert [run["rounds_to_target"] for run in compared["runs"]] == [2, 3]
+
+
+def write_anew(run, rows, **figures):
+    """A finished run with other figures, sealed; None leaves one out."""
+    result = read_run(run).result | figures
+    (run / "rounds.jsonl").unlink()
+    with RunDirectory.open(run) as folder:
+        for row in rows:
+            folder.append_round(row)
+        folder.write_result({name: value for name, value in result.items() if value is not None})
 
 
 def test_compare_warns_of_unlike_runs(unalike, two):
@@ -219,9 +243,7 @@ def test_partitions_are_listed_in_short(unalike, monkeypatch, partition, shown):
 
 def test_show_says_why_it_was_this_engine(unalike, two):
     assert "Engine: sequential (the run is too short" in unalike("runs", "show", two["fedavg"].name).out
-    result = json.loads((two["fedavg"] / "result.json").read_text())
-    del result["why_this_engine"]  # as older versions wrote it
-    (two["fedavg"] / "result.json").write_text(json.dumps(result))
+    write_anew(two["fedavg"], read_run(two["fedavg"]).rounds, why_this_engine=None)  # as older versions wrote it
     shown = unalike("runs", "show", two["fedavg"].name)
     assert shown.code == 0
     assert "Engine:" not in shown.out

@@ -3,6 +3,8 @@ from __future__ import annotations
 import errno
 import math
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -309,3 +311,36 @@ def test_values_that_could_not_be_read_back_are_refused(tmp_path: Path, monkeypa
     with pytest.raises(ValueError, match="must be under 1000 bytes"):
         save_checkpoint(tmp_path, Checkpoint(1, {}, {"x": "y" * 2000}))
     assert names(tmp_path) == []
+
+
+SAVES = r"""
+import hashlib, sys, torch
+from unalike.engine.checkpoint import Checkpoint, encode_checkpoint, tensor_bytes
+tensors = {"b": torch.arange(6.0), "a": torch.ones(2, 3, dtype=torch.float64), "n": torch.tensor(3)}
+metadata = {f"name {number} \u00e4\n": str(number) for number in range(9)}
+files = [tensor_bytes(tensors, metadata), encode_checkpoint(Checkpoint(2, tensors, metadata))]
+print([hashlib.sha256(data).hexdigest() for data in files])
+"""
+
+
+def test_the_same_content_has_the_same_bytes(tmp_path: Path) -> None:
+    made = {
+        subprocess.run([sys.executable, "-c", SAVES], capture_output=True, text=True, check=True).stdout
+        for _ in range(3)
+    }
+    assert len(made) == 1
+    tensors = {"b": torch.arange(6.0), "a": torch.ones(2, 3, dtype=torch.float64)}
+    metadata = {f"name {number} ä\n": str(number) for number in range(9)}
+    backwards = dict(reversed(metadata.items()))
+    files = {tensor_bytes(tensors, each) for each in (metadata, backwards) for _ in range(20)}
+    assert len(files) == 1
+    path = tmp_path / "file.safetensors"
+    path.write_bytes(files.pop())
+    with safetensors.safe_open(path, "pt") as file:
+        assert file.metadata() == metadata
+    loaded = safetensors.torch.load_file(path)
+    assert all(torch.equal(loaded[name], tensors[name]) for name in tensors)
+
+
+def test_no_tensors_and_no_metadata() -> None:
+    assert safetensors.torch.load(tensor_bytes({}, {})) == {}

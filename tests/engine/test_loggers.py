@@ -9,8 +9,8 @@ import pytest
 
 from unalike.cli.main import call
 from unalike.engine.loggers import KEY, MLflow, TensorBoard, Watchers, make_loggers, scalars
+from unalike.engine.record import read_rounds
 from unalike.engine.run import Watcher, run
-from unalike.engine.rundir import read_rounds
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
 

@@ -1,4 +1,6 @@
+import dataclasses
 import json
+import re
 
 import pytest
 import safetensors.torch
@@ -210,6 +212,62 @@ def test_edited_rounds_are_played_again(tmp_path, edit):
     assert comparable(again.rows) == comparable(whole.rows)
 
 
+EDITS = {
+    "an accuracy in the result": (
+        "result.json",
+        lambda text: re.sub(r'"accuracy": [0-9.]+', '"accuracy": 0.95', text),
+    ),
+    "a key in the result": ("result.json", lambda text: text.replace('"degrees"', '"degree"')),
+    "an accuracy in a round": ("rounds.jsonl", lambda text: re.sub(r'"accuracy": [0-9.]+', '"accuracy": 1', text)),
+    "a key in a round": ("rounds.jsonl", lambda text: text.replace('"bytes_up"', '"bytes_op"')),
+    "a key in the last round": (
+        "rounds.jsonl",
+        lambda text: '"seconds_"'.join(text.rsplit('"seconds"', 1)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "edit"), EDITS.values(), ids=EDITS)
+@pytest.mark.parametrize("finished", [True, False])
+def test_edited_values_are_never_shown_and_the_run_is_mended(tmp_path, name, edit, finished):
+    whole = run(SPEC, runs=tmp_path)
+    folder = whole.run_dir
+    if not finished:
+        (folder / "result.json").unlink()
+        if name == "result.json":
+            return
+    path = folder / name
+    changed = edit(path.read_text())
+    assert changed != path.read_text()
+    path.write_text(changed)
+    watcher = StopsAfter(99)
+    again = run(SPEC, runs=tmp_path, watcher=watcher)
+    assert name in watcher.said[0]
+    assert not any("\n" in said for said in watcher.said)
+    exact = ("accuracy", "loss", "bytes_up", "weights_sha256", "weights_file_sha256", "selected", "parties")
+    assert {key: again.figures[key] for key in exact} == {key: whole.figures[key] for key in exact}
+    assert comparable(again.rows) == comparable(whole.rows)
+    assert (folder / f"{name}.damaged").read_text() == changed
+    silent = StopsAfter(99)
+    assert run(SPEC, runs=tmp_path, watcher=silent).figures == again.figures
+    assert (silent.said, silent.rows) == ([], [])
+
+
+def test_rows_of_other_data_are_not_kept(tmp_path, monkeypatch):
+    """The checkpoint is refused; the rows that were recorded with it are not of this run either."""
+    with pytest.raises(Stop):
+        run(SPEC, runs=tmp_path, watcher=StopsAfter(3), checkpoint_seconds=0.0)
+    spoilt = unalike.load_dataset("heart")
+    flipped = dataclasses.replace(spoilt, y=1 - spoilt.y, y_test=1 - spoilt.y_test)
+    found = run(SPEC, runs=tmp_path, load=lambda text: flipped)
+    assert comparable(found.rows) == comparable(run(SPEC, data=flipped).rows)
+
+
+def test_identical_runs_have_identical_files_of_weights(tmp_path):
+    files = [run(SPEC, runs=tmp_path / name).run_dir / "weights.safetensors" for name in "abcde"]
+    assert len({file.read_bytes() for file in files}) == 1
+
+
 def test_a_finished_run_needs_no_lock(tmp_path):
     first = run(SPEC, runs=tmp_path)
     with RunDirectory.open(tmp_path / SPEC.folder):  # somebody else is in there
@@ -244,7 +302,3 @@ def test_a_failure_is_forgotten_when_the_run_gets_further(tmp_path):
     with pytest.raises(Stop):
         run(SPEC, runs=tmp_path, watcher=StopsAfter(2), checkpoint_seconds=0.0)
     assert [each.state for each in read_runs(tmp_path)] == ["stopped"]
-    record_failure(tmp_path, SPEC, "it diverged", final=True)
-    with RunDirectory.open(tmp_path / SPEC.folder) as folder:
-        folder.append_round({"round": 2})  # played again, which is no progress
-    assert [each.state for each in read_runs(tmp_path)] == ["failed"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import math
 import os
@@ -19,7 +20,8 @@ import safetensors.torch
 import torch
 
 from unalike.engine.checkpoint import Checkpoint, save_checkpoint
-from unalike.engine.rundir import RunDirectory, read_result, read_rounds, read_spec
+from unalike.engine.record import RunRecord, read_rounds, read_run, read_spec, spec_key
+from unalike.engine.rundir import RunDirectory
 from unalike.errors import UserError
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX only")
@@ -196,9 +198,10 @@ def test_rows(tmp_path: Path) -> None:
             {"round": 1, "loss": math.nan, "parties": {"a": [math.inf, 1.5, (-math.inf,)]}, "ä": "\n"}
         )
         run.append_round({"round": 2, "loss": 0.1, "seconds": 1})
-        run.append_round({"round": 2, "loss": 0.1, "seconds": 2})
     with RunDirectory.open(tmp_path) as run:
-        run.append_round({"round": 1, "loss": 9.0})
+        for number in (1, 2, 4):
+            with pytest.raises(ValueError, match=f"Round {number} does not follow round 2"):
+                run.append_round({"round": number})
         run.append_round({"round": 3})
         rows = run.rounds()
     assert rows == read_rounds(tmp_path)
@@ -223,12 +226,20 @@ def test_a_row_that_is_not_json_writes_nothing(tmp_path: Path) -> None:
         assert run.rounds() == [{"round": 1}]
 
 
+def lines(folder: Path, *rows: dict[str, object]) -> list[bytes]:
+    """The lines that these rows are written as."""
+    with RunDirectory.open(folder) as run:
+        for row in rows:
+            run.append_round(row)
+    return (folder / "rounds.jsonl").read_bytes().splitlines(keepends=True)
+
+
 def test_a_line_torn_anywhere_is_cut_and_written_again(tmp_path: Path) -> None:
     file = tmp_path / "rounds.jsonl"
-    first, last = b'{"round": 1, "loss": 0.5}\n', b'{"round": 2, "loss": 0.25}\n'
-    for size in range(len(last)):
+    first, last = lines(tmp_path, {"round": 1, "loss": 0.5}, {"round": 2, "loss": 0.25})
+    for size in range(0, len(last), 3):
         file.write_bytes(first + last[:size])
-        assert read_rounds(tmp_path) == [{"round": 1, "loss": 0.5}]
+        assert read_run(tmp_path) == RunRecord(None, [{"round": 1, "loss": 0.5}])  # no damage: it is unfinished
         assert file.read_bytes() == first + last[:size]  # reading mends nothing
         with RunDirectory.open(tmp_path) as run:
             assert file.read_bytes() == first
@@ -238,21 +249,22 @@ def test_a_line_torn_anywhere_is_cut_and_written_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tail", [bytes(50), bytes(50) + b"\n", b'{"round": 2' + bytes(9) + b'}\n{"round"\0\n'])
 def test_zeros_of_a_power_cut_are_cut(tmp_path: Path, tail: bytes) -> None:
-    (tmp_path / "rounds.jsonl").write_bytes(b'{"round": 1}\n' + tail)
-    assert read_rounds(tmp_path) == [{"round": 1}]
+    first, second = lines(tmp_path, {"round": 1}, {"round": 2})
+    (tmp_path / "rounds.jsonl").write_bytes(first + tail)
+    assert read_run(tmp_path) == RunRecord(None, [{"round": 1}])
     with RunDirectory.open(tmp_path) as run:
         run.append_round({"round": 2})
-    assert (tmp_path / "rounds.jsonl").read_bytes() == b'{"round": 1}\n{"round": 2}\n'
+    assert (tmp_path / "rounds.jsonl").read_bytes() == first + second
 
 
 @pytest.mark.parametrize(
-    "line", [b'{"round": 2', b"", b"[2]", b'{"loss": 2}', b'{"round": "2"}', b"\xff\xfe", bytes(9)]
+    "line", [b'{"round": 2', b"", b"[2]", b'{"loss": 2}', b'{"round": 2}', b"\xff\xfe", bytes(9)]
 )
 def test_rows_after_a_damaged_line_are_cut_and_kept_aside(tmp_path: Path, line: bytes) -> None:
     file = tmp_path / "rounds.jsonl"
-    content = b'{"round": 1}\n' + line + b'\n{"round": 3}\n'
+    first, second, third = lines(tmp_path, *({"round": number} for number in (1, 2, 3)))
+    content = first + line + b"\n" + third
     file.write_bytes(content)
-    assert read_rounds(tmp_path) == [{"round": 1}]
     said: list[str] = []
     with RunDirectory.open(tmp_path) as run:
         save_checkpoint(tmp_path, Checkpoint(1, {}))
@@ -261,25 +273,27 @@ def test_rows_after_a_damaged_line_are_cut_and_kept_aside(tmp_path: Path, line: 
         assert found is not None
         assert found.round == 1  # the one of round 3 has no rows to go with it
         run.append_round({"round": 2})
-    assert file.read_bytes() == b'{"round": 1}\n{"round": 2}\n'
+    assert file.read_bytes() == first + second
     assert (tmp_path / "rounds.jsonl.damaged").read_bytes() == content
-    assert any("damaged after round 1" in text for text in said)
+    assert "rounds.jsonl: line 2 has no seal" in said[0]
+    assert len(said) == 2
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        b'{"round": 1, "n": 1}\n{"round": 3, "n": 1}\n',
-        b'{"round": 1, "n": 1}\n{"round": 1, "n": 1}\n',
-        b'{"round": 1, "n": 1}\n{"round": 2}\n',
-        b'{"round": 1, "n": 1}\n{"round": 2, "n": null}\n',
-        b'{"round": 1, "n": 1}\n{"round": 99, "n": 1}\n',
-    ],
-)
-def test_gaps_doubles_and_rows_without_figures_count_as_damage(tmp_path: Path, rows: bytes) -> None:
-    (tmp_path / "rounds.jsonl").write_bytes(rows)
-    with RunDirectory.open(tmp_path, ["n"]) as run:
-        assert run.rounds() == [{"round": 1, "n": 1}]
+def test_rows_beyond_the_checkpoint_are_played_again(tmp_path: Path) -> None:
+    """They may be of another version, of other data, or of a round in which other parties took part."""
+    with RunDirectory.open(tmp_path) as run:
+        for number in (1, 2, 3):
+            run.append_round({"round": number, "of": "before"})
+            if number == 1:
+                run.save_checkpoint(Checkpoint(1, {}))
+    with RunDirectory.open(tmp_path) as run:
+        assert run.load_checkpoint(never) is not None
+        for number in (2, 3):
+            run.append_round({"round": number, "of": "after"})
+        assert [row["of"] for row in run.rounds()] == ["before", "after", "after"]
+    with RunDirectory.open(tmp_path) as run:
+        run.load_checkpoint(lambda line: None, lambda checkpoint: "of another run")
+        assert run.rounds() == []
 
 
 @contextmanager
@@ -315,11 +329,12 @@ def test_ctrl_c_in_the_middle_of_a_row(tmp_path: Path, monkeypatch: pytest.Monke
 
     with RunDirectory.open(tmp_path) as run:
         run.append_round({"round": 1})
+        whole = (tmp_path / "rounds.jsonl").read_bytes()
         with monkeypatch.context() as patch:
             patch.setattr("unalike.engine.rounds_file.write_all", half)
             with pytest.raises(KeyboardInterrupt):
                 run.append_round({"round": 2})
-        assert (tmp_path / "rounds.jsonl").read_bytes() == b'{"round": 1}\n'
+        assert (tmp_path / "rounds.jsonl").read_bytes() == whole
         run._rounds._file.write(b'{"rou')  # as if cutting it off had failed, too
         run.append_round({"round": 2})
         assert run.rounds() == [{"round": 1}, {"round": 2}]
@@ -330,9 +345,11 @@ def test_no_space_for_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         raise OSError(errno.ENOSPC, "full")
 
     with RunDirectory.open(tmp_path) as run:
+        run.write_spec("rounds = 1")
         run.append_round({"round": 1})
         run.save_checkpoint(Checkpoint(1, {}))
-        run.write_result({"accuracy": 1})
+        run.write_result({"accuracy": 1, "key": spec_key("rounds = 1")})
+        result = (tmp_path / "result.json").read_bytes()
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", full)
             run.append_round({"round": 2})
@@ -341,14 +358,13 @@ def test_no_space_for_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
                 lambda: run.save_checkpoint(Checkpoint(2, {})),
                 lambda: run.save_weights({}, {}),
                 lambda: run.write_result({}),
-                lambda: run.write_spec("x = 1"),
             ):
                 with pytest.raises(UserError, match="No space left for"):
                     act()
         found = run.load_checkpoint(never)
         assert found is not None
         assert found.round == 1
-        assert run.result() == {"accuracy": 1}
+        assert (tmp_path / "result.json").read_bytes() == result
         assert leftovers(tmp_path) == []
 
 
@@ -408,23 +424,27 @@ def test_checkpoints(tmp_path: Path) -> None:
 def test_weights_are_plain_safetensors(tmp_path: Path) -> None:
     flat = torch.arange(4.0)
     with RunDirectory.open(tmp_path) as run:
-        path = run.save_weights({"a": flat[:2], "b": flat[2:]}, {"model": "mlp(3)"})
+        digest = run.save_weights({"a": flat[:2], "b": flat[2:]}, {"model": "mlp(3)"})
+    path = tmp_path / "weights.safetensors"
     loaded = safetensors.torch.load_file(path)
-    assert path == tmp_path / "weights.safetensors"
+    assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
     assert torch.equal(torch.cat([loaded["a"], loaded["b"]]), flat)
     with safetensors.safe_open(path, "pt") as file:
         assert file.metadata() == {"model": "mlp(3)"}
 
 
 def test_result(tmp_path: Path) -> None:
-    assert read_result(tmp_path / "absent") is None
+    assert read_run(tmp_path / "absent") == RunRecord()
     with RunDirectory.open(tmp_path) as run:
-        assert run.result() is None
-        run.write_result({"accuracy": 0.5, "gap": math.inf})
-        assert run.result() == {"accuracy": 0.5, "gap": None}
-        for damaged in (b"", b"{", b"[1]", b"\xff", bytes(20)):
-            (tmp_path / "result.json").write_bytes(damaged)
-            assert run.result() is None
+        assert run.found == RunRecord()
+        run.write_spec("rounds = 0")
+        run.write_result({"key": spec_key("rounds = 0"), "accuracy": 0.5, "gap": math.inf})
+    assert read_run(tmp_path).result == {"key": spec_key("rounds = 0"), "accuracy": 0.5, "gap": None}
+    for damaged in (b"", b"{", b"[1]", b"\xff", bytes(20)):
+        (tmp_path / "result.json").write_bytes(damaged)
+        found = read_run(tmp_path)
+        assert found.result is None
+        assert str(found.damage).startswith("result.json has no seal")
 
 
 def test_reading_while_a_run_writes(tmp_path: Path) -> None:

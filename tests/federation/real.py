@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.federation.inside import HOSPITALS, write_tables
 from unalike.cli.main import call
 from unalike.data.sites import Sites
-from unalike.engine.rundir import read_rounds
+from unalike.engine.record import read_rounds
 from unalike.engine.simulation import Simulation
 from unalike.federation.flower.processes import free_port
 from unalike.federation.plan import Plan

@@ -5,7 +5,7 @@ import torch
 
 from tests.federation.inside import HOSPITALS, World
 from tests.federation.test_serving import assert_same, server_state
-from unalike.engine.rundir import read_rounds
+from unalike.engine.record import read_rounds
 from unalike.errors import UserError
 from unalike.federation import remote
 from unalike.federation.speaker import Stopped

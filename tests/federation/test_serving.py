@@ -9,7 +9,7 @@ from tests.federation.inside import HOSPITALS, World
 from unalike.algorithms import ALGORITHMS
 from unalike.data.sites import read_table
 from unalike.engine.checkpoint import load_latest
-from unalike.engine.rundir import read_rounds
+from unalike.engine.record import read_rounds
 from unalike.engine.state import State
 from unalike.federation.terms import terms_of
 from unalike.federation.wire import Message, peek, write

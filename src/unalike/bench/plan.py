@@ -167,7 +167,7 @@ def look_at(planned: Planned, runs: Path) -> Record:
     found = read_record(runs / planned.spec.folder)
     if found is None:
         return Record(planned.spec.key, planned.spec.to_dict(), "unfinished")
-    if found.state == "finished" and len(found.rounds) != planned.spec.rounds:  # damaged: rounds are played again
+    if found.state == "finished" and found.figures["key"] != planned.spec.key:  # a folder that was renamed
         return dataclasses.replace(found, state="unfinished", figures={})
     return found
 

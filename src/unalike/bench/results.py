@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeGuard
 
 from unalike.algorithms import ALGORITHMS
-from unalike.bench.sound import sound
 from unalike.data import DATASETS
 from unalike.engine.files import list_folder
-from unalike.engine.rundir import read_failure, read_result, read_rounds, read_spec
+from unalike.engine.record import read_failure, read_run
 from unalike.errors import UserError
 from unalike.partition import PARTITIONS
 from unalike.registry import Registry
@@ -61,7 +60,7 @@ class Record:
     """``result.json`` of a finished run."""
     rounds: tuple[Mapping[str, Any], ...] = ()
     problem: str | None = None
-    """Why it failed."""
+    """Why it failed; of an unfinished run, what is damaged in its folder."""
     folder: Path | None = None
     changed: float = 0.0
     """When it was last written, in seconds; of two runs of the same thing, the later counts."""
@@ -85,6 +84,11 @@ class Record:
     def seed(self) -> int:
         """The seed."""
         return int(self.spec.get("seed", 0))
+
+    @property
+    def damaged(self) -> bool:
+        """Whether its files are not as they were written, so that it has to be run again."""
+        return self.state == "unfinished" and self.problem is not None
 
     @property
     def accuracy(self) -> float | None:
@@ -174,21 +178,20 @@ def first_round(record: Record, target: float) -> int | None:
 
 
 def read_record(folder: Path) -> Record | None:
-    """The run in a folder, finished or not; None where there is none that can be read. Takes no lock.
-
-    As for the engine, a run whose rounds are not all recorded is not finished, whatever its result says.
-    """
+    """The run in a folder, finished or not; None where there is none that can be read. Takes no lock."""
+    found = read_run(folder)
     try:
-        text, rounds = read_spec(folder), tuple(map(sound, read_rounds(folder)))
-        spec = None if text is None else read_toml(text, folder)
+        spec = read_toml(found.spec or "", folder)
     except UserError:
         return None
-    if spec is None or not _is_spec(spec):
+    if not _is_spec(spec):
         return None
-    key, result, changed = folder.name.rsplit("-", 1)[-1], read_result(folder), _changed(folder)
-    if result is not None and result.get("key") == key and len(rounds) == spec["rounds"]:
-        return Record(key, spec, "finished", sound(result), rounds, folder=folder, changed=changed)
-    problem = read_failure(folder) if result is None else None  # an older failure than the result says nothing
+    key, rounds, changed = folder.name.rsplit("-", 1)[-1], tuple(found.rounds), _changed(folder)
+    if found.result is not None:
+        return Record(key, spec, "finished", found.result, rounds, folder=folder, changed=changed)
+    if found.damage is not None:
+        return Record(key, spec, "unfinished", {}, rounds, f"{folder.name}: {found.damage}", folder, changed)
+    problem = read_failure(folder)
     state: State = "unfinished" if problem is None else "failed"
     return Record(key, spec, state, {}, rounds, problem, folder, changed)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from unalike.bench.plan import Goal, Plan, Planned, look_at
 from unalike.bench.results import Record
-from unalike.engine.rundir import failed_for_good
+from unalike.engine.record import failed_for_good
 from unalike.engine.spec import RunSpec
 
 LEFT_SECONDS = 2.0
@@ -105,6 +105,8 @@ class Schedule:
     """By key, the runs that have ended."""
     pending: dict[str, Job] = field(default_factory=dict)
     active: dict[str, Job] = field(default_factory=dict)
+    damaged: list[Record] = field(default_factory=list)
+    """Runs whose files were not as they were written: they are made again."""
     lost: list[Record] = field(default_factory=list)
     """Final runs that cannot be made, since nothing could be tuned."""
     _unresolved: list[Goal] = field(default_factory=list)
@@ -130,6 +132,7 @@ class Schedule:
             self.records[planned.key] = record
         else:
             self.pending[planned.key] = Job(planned.spec, planned, priority)
+            self.damaged += [record] if record.damaged else []
 
     def _again(self, record: Record) -> bool:
         return not self.looking and (

@@ -51,6 +51,8 @@ class StudyResults:
     total: int
     """All runs, tuning included; ``done`` are the finished ones."""
     failed: list[Record]
+    damaged: list[Record]
+    """Runs whose files are not as they were written: they count as not done, and are to be run again."""
     scale: float = 1.0
 
     @property
@@ -96,7 +98,8 @@ def study_results(study: Study, runs: Path, scale: float = 1.0, only: Only | Non
             finals[planned.key] = record
     found = settings(finals.values())
     compared = compare(found, study.published, study.published_setting, study.notes, judged=scale == 1.0)
-    return StudyResults(study, found, compared, _tuned(plan, look), done, plan.total, failed, scale)
+    tuned, damaged = _tuned(plan, look), [record for record in seen.values() if record.damaged]
+    return StudyResults(study, found, compared, tuned, done, plan.total, failed, damaged, scale)
 
 
 def _tuned(plan: Plan, look: Any) -> dict[str, Tuned]:

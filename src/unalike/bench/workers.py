@@ -150,6 +150,8 @@ class Runner:
             store.sync()
             self._store = store
             self._schedule = Schedule(self._plan, self._runs, self._retry)
+            for record in self._schedule.damaged:
+                self._watcher.say(f"{record.problem} It is run again.")
             try:
                 self._report()
                 while not self._schedule.over:

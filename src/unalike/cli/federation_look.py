@@ -11,7 +11,7 @@ from unalike.cli.federation_needs import SitePath
 from unalike.cli.options import AsJson
 from unalike.cli.show import draw, percent, print_json, size, table
 from unalike.engine.files import is_held
-from unalike.engine.rundir import read_result, read_rounds
+from unalike.engine.record import read_run
 from unalike.federation.attempts import Attempts
 from unalike.federation.audit import FILE, read_audit
 from unalike.federation.folders import AGREED, PUBLIC, Card, read_object
@@ -61,10 +61,10 @@ def _audit_row(row: dict[str, Any]) -> list[str]:
 
 def _server(folder: Path) -> dict[str, Any]:
     plan = Plan.read(folder)
-    rows, attempts = read_rounds(folder / "run"), Attempts(folder)
+    run, attempts = read_run(folder / "run"), Attempts(folder)
+    rows, result = run.rounds, run.result
     outcome = attempts.outcome()
     log = _lines(folder / "log.txt")
-    result = read_result(folder / "run")
     return {
         "federation": plan.name,
         "address": plan.address,
@@ -77,6 +77,7 @@ def _server(folder: Path) -> dict[str, Any]:
         "rounds": plan.spec.rounds,
         "accuracy": rows[-1].get("accuracy") if rows else None,
         "parties": [_party(folder, party) for party in plan.parties],
+        "damaged": run.damage,
         "log": log[-_LAST:],
         "server_sha256": None if result is None else result.get("server_sha256"),
     }
@@ -103,6 +104,8 @@ def _print_server(found: dict[str, Any]) -> None:
             ],
         ),
     )
+    if found["damaged"]:
+        draw("", f"Damaged: {found['damaged']} Run the training again: what is damaged is made again.")
     if found["log"]:
         draw("", "Last lines of the log:", *(f"  {line}" for line in found["log"]))
 

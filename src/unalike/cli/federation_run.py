@@ -17,7 +17,7 @@ from unalike.cli.progress import headline
 from unalike.cli.show import costs, draw, duration, figures_table, print_json, privacy_line, say
 from unalike.cli.signals import Stopped
 from unalike.cli.tail import Tail
-from unalike.engine.rundir import read_result, read_rounds
+from unalike.engine.record import read_rounds, read_run
 from unalike.errors import UserError
 from unalike.federation.attempts import Attempts, Outcome
 from unalike.federation.folders import TRAIN, ServerFolder
@@ -53,7 +53,7 @@ def run(
             say("This training was finished before: here is its stored result.")
     else:
         done(folder, follow(folder, plan, TRAIN, quiet=quiet), "run")
-        result = read_result(folder / "run") or {}
+        result = read_run(folder / "run").result or {}
     _print(folder, plan, result, as_json=as_json)
 
 
@@ -93,8 +93,8 @@ def stop(
 
 def _finished(folder: Path, plan: Plan) -> dict[str, Any] | None:
     """The stored result of this plan, if every site has the final model."""
-    result = read_result(folder / "run")
-    done = result is not None and result.get("key") == plan.spec.key and not result.get("not_reached")
+    result = read_run(folder / "run", weights=True).result
+    done = result is not None and result["key"] == plan.spec.key and not result.get("not_reached")
     return result if done else None
 
 

@@ -17,7 +17,7 @@ from unalike.bench.tree import grow
 from unalike.cli.options import DEFAULT_RUNS, AsJson, Plugins
 from unalike.cli.plugin import load_plugins
 from unalike.cli.program import program
-from unalike.cli.show import MISSING, draw, duration, print_json, say, size, table
+from unalike.cli.show import MISSING, draw, duration, print_json, say, say_damaged, size, table
 from unalike.errors import UserError
 
 KINDS_OF_FILE = ("svg", "png", "pdf")
@@ -97,6 +97,7 @@ def show_leaderboard(
 
 def _own(folders: Sequence[Path], target: float | None, *, apart: bool) -> tuple[list[Block], str]:
     records = [record for folder in folders for record in read_records(folder)]
+    say_damaged(records)
     ended = [record for record in records if record.state != "unfinished"]
     where = ", ".join(map(str, folders))
     if not ended:

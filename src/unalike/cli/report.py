@@ -11,7 +11,7 @@ import typer
 
 from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder, check_output
 from unalike.cli.program import program
-from unalike.cli.show import draw, print_json
+from unalike.cli.show import draw, print_json, say, say_damaged
 from unalike.errors import UserError
 
 
@@ -102,6 +102,7 @@ def _page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
     path = Path(what)
     if _is_folder(path) and not (path / "spec.toml").exists():
         records = read_records(path)
+        say_damaged(records)
         if not any(record.state == "finished" for record in records):
             raise UserError(f"There are no finished runs in {path}. Start one: unalike run --runs {path}")
         return page_of_records(f"Runs in {path.resolve().name}", records)
@@ -118,6 +119,8 @@ def _page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
     record = read_record(path)
     if record is None:
         raise UserError(f"{path} has no spec.toml that can be read. Run the same command again, or remove it.")
+    if record.damaged:
+        say(f"{record.problem} The report has what is undamaged. Run it again.")
     if not record.rounds:
         raise UserError(f"{path} has no rounds yet. Start it again, or choose another run.")
     return page_of_run(record)
@@ -146,6 +149,7 @@ def _study_page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
     from unalike.report.page import page_of_study
 
     results = study_results(load_study(what), runs, scale, parse_only(only))
+    say_damaged(results.damaged)
     page = page_of_study(results, runs, only)
     if not page.settings and not page.failures:  # where runs failed, the page says why
         start = shlex.join(["study", "run", what, "--runs", str(runs)])

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
+    from unalike.bench.results import Record
+
 MISSING = "–"
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _PIPE_WIDTH = 400
@@ -20,6 +22,13 @@ _PIPE_WIDTH = 400
 def say(message: str) -> None:
     """One line for the user, on stderr."""
     print(message, file=sys.stderr, flush=True)
+
+
+def say_damaged(records: Iterable[Record]) -> None:
+    """One line for every run that is left out because its files are not as they were written."""
+    for record in records:
+        if record.damaged:
+            say(f"Left out, since it is damaged: {record.problem} Run it again.")
 
 
 def print_json(value: Any) -> None:

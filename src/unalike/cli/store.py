@@ -11,18 +11,14 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from unalike.bench.sound import sound
 from unalike.cli.program import program
 from unalike.engine.files import list_folder
-from unalike.engine.rundir import read_failure, read_result, read_rounds, read_spec
+from unalike.engine.record import RunRecord, read_failure, read_run
 from unalike.errors import UserError
 from unalike.toml import read_toml
 
 # What tells a run's folder from any other; a run that was killed at once may have only one of them.
 _FILES = ("spec.toml", "rounds.jsonl", "result.json", "lock")
-
-# Without these a result is not one: the run counts as damaged.
-_FIGURES = {"accuracy", "rounds", "bytes_up", "bytes_down", "seconds", "engine"}
 
 
 @dataclass(frozen=True)
@@ -104,26 +100,22 @@ def _exists(path: Path) -> bool:
 
 
 def _read(path: Path) -> StoredRun:
-    changed = _changed(path)
-    running = _locked(path)
+    changed, running, found = _changed(path), _locked(path), read_run(path)
     try:
-        spec = _spec(path)
-        rows = [sound(row) for row in read_rounds(path)]
+        spec = _spec(path, found)
     except UserError as error:
         state = "running" if running else "damaged"  # a run that has just begun has not written its spec yet
         return StoredRun(path, state, changed, problem=str(error))
-    result = read_result(path)
-    if result is not None and not (result := sound(result)).keys() >= _FIGURES:
-        result = None
-    problem = None
-    if result is None and _exists(path / "result.json"):
-        problem = f"{path / 'result.json'} cannot be read. Run the same command again."
-    if result is not None and len(rows) != spec["rounds"]:
-        problem = f"{path / 'rounds.jsonl'} is damaged after round {len(rows)}. Run the same command again."
-    state = "running" if running else "damaged" if problem else "stopped" if result is None else "finished"
-    if state == "stopped" and (reason := read_failure(path)) is not None:
+    state, problem = "stopped", None
+    if running:
+        state = "running"
+    elif found.damage is not None:
+        state, problem = "damaged", f"{path}: {found.damage} Run the same command again."
+    elif found.result is not None:
+        state = "finished"
+    elif (reason := read_failure(path)) is not None:
         state, problem = "failed", reason
-    return StoredRun(path, state, changed, spec, rows, result, problem)
+    return StoredRun(path, state, changed, spec, found.rounds, found.result, problem)
 
 
 def _changed(path: Path) -> float:
@@ -134,10 +126,11 @@ def _changed(path: Path) -> float:
     return 0.0
 
 
-def _spec(path: Path) -> dict[str, Any]:
-    text = read_spec(path)
+def _spec(path: Path, found: RunRecord) -> dict[str, Any]:
+    text = found.spec
     if text is None:
-        raise UserError(f"{path} has no spec.toml. Run the same command again, or remove the folder.")
+        problem = found.damage or "There is no spec.toml."
+        raise UserError(f"{path}: {problem} Run the same command again, or remove the folder.")
     spec = read_toml(text, path / "spec.toml")
     if not isinstance(spec.get("rounds"), int):
         raise UserError(f"{path / 'spec.toml'} has no rounds. It is not the spec of a run.")

@@ -11,7 +11,7 @@ import typer
 
 from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder, check_output
 from unalike.cli.program import program
-from unalike.cli.show import draw, duration, indented, print_json, say, table
+from unalike.cli.show import draw, duration, indented, print_json, say, say_damaged, table
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ def show_status(
     found = load_study(study)
     schedule = Schedule(plan_study(found, scale, parse_only(only or [])), runs, looking=True)
     now = schedule.progress(schedule.mark_busy(is_busy))
+    say_damaged(schedule.damaged)
     processes = len(running(runs, found.name))
     failed = [record for record in schedule.records.values() if record.state == "failed"] + schedule.lost
     if as_json:
@@ -162,6 +163,7 @@ def report_study(
         check_output(output, ("-o", ".html", ".htm"))
     load_plugins(plugin)
     results = study_results(load_study(study), runs, scale, parse_only(only or []))
+    say_damaged(results.damaged)
     if output is not None:
         _write_page(results, runs, output, only or [])
     if as_json:

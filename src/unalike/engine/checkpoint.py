@@ -108,7 +108,10 @@ def _checked(checkpoint: Checkpoint, wrong: Callable[[Checkpoint], str | None]) 
 
 
 def tensor_bytes(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> bytes:
-    """A safetensors file as bytes, of tensors on any device, in any layout, and that may share memory."""
+    """A safetensors file as bytes, of tensors on any device, in any layout, and that may share memory.
+
+    The same tensors and metadata always give the same bytes.
+    """
     import safetensors.torch
     import torch
 
@@ -118,11 +121,24 @@ def tensor_bytes(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, tensor in tensors.items()
     }
-    data: bytes = safetensors.torch.save(own, metadata=dict(metadata))
-    header = int.from_bytes(data[:8], "little")
-    if header > _HEADER_LIMIT:
-        raise ValueError(f"Names and metadata must be under {_HEADER_LIMIT} bytes, got {header}. Use tensors.")
-    return data
+    return _in_order(safetensors.torch.save(own, metadata=dict(metadata) or None))
+
+
+def _in_order(data: bytes) -> bytes:
+    """A safetensors file with its metadata sorted: safetensors writes them in another order every time.
+
+    The file is the length of a JSON header (8 bytes), the header, padded with spaces to a multiple of 8 bytes, and
+    the tensors, which safetensors does sort.
+    """
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    if "__metadata__" in header:
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    if len(text) > _HEADER_LIMIT:
+        raise ValueError(f"Names and metadata must be under {_HEADER_LIMIT} bytes, got {len(text)}. Use tensors.")
+    return b"".join([len(text).to_bytes(8, "little"), text, memoryview(data)[end:]])
 
 
 def _checkpoints(folder: Path) -> list[tuple[int, Path]]:

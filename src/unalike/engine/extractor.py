@@ -7,26 +7,31 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load
 
 from unalike.data.dataset import Array, Dataset
 from unalike.engine.build import net_maker
-from unalike.engine.run import WEIGHTS
-from unalike.engine.rundir import read_spec
+from unalike.engine.chain import Broken
+from unalike.engine.record import SPEC, checked_weights, read_run
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
 
 
 def run_extractor(run: Path, dataset: Dataset) -> Callable[[Array], Array]:
     """From rows of ``dataset``, as a batch has them, to the features of the run's final global model."""
-    text, file = read_spec(run), run / WEIGHTS
-    if text is None or not file.is_file():
-        raise UserError(f"{run} is not the folder of a finished run. See: unalike runs list")
-    spec = RunSpec.from_toml(run / "spec.toml")
+    found = read_run(run)
+    if found.result is None:
+        problem = found.damage or "this is not the folder of a finished run."
+        raise UserError(f"{run}: {problem} Run it again, or choose another: unalike runs list")
+    try:
+        weights = checked_weights(run, found.result)
+    except Broken as error:
+        raise UserError(f"{run}: {error}. Run it again, or choose another: unalike runs list") from None
+    spec = RunSpec.from_toml(run / SPEC)
     net = net_maker(spec, dataset)()
     try:
-        net.load_state_dict(load_file(file), strict=True)
-    except (RuntimeError, SafetensorError, OSError):
+        net.load_state_dict(load(weights), strict=True)
+    except (RuntimeError, SafetensorError):
         raise UserError(
             f"The weights of {run} do not fit {spec.model} on {dataset.name}. Give a run with one global model on "
             "the same kind of data."

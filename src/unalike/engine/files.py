@@ -134,6 +134,16 @@ def list_folder(folder: Path) -> list[Path]:
         raise storage_error(folder, error, "read") from error
 
 
+def read_bytes(path: Path) -> bytes | None:
+    """What a file holds; None where there is none."""
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise storage_error(path, error, "read") from error
+
+
 def storage_error(path: Path, error: OSError, action: str = "write") -> UserError:
     """The one line for a disk that refuses: what, where, and the remedy."""
     if error.errno in _NO_SPACE:

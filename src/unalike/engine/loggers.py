@@ -18,8 +18,8 @@ from typing import Any
 
 from unalike.engine.evaluation import Figures
 from unalike.engine.files import make_folder
+from unalike.engine.record import read_rounds
 from unalike.engine.run import Watcher
-from unalike.engine.rundir import read_rounds
 from unalike.engine.simulation import Simulation
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError, unknown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,8 +15,9 @@ import unalike
 from unalike.data import Dataset, load_dataset
 from unalike.engine.checkpoint import Checkpoint
 from unalike.engine.evaluation import Figures, evaluate
+from unalike.engine.record import SEALS_WEIGHTS, read_run
 from unalike.engine.rounds_file import finite
-from unalike.engine.rundir import RunDirectory, read_result, read_rounds, read_spec
+from unalike.engine.rundir import RunDirectory
 from unalike.engine.simulation import Simulation
 from unalike.engine.spec import RunSpec
 from unalike.engine.state import State
@@ -28,7 +28,6 @@ from unalike.measure.situation import simulated_situation
 CHECKPOINT_SECONDS = 2.0
 """Time between checkpoints. A stopped run repeats at most this much work; its outcome is the same."""
 
-WEIGHTS = "weights.safetensors"
 COUNTED = ("bytes_up", "bytes_down", "seconds")
 """What every recorded round has, and the outcome adds up."""
 
@@ -91,18 +90,19 @@ def run(
         if runs is None or data is not None:
             return _in_memory(spec, data, watcher)
         path = Path(runs) / spec.folder
-        figures = _finished(path, spec)
-        if figures is not None:  # nothing is written: no lock is needed, and the disk may be read-only
+        found = read_run(path, weights=True)
+        figures = found.result
+        if figures is not None and figures["key"] == spec.key:  # no lock is needed, and the disk may be read-only
             if figures.get("version") != unalike.__version__:
                 watcher.say(
                     f"This result was made by unalike {figures.get('version')}. Remove {path} to make it anew."
                 )
-            return Result(spec, figures, read_rounds(path), path)
+            return Result(spec, figures, found.rounds, path)
         # Before the folder is made: a spec that cannot be built must not leave an empty run behind.
         simulation = Simulation(spec, data=load(spec.dataset), say=watcher.say)
-        with RunDirectory.open(path, COUNTED) as folder:
+        with RunDirectory.open(path) as folder:
             folder.write_spec(spec.to_toml())
-            figures = _finished(path, spec) or _recorded(simulation, folder, watcher, checkpoint_seconds)
+            figures = folder.found.result or _recorded(simulation, folder, watcher, checkpoint_seconds)
             return Result(spec, figures, list(folder.rounds()), path)
 
 
@@ -151,8 +151,8 @@ def _recorded(
         if simulation.state.round:
             _save(simulation, folder)
     figures = outcome(simulation, list(folder.rounds()))
-    folder.save_weights(final_weights(simulation), {"key": spec.key, "algorithm": spec.algorithm})
-    figures["weights_file_sha256"] = _file_sha256(folder.path / WEIGHTS)
+    about = {"key": spec.key, "algorithm": spec.algorithm}
+    figures[SEALS_WEIGHTS] = folder.save_weights(final_weights(simulation), about)
     folder.write_result(figures)
     return figures
 
@@ -236,20 +236,6 @@ def final_weights(simulation: Simulation) -> dict[str, torch.Tensor]:
     if w is None:
         return dict(simulation.state.server)
     return simulation.task.named(w, simulation.state.buffers)
-
-
-def _finished(path: Path, spec: RunSpec) -> Figures | None:
-    """The figures of a finished run whose weights are intact and whose rounds are all recorded."""
-    figures, file = read_result(path), path / WEIGHTS
-    if figures is None or figures.get("key") != spec.key or read_spec(path) != spec.to_toml():
-        return None
-    if not file.is_file() or _file_sha256(file) != figures.get("weights_file_sha256"):
-        return None
-    return figures if len(read_rounds(path)) == spec.rounds else None
-
-
-def _file_sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _use_threads(simulation: Simulation) -> None:

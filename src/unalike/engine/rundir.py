@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
+from unalike.engine.chain import seal
 from unalike.engine.checkpoint import JSON, Checkpoint, load_latest, save_checkpoint, tensor_bytes
 from unalike.engine.files import (
     atomic_write,
@@ -21,17 +22,25 @@ from unalike.engine.files import (
     make_folder,
     storage_error,
 )
-from unalike.engine.rounds_file import RoundsFile, finite, read_bytes, sound_rows
+from unalike.engine.record import (
+    FAILURE,
+    RESULT,
+    ROUNDS,
+    SEALS_ROUNDS,
+    SPEC,
+    WEIGHTS,
+    RunRecord,
+    file_sha256,
+    read_rounds,
+    read_run,
+    read_spec,
+)
+from unalike.engine.rounds_file import RoundsFile, finite
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
     import torch
 
-_SPEC = "spec.toml"
-_ROUNDS = "rounds.jsonl"
-_RESULT = "result.json"
-_FAILURE = "failure.json"
-_WEIGHTS = "weights.safetensors"
 _LOCK = "lock"
 _PID = "lock.pid"
 
@@ -43,22 +52,21 @@ class InUse(UserError):
 class RunDirectory:
     """The folder of one run, open for writing. Made by ``RunDirectory.open`` only, which takes the lock."""
 
-    def __init__(self, path: Path, needs: Collection[str] = ()) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._rounds = RoundsFile(path / _ROUNDS, needs)
+        self.found: RunRecord = read_run(path, weights=True)
+        """What was there when the folder was opened, before damaged rounds were cut off."""
+        self._rounds = RoundsFile(path / ROUNDS)
 
     @classmethod
     @contextmanager
-    def open(cls, path: Path, needs: Collection[str] = ()) -> Iterator[RunDirectory]:
-        """Create the folder, keep other processes out, and mend what a killed process left behind.
-
-        Every row must have a number under each key in ``needs``; rows from the first that has not are cut off.
-        """
+    def open(cls, path: Path) -> Iterator[RunDirectory]:
+        """Create the folder, keep other processes out, and mend what a killed process left behind."""
         make_folder(path)
         with ExitStack() as stack:
             _lock(path, stack)
             clean_leftovers(path)
-            run = cls(path, needs)
+            run = cls(path)
             stack.callback(run._rounds.close)
             yield run
             run.sync()
@@ -67,26 +75,22 @@ class RunDirectory:
         """Write the spec of a new run; of an old one, make sure that it is the same."""
         present = read_spec(self.path)
         if present is None:
-            atomic_write(self.path / _SPEC, text.encode())
+            atomic_write(self.path / SPEC, text.encode())
         elif present != text:
             raise UserError(
-                f"{self.path} belongs to another run: its {_SPEC} differs. "
+                f"{self.path} belongs to another run: its {SPEC} differs. "
                 "Choose another --runs folder, or remove this one."
             )
 
     def append_round(self, row: Mapping[str, JSON]) -> None:
-        """Append the row of round ``row["round"]``, unless it is there already from before a stop.
+        """Append the row of the next round, number ``row["round"]``.
 
         NaN and infinities become null. The row survives a killed process at once, a power cut after ``sync``.
         A run that got further has not failed any more.
         """
-        if self._rounds.append(row):
-            with suppress(OSError):
-                (self.path / _FAILURE).unlink()
-
-    def forget_after(self, round: int) -> None:
-        """Cut off the rows after a round: for runs that may play it otherwise the next time."""
-        self._rounds.forget_after(round)
+        self._rounds.append(row)
+        with suppress(OSError):
+            (self.path / FAILURE).unlink()
 
     def sync(self) -> None:
         """Make all rows survive a power cut."""
@@ -104,31 +108,44 @@ class RunDirectory:
     def load_checkpoint(
         self, say: Callable[[str], None], wrong: Callable[[Checkpoint], str | None] = lambda checkpoint: None
     ) -> Checkpoint | None:
-        """The newest checkpoint that can be used, or None; ``say`` gets one line for what cannot.
+        """The newest checkpoint that can be used, or None; ``say`` gets one line for what is damaged or cannot be.
 
-        A checkpoint beyond the recorded rounds is of no use: its rounds are played again, to the same bits.
+        A checkpoint beyond the recorded rounds is of no use. Rows beyond the checkpoint are cut off: their rounds
+        are played again, in a simulation to the same bits.
         """
-        recorded = len(self.rounds())
-        if self._rounds.cut:
-            say(f"{_ROUNDS} is damaged after round {recorded}; the rounds after it are played again")
+        if self.found.damage is not None:
+            say(f"{self.path}: {self.found.damage} What is damaged is made again.")
+            self._put_aside(RESULT)
+        recorded = self._rounds.last
 
         def reason(checkpoint: Checkpoint) -> str | None:
             if checkpoint.round > recorded:
                 return f"only {recorded} rounds are recorded"
             return wrong(checkpoint)
 
-        return load_latest(self.path, say, reason)
+        found = load_latest(self.path, say, reason)
+        self._rounds.forget_after(0 if found is None else found.round)
+        return found
 
-    def save_weights(self, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> Path:
-        """Write the final weights as a plain safetensors file."""
-        path = self.path / _WEIGHTS
-        atomic_write(path, tensor_bytes(tensors, metadata))
-        return path
+    def _put_aside(self, name: str) -> None:
+        try:
+            (self.path / name).replace(self.path / f"{name}.damaged")
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise storage_error(self.path / name, error) from error
+
+    def save_weights(self, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> str:
+        """Write the final weights as a plain safetensors file; its SHA-256."""
+        data = tensor_bytes(tensors, metadata)
+        atomic_write(self.path / WEIGHTS, data)
+        return file_sha256(data)
 
     def write_result(self, result: Mapping[str, JSON]) -> None:
-        """Write the result; its presence says that the run is done, so the rows are saved for good first."""
+        """Write the result, sealed. It says that the run is done, so the rows are saved for good first."""
         self.sync()
-        atomic_write(self.path / _RESULT, (json.dumps(finite(result), indent=2) + "\n").encode())
+        data, _ = seal({**finite(result), SEALS_ROUNDS: self._rounds.seal}, indent=2)
+        atomic_write(self.path / RESULT, data)
 
     def write_failure(self, problem: str, *, final: bool = True) -> None:
         """Note why the run cannot go on. Its next result, if there is one after all, counts instead.
@@ -136,50 +153,7 @@ class RunDirectory:
         ``final``: trying again would only repeat it, as after a divergence; a missing file may be there next time.
         """
         text = json.dumps({"problem": problem, "final": final})
-        atomic_write(self.path / _FAILURE, (text + "\n").encode())
-
-    def result(self) -> dict[str, JSON] | None:
-        """The result, or None where there is none that can be read."""
-        return read_result(self.path)
-
-
-def read_spec(path: Path) -> str | None:
-    """The spec of the run in folder ``path``, or None. Takes no lock."""
-    data = read_bytes(path / _SPEC)
-    return None if data is None else data.decode(errors="replace")
-
-
-def read_rounds(path: Path) -> list[dict[str, JSON]]:
-    """The rows of the run in folder ``path``: rounds 1, 2, 3, ... as far as they are whole and without a gap.
-
-    Takes no lock; the run may be going on.
-    """
-    return sound_rows(read_bytes(path / _ROUNDS) or b"")[0]
-
-
-def read_result(path: Path) -> dict[str, JSON] | None:
-    """The result of the run in folder ``path``; None where there is none that can be read. Takes no lock."""
-    try:
-        result = json.loads((path / _RESULT).read_bytes())
-    except (OSError, ValueError):
-        return None
-    return result if isinstance(result, dict) else None
-
-
-def read_failure(path: Path) -> str | None:
-    """Why the run in folder ``path`` failed, or None. Takes no lock."""
-    try:
-        return str(json.loads((path / _FAILURE).read_bytes())["problem"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def failed_for_good(path: Path) -> bool:
-    """Whether the run in folder ``path`` failed in a way that trying again would only repeat. Takes no lock."""
-    try:
-        return bool(json.loads((path / _FAILURE).read_bytes()).get("final", True))
-    except (OSError, ValueError, AttributeError):
-        return False
+        atomic_write(self.path / FAILURE, (text + "\n").encode())
 
 
 def _lock(path: Path, stack: ExitStack) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_type_hints
 from unalike.algorithms import ALGORITHMS
 from unalike.data import DATASETS
 from unalike.engine.optimisers import OPTIMISERS
+from unalike.engine.record import spec_key
 from unalike.engine.work import LocalWork
 from unalike.errors import UserError, unknown
 from unalike.partition import PARTITIONS, default_parties
@@ -144,7 +145,7 @@ class RunSpec:
     @property
     def key(self) -> str:
         """The hash of the spec."""
-        return hashlib.sha256(self.to_toml().encode()).hexdigest()[:16]
+        return spec_key(self.to_toml())
 
     @property
     def folder(self) -> str:

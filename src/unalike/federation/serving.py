@@ -16,6 +16,7 @@ from unalike.data.schema import Schema, agree
 from unalike.engine.checkpoint import Checkpoint
 from unalike.engine.evaluation import Figures, summary, without_each
 from unalike.engine.files import atomic_write
+from unalike.engine.record import SEALS_WEIGHTS
 from unalike.engine.rundir import RunDirectory
 from unalike.engine.state import State
 from unalike.engine.training import Ledger, Training
@@ -160,7 +161,7 @@ def serve(
     )
     if signing_public(speaker.signer).hex() != plan.server:
         raise UserError(f"The server's key in {folder} is not the one that {plan.name}'s plan names.")
-    with RunDirectory.open(place.run, ("bytes_up", "bytes_down", "seconds")) as record:
+    with RunDirectory.open(place.run) as record:
         schema, sizes = _agreement(plan, speaker, place)
         if place.job() == folders.MEASURE:
             return _measure(speaker, schema, place)
@@ -192,8 +193,6 @@ def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerF
         training.engine.accepted = {int(k): v for k, v in saved.meta["accepted"].items()}
         training.engine.durable = dict(training.engine.accepted)
         speaker.say(f"Going on after round {saved.round} of {spec.rounds}.")
-    # A round that was recorded but not saved is played again, perhaps with other parties.
-    record.forget_after(training.state.round)
     while training.state.round < spec.rounds:
         place.tell(f"round {training.state.round + 1} of {spec.rounds}")
         training.again = place.begin_round(training.state.round + 1)
@@ -208,7 +207,8 @@ def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerF
     figures = _outcome(training, record.rounds(), left)
     w = training.algorithm.global_model(training.task, training.state.server)
     model = training.state.server if w is None else training.task.named(w, training.state.buffers)
-    record.save_weights(model, {"key": spec.key, "algorithm": spec.algorithm})
+    about = {"key": spec.key, "algorithm": spec.algorithm}
+    figures[SEALS_WEIGHTS] = record.save_weights(model, about)
     record.write_result(figures)
     place.tell("finished" + (f"; not reached with the final model: {', '.join(left)}" if left else ""))
     return figures

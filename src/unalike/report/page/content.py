@@ -140,6 +140,8 @@ class StudyResults(Protocol):
     @property
     def failed(self) -> Sequence[Record]: ...  # noqa: D102
     @property
+    def damaged(self) -> Sequence[Record]: ...  # noqa: D102
+    @property
     def scale(self) -> float: ...  # noqa: D102
     @property
     def warning(self) -> str: ...  # noqa: D102
@@ -159,6 +161,7 @@ def page_of_study(results: StudyResults, runs: Path | None = None, only: Sequenc
     empty = len(results.settings) - len(begun)
     if empty:
         notes.append(f"{empty} of {len(results.settings)} settings have no finished run and are not shown.")
+    notes += _damages(results.damaged)
     table = str(study.published or "")
     return Page(
         title=study.title or study.name,
@@ -172,6 +175,10 @@ def page_of_study(results: StudyResults, runs: Path | None = None, only: Sequenc
         failures=tuple(results.failed),
         tuned=tuple((place, one.chosen, _candidates(one.validation)) for place, one in results.tuned.items()),
     )
+
+
+def _damages(records: Sequence[Record]) -> tuple[str, ...]:
+    return tuple(f"A run is left out, since it is damaged: {record.problem}" for record in records)
 
 
 def _study_command(study: Study, scale: float, runs: Path | None, only: Sequence[str]) -> str:
@@ -213,7 +220,8 @@ def page_of_records(title: str, records: Sequence[Record]) -> Page:
     """The page of any runs, gathered into settings; failed ones are listed apart."""
     found = tuple(settings(records))
     failed = tuple(record for record in records if record.state == "failed")
-    return Page(title, found, compared=tuple(compare(found, None)), failures=failed)
+    damages = _damages([record for record in records if record.damaged])
+    return Page(title, found, compared=tuple(compare(found, None)), notes=damages, failures=failed)
 
 
 def command(spec: Mapping[str, Any]) -> str:
@@ -265,7 +273,8 @@ def folder_of(line: Line) -> Path | None:
 
 
 def _how_far(record: Record) -> str:
-    end = f" It failed: {record.problem}" if record.problem else ""
+    what = "is damaged" if record.damaged else "failed"
+    end = "" if record.problem is None else f" It {what}: {record.problem}"
     return (
         f"The run is not finished: {len(record.rounds)} of {record.spec.get('rounds')} rounds are played, and the "
         f"figures are of the last round that was evaluated.{end}"

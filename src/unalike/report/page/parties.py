@@ -15,6 +15,7 @@ import numpy as np
 from unalike.bench.results import Line, Setting
 from unalike.data import load_dataset
 from unalike.data.dataset import Array, Dataset
+from unalike.engine.record import WEIGHTS
 from unalike.errors import UserError
 from unalike.partition import Partition, make_partition, seen_by, seen_label_counts
 from unalike.partition.distorted import changes_features, prepared
@@ -196,7 +197,7 @@ def _best(setting: Setting) -> tuple[Line, Path]:
     lines = [line for line in setting.lines if line.accuracy is not None]
     for line in sorted(lines, key=lambda one: -one.accuracy.mean if one.accuracy else 0.0):
         folder = folder_of(line)
-        if folder is not None and (folder / "weights.safetensors").is_file():
+        if folder is not None and (folder / WEIGHTS).is_file():
             return line, folder
     raise UserError("No finished run with one global model is kept here.")
 
