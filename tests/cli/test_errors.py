@@ -38,7 +38,9 @@ MISTAKES = {
     "net that does not fit": (["--model", "simple-cnn"], "16x16"),
     "option": (["--algoritm", "x"], "Did you mean --algorithm?"),
     "argument": (["fedavg"], "fedavg"),
-    "seconds": (["--checkpoint-seconds", "-1"], "--checkpoint-seconds"),
+    "seconds": (["--checkpoint-seconds", "-1"], "--checkpoint-seconds must be"),
+    "seconds that are no number": (["--checkpoint-seconds", "nan"], "got nan"),
+    "seconds without end": (["--checkpoint-seconds", "inf"], "got inf"),
     "diverging": (["--lr", "1e6", "--steps", "20", "--quiet"], "Lower --lr"),
 }  # fmt: skip
 
@@ -74,6 +76,20 @@ def test_mistake_in_a_run(unalike, flags, text):
 def test_mistake_in_another_command(unalike, args, text):
     Path("file").write_text("")
     refused(unalike(*args), text)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["run"], ["runs", "list"], ["runs", "show", "x"], ["runs", "compare"], ["leaderboard"], ["recommend"]),
+        *(["report", "quick", "-o", "page.html"], ["measure"], ["study", "run", "quick"]),
+        *(["study", "status", "quick"], ["study", "report", "quick"], ["study", "stop", "quick"]),
+        ["study", "export", "--csv", "-"],
+    ],
+)
+def test_a_folder_of_runs_without_a_name(unalike, command):
+    refused(unalike(*command, "--runs", ""), "--runs must name a folder, got ''")
+    assert not list(Path().iterdir())
 
 
 def test_cuda_absent(unalike, monkeypatch):

@@ -122,6 +122,7 @@ def test_a_study_is_asked_with_its_scale_and_choice(unalike, runs, tmp_path, mon
             done=2,
             total=2,
             failed=[],
+            damaged=[],
             scale=scale,
             warning="half",
         )

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -95,6 +96,32 @@ def test_only_and_scale(finished, unalike):
     scaled = unalike("study", "report", name, "--runs", runs, "--scale", "0.5")
     assert "At scale 0.5: 50 % of the study's rounds" in scaled.out
     assert "0 of 12 runs done" in scaled.out
+
+
+def test_a_damaged_run_is_said_and_run_again(finished, unalike):
+    name, before = finished
+    shutil.copytree(before, "runs")
+    folder = min(Path("runs").glob("digits-fedavg-*"))
+    whole = unalike("study", "report", name, "--json")
+    assert whole.err == ""
+    text = (folder / "result.json").read_text()
+    (folder / "result.json").write_text(re.sub(r'"accuracy": [0-9.]+', '"accuracy": 0.95', text, count=1))
+    for command in (("study", "report", name), ("study", "status", name), ("leaderboard",)):
+        answer = unalike(*command)
+        assert answer.code == 0
+        assert answer.err.count("\n") == 1
+        assert f"{folder.name}: result.json is not as it was written: accuracy is 0.95, but" in answer.err
+    found = unalike("study", "report", name, "--json", "-o", "page.html")
+    assert (found.code, found.json["done"]) == (0, whole.json["done"] - 1)
+    assert folder.name in Path("page.html").read_text()
+    rows = unalike("study", "export", "--csv", "-").out
+    assert ",0.95," not in rows
+    assert "is not as it was written" in rows
+    again = unalike("study", "run", name, "--workers", "1")
+    assert again.code == 0
+    assert f"{folder.name}: result.json is not as it was written" in again.err
+    assert unalike("study", "report", name, "--json").json == whole.json
+    assert unalike("study", "report", name).err == ""
 
 
 def test_export(finished, unalike, tmp_path):

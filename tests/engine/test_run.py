@@ -125,16 +125,49 @@ def test_a_resumed_run_stays_on_its_engine(tmp_path):
     assert resumed.figures["weights_sha256"] == sequential.figures["weights_sha256"]
 
 
-def test_own_data_have_no_folder(tmp_path):
-    result = run(SPEC, runs=tmp_path, data=unalike.load_dataset("heart"))
-    assert result.run_dir is None
-    assert not list(tmp_path.iterdir())
+def test_own_data_have_a_folder_of_their_own(tmp_path, monkeypatch):
+    data = unalike.load_dataset("heart")
+    with pytest.raises(Stop):
+        run(SPEC, runs=tmp_path, data=data, watcher=StopsAfter(3), checkpoint_seconds=0.0)
+    result = run(SPEC, runs=tmp_path, data=unalike.load_dataset("heart"))  # the same rows, given again
+    assert result.spec.dataset.startswith("given(")
+    assert result.figures["weights_sha256"] == run(SPEC).figures["weights_sha256"]
+    assert [path.name for path in tmp_path.iterdir()] == [result.spec.folder]
+    assert RunSpec.from_toml(result.run_dir / "spec.toml") == result.spec == run(SPEC, data=data).spec
+    with monkeypatch.context() as patch:
+        patch.setattr(Simulation, "play_round", lambda self: pytest.fail("played again"))
+        assert run(result.spec, runs=tmp_path, data=data).figures == result.figures
+    others = {
+        "rows": dataclasses.replace(data, x=data.x + 1),
+        "labels": dataclasses.replace(data, y=1 - data.y),
+        "parties": dataclasses.replace(data, group=data.group[::-1].copy()),
+        "scale": dataclasses.replace(data, scale=data.scale * 2),
+    }
+    for name, other in others.items():
+        assert run(SPEC, data=other, runs=tmp_path).run_dir != result.run_dir, name
+        with pytest.raises(UserError, match="Give the same rows again"):
+            run(result.spec, data=other)
+    assert len(list(tmp_path.iterdir())) == 5
+    with pytest.raises(UserError, match=r"given by a Python program .* unalike\.run"):
+        run(RunSpec.from_mapping({**result.spec.to_dict(), "seed": 3}), runs=tmp_path)
 
 
 def test_threads_are_given_back():
     before = torch.get_num_threads()
     run(RunSpec.from_mapping({**SPEC.to_dict(), "rounds": 1, "threads": before + 1}))
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -1.0])
+def test_seconds_that_are_none(tmp_path, seconds):
+    with pytest.raises(UserError, match=f"--checkpoint-seconds must be .* got {seconds}"):
+        run(SPEC, runs=tmp_path, checkpoint_seconds=seconds)
+    assert not list(tmp_path.iterdir())
+
+
+def test_runs_without_a_name():
+    with pytest.raises(UserError, match="--runs must name a folder"):
+        run(SPEC, runs="")
 
 
 def test_fields_make_a_spec():

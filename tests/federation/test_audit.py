@@ -39,16 +39,16 @@ def test_a_removed_line_shows(log, gone):
     kept = lines(log)
     del kept[gone]
     (log / FILE).write_bytes(b"".join(kept))
-    with pytest.raises(UserError, match=f"line {gone + 1} does not follow"):
+    with pytest.raises(UserError, match=f"line {gone + 1} is not as it was written"):
         read_audit(log)
 
 
-@pytest.mark.parametrize("changed", range(4))
+@pytest.mark.parametrize("changed", range(5))
 def test_a_changed_line_shows(log, changed):
     kept = lines(log)
     kept[changed] = kept[changed].replace(b'"bytes": ', b'"bytes": 1')
     (log / FILE).write_bytes(b"".join(kept))
-    with pytest.raises(UserError, match=f"line {changed + 2} does not follow"):
+    with pytest.raises(UserError, match=f"line {changed + 1} is not as it was written"):
         read_audit(log)
 
 
@@ -56,7 +56,7 @@ def test_lines_in_another_order_show(log):
     kept = lines(log)
     kept[1], kept[2] = kept[2], kept[1]
     (log / FILE).write_bytes(b"".join(kept))
-    with pytest.raises(UserError, match="line 2 does not follow"):
+    with pytest.raises(UserError, match="line 2 is not as it was written"):
         read_audit(log)
 
 
@@ -64,7 +64,17 @@ def test_lines_in_another_order_show(log):
 def test_nonsense_shows(log, content):
     with (log / FILE).open("ab") as file:
         file.write(content)
-    with pytest.raises(UserError, match="line 6 does not follow"):
+    with pytest.raises(UserError, match="line 6 has no seal"):
+        read_audit(log)
+
+
+def test_a_change_shows_for_good(log):
+    """Today's last line is the one that all later lines follow."""
+    kept = lines(log)
+    kept[4] = kept[4].replace(b'"bytes": ', b'"bytes": 1')
+    (log / FILE).write_bytes(b"".join(kept))
+    Audit(log).note("in", b"", "after")
+    with pytest.raises(UserError, match="line 5 is not as it was written"):
         read_audit(log)
 
 

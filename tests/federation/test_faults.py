@@ -5,7 +5,7 @@ import torch
 
 from tests.federation.inside import HOSPITALS, World
 from tests.federation.test_serving import assert_same, server_state
-from unalike.engine.record import read_rounds
+from unalike.engine.record import read_rounds, read_run
 from unalike.errors import UserError
 from unalike.federation import remote
 from unalike.federation.speaker import Stopped
@@ -184,6 +184,33 @@ def test_before_training_all_sites_must_agree(kind, tmp_path):
     with pytest.raises(Stopped):
         world.serve(stopped=lambda: any("the quorum is 3" in line for line in world.said))
     assert world.folder.rows() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("result.json", '"loss": ', '"loss": 1'),
+        ("rounds.jsonl", '"answered"', '"answers"'),
+        ("weights.safetensors", '"algorithm":"fedavg', '"algorithm":"fedopt'),
+    ],
+)
+def test_a_damaged_record_of_the_server_is_made_again(tmp_path, name, old, new):
+    world = World.make(tmp_path)
+    figures = world.serve()
+    path = world.folder.run / name
+    assert read_run(world.folder.run, weights=True).result is not None
+    changed = path.read_bytes().replace(old.encode(), new.encode())
+    assert changed != path.read_bytes()
+    path.write_bytes(changed)
+    found = read_run(world.folder.run, weights=True)
+    assert found.result is None
+    assert name in found.damage
+    again = world.serve()
+    assert any(found.damage in line for line in world.said)
+    exact = ("accuracy", "loss", "rounds", "server_sha256", "weights_file_sha256")
+    assert {key: again[key] for key in exact} == {key: figures[key] for key in exact}
+    assert read_run(world.folder.run, weights=True).damage is None
+    assert_same(world, world.simulation()[0])
 
 
 def test_other_parties_after_a_restart_are_recorded(tmp_path):

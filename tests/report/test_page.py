@@ -249,12 +249,27 @@ def test_a_real_run_shows_its_parties_and_features(tmp_path):
     assert str(tmp_path) not in text
 
 
+def test_a_damaged_run_is_left_out_and_the_page_says_so():
+    hurt = replace(
+        record("fedavg"),
+        state="unfinished",
+        figures={},
+        problem="digits-fedavg-0: rounds.jsonl: line 2 is not as it was written.",
+    )
+    made = page_of_records("Runs", [record("fedprox"), hurt])
+    text = f"A run is left out, since it is damaged: {hurt.problem}"
+    assert made.notes == (text,)
+    assert page_of_study(study(damaged=[hurt])).notes == (text,)
+    assert f"It is damaged: {hurt.problem}" in page_of_run(hurt).notes[0]
+
+
 def study(**changes):
     made = small_page()
     about = Study("tiny", "A study", "What\nit is.", target=0.75)
     tuned = {"digits, iid: fedprox": Tuned({}, "fedprox", "fedprox(0.1)", {"fedprox(0.1)": 0.5})}
     usual = {"settings": list(made.settings), "compared": list(made.compared), "tuned": tuned, "failed": []}
-    return StudyResults(about, **(usual | {"done": 6, "total": 6, "scale": 1.0} | changes))
+    usual |= {"damaged": [], "done": 6, "total": 6, "scale": 1.0}
+    return StudyResults(about, **(usual | changes))
 
 
 def test_a_study_has_its_target_tuning_and_command(tmp_path):

@@ -14,7 +14,7 @@ from unalike.bench.published import TABLES
 from unalike.bench.ranking import ALPHA
 from unalike.bench.results import read_records, settings
 from unalike.bench.tree import grow
-from unalike.cli.options import DEFAULT_RUNS, AsJson, Plugins
+from unalike.cli.options import DEFAULT_RUNS, AsJson, Plugins, runs_folder
 from unalike.cli.plugin import load_plugins
 from unalike.cli.program import program
 from unalike.cli.show import MISSING, draw, duration, print_json, say, say_damaged, size, table
@@ -28,6 +28,7 @@ def show_leaderboard(
         list[Path] | None,
         typer.Option(
             "--runs",
+            parser=runs_folder,
             metavar="FOLDER",
             envvar="UNALIKE_RUNS",
             help="folder that keeps runs; repeatable [$UNALIKE_RUNS or runs]",

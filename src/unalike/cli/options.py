@@ -8,14 +8,22 @@ from typing import Annotated
 
 import typer
 
+from unalike.engine.files import named_folder
 from unalike.errors import UserError
 
 DEFAULT_RUNS = Path("runs")
+
+
+def runs_folder(text: Path | str) -> Path:
+    """What ``--runs`` was given."""
+    return named_folder(text, "--runs")
+
 
 RunsFolder = Annotated[
     Path,
     typer.Option(
         "--runs",
+        parser=runs_folder,
         envvar="UNALIKE_RUNS",
         metavar="FOLDER",
         help="folder that keeps the runs [$UNALIKE_RUNS or runs]",

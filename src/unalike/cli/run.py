@@ -36,7 +36,7 @@ def run(
     data_dir: DataDir = None,
     runs: RunsFolder = DEFAULT_RUNS,
     checkpoint_seconds: Annotated[
-        float, typer.Option(min=0, metavar="<float>", help="work that a kill may cost [2.0]", show_default=False)
+        float, typer.Option(metavar="<float>", help="work that a kill may cost [2.0]", show_default=False)
     ] = CHECKPOINT_SECONDS,
     log: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="also log to tensorboard or mlflow; repeatable")

@@ -97,6 +97,13 @@ def make_folder(folder: Path) -> None:
         raise storage_error(folder, error) from error
 
 
+def named_folder(name: Path | str, flag: str) -> Path:
+    """The folder of that name. An empty one would be the current folder, which nobody means by it."""
+    if name == "":
+        raise UserError(f"{flag} must name a folder, got ''. Write . for the current folder.")
+    return Path(name)
+
+
 def clean_leftovers(folder: Path) -> int:
     """Remove the temporary files of writers that were killed, and say how many.
 

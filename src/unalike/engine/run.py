@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import torch
 
 import unalike
 from unalike.data import Dataset, load_dataset
+from unalike.data.given import given
 from unalike.engine.checkpoint import Checkpoint
 from unalike.engine.evaluation import Figures, evaluate
+from unalike.engine.files import named_folder
 from unalike.engine.record import SEALS_WEIGHTS, read_run
 from unalike.engine.rounds_file import finite
 from unalike.engine.rundir import RunDirectory
@@ -23,6 +26,7 @@ from unalike.engine.spec import RunSpec
 from unalike.engine.state import State
 from unalike.engine.training import Traffic
 from unalike.engine.vectorised import Vectorised
+from unalike.errors import UserError
 from unalike.measure.situation import simulated_situation
 
 CHECKPOINT_SECONDS = 2.0
@@ -81,15 +85,21 @@ def run(
 
     With ``runs`` the run has a folder there, named by its key: the same call goes on where a stopped one left
     off, to the same bits, and returns a finished one's result at once. ``data`` replaces the registered data
-    set (such a run has no folder: a key cannot vouch for rows that it does not name). ``load`` reads a registered
-    data set, for a caller that keeps it between runs.
+    set; a hash of it is then the data set in the spec, so that other data are another run. ``load`` reads a
+    registered data set, for a caller that keeps it between runs.
     """
+    if not 0 <= checkpoint_seconds < math.inf:
+        raise UserError(
+            f"--checkpoint-seconds must be a finite number of seconds, 0 or more, got {checkpoint_seconds}."
+        )
     spec = RunSpec.from_mapping(fields) if spec is None else spec
+    if data is not None:
+        spec = _of_given(spec, data)
     watcher = watcher or Watcher()
     with _threads_restored():
-        if runs is None or data is not None:
+        if runs is None:
             return _in_memory(spec, data, watcher)
-        path = Path(runs) / spec.folder
+        path = named_folder(runs, "--runs") / spec.folder
         found = read_run(path, weights=True)
         figures = found.result
         if figures is not None and figures["key"] == spec.key:  # no lock is needed, and the disk may be read-only
@@ -99,11 +109,19 @@ def run(
                 )
             return Result(spec, figures, found.rounds, path)
         # Before the folder is made: a spec that cannot be built must not leave an empty run behind.
-        simulation = Simulation(spec, data=load(spec.dataset), say=watcher.say)
+        simulation = Simulation(spec, data=load(spec.dataset) if data is None else data, say=watcher.say)
         with RunDirectory.open(path) as folder:
             folder.write_spec(spec.to_toml())
             figures = folder.found.result or _recorded(simulation, folder, watcher, checkpoint_seconds)
             return Result(spec, figures, list(folder.rounds()), path)
+
+
+def _of_given(spec: RunSpec, data: Dataset) -> RunSpec:
+    """The spec of a run on data that were given."""
+    name = given(data)
+    if spec.dataset.startswith("given(") and spec.dataset != name:
+        raise UserError(f"The spec is of the rows {spec.dataset}, but data is {name}. Give the same rows again.")
+    return replace(spec, dataset=name)
 
 
 def record_failure(runs: Path, spec: RunSpec, problem: str, *, final: bool) -> None:

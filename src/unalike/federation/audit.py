@@ -1,13 +1,12 @@
 """A site's own log of every message: when, which way, what kind, how many bytes, their hash, and what came of it.
 
-One JSON line a message, appended and synced. Each line holds the hash of the line before, so that a line that was
-removed or changed afterwards shows (``check``).
+One sealed JSON line a message, appended and synced: a line that was changed, removed or added afterwards shows
+(``read_audit``).
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,11 +14,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from unalike.engine.files import storage_error, write_all
+from unalike.engine.chain import Chain, read_chain, seal
+from unalike.engine.files import read_bytes, storage_error, write_all
 from unalike.errors import UserError
 
 FILE = "audit.jsonl"
-_FIRST = "0" * 64
 
 
 class Audit:
@@ -27,14 +26,13 @@ class Audit:
 
     def __init__(self, folder: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._path, self._now = folder / FILE, now
-        self._last = _FIRST
-        try:
-            lines = _lines(self._path)
-            if lines:
-                self._last = hashlib.sha256(lines[-1]).hexdigest()
-            self._cut(sum(map(len, lines)))  # a line torn by a crash: the message had no answer either
-        except OSError as error:
-            raise storage_error(self._path, error) from error
+        found = _read(self._path)
+        size, self._last = found.ends[-1]
+        if found.damage is None:  # else what follows goes after the damage, which shows whenever the log is read
+            try:
+                self._cut(size)  # a line torn by a crash: the message had no answer either
+            except OSError as error:
+                raise storage_error(self._path, error) from error
 
     def note(self, way: str, raw: bytes, kind: str, outcome: str = "", **more: Any) -> None:
         """Append a message that came ``in`` or went ``out``."""
@@ -46,9 +44,8 @@ class Audit:
             "sha256": hashlib.sha256(raw).hexdigest(),
             **({"outcome": outcome} if outcome else {}),
             **more,
-            "before": self._last,
         }
-        data = json.dumps(line).encode() + b"\n"
+        data, made = seal(line, self._last)
         whole = self._path.stat().st_size if self._path.exists() else 0
         try:
             with self._path.open("ab", buffering=0) as file:
@@ -58,7 +55,7 @@ class Audit:
             with suppress(OSError):  # half a line would make all that follow look like a change
                 self._cut(whole)
             raise storage_error(self._path, error) from error
-        self._last = hashlib.sha256(data).hexdigest()
+        self._last = made
 
     def _cut(self, size: int) -> None:
         if self._path.exists() and self._path.stat().st_size > size:
@@ -71,28 +68,11 @@ def read_audit(folder: Path) -> list[dict[str, Any]]:
 
     That the last lines are missing does not show in the log itself.
     """
-    try:
-        lines = _lines(folder / FILE)
-    except OSError as error:
-        raise storage_error(folder / FILE, error, "read") from error
-    last, rows = _FIRST, []
-    for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict) or row.get("before") != last:
-            raise UserError(
-                f"{folder / FILE}: line {number} does not follow the line before it: the log was changed."
-            )
-        rows.append(row)
-        last = hashlib.sha256(line).hexdigest()
-    return rows
+    found = _read(folder / FILE)
+    if found.damage is not None:
+        raise UserError(f"{folder / FILE} was changed: {found.damage}.")
+    return found.rows
 
 
-def _lines(path: Path) -> list[bytes]:
-    """The whole lines of the log; the last may still be on its way."""
-    if not path.exists():
-        return []
-    lines = path.read_bytes().splitlines(keepends=True)
-    return lines if not lines or lines[-1].endswith(b"\n") else lines[:-1]
+def _read(path: Path) -> Chain:
+    return read_chain(read_bytes(path) or b"")

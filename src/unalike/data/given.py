@@ -1,0 +1,36 @@
+"""Rows that a Python program gives to ``unalike.run(data=...)``: they have no name to load them by."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from unalike.data.dataset import DATASETS, Dataset, register_dataset
+from unalike.errors import UserError
+
+
+@register_dataset("given")
+class Given:
+    """Rows that a Python program gave to unalike.run(data=...): named by their hash, and its to give again."""
+
+    name: str = ""
+    sha256: str = ""
+
+    def load(self) -> Dataset:
+        """Nothing: the rows are not kept anywhere."""
+        raise UserError(
+            f"The rows of {DATASETS.describe(self)} were given by a Python program and are not kept here. Give "
+            "the same ones again: unalike.run(..., data=...)."
+        )
+
+
+def given(data: Dataset) -> str:
+    """What stands for the data in a run's spec: other rows, labels or natural parties are another run."""
+    sha = hashlib.sha256(data.digest.encode())
+    sha.update(repr((data.classes, data.features, data.group_names, data.kind)).encode())
+    for part in (data.group, data.group_test, data.shift, data.scale):
+        if part is not None:
+            sha.update(f"{part.dtype} {part.shape}".encode())
+            sha.update(np.ascontiguousarray(part).data)
+    return DATASETS.describe(Given(data.name, sha.hexdigest()[:16]))
