@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from unalike.engine.rundir import RunDirectory
+from unalike.toml import write_toml
 
 
 def main(habits, runs):
@@ -38,7 +39,7 @@ def main(habits, runs):
             say("done")
         elif word == "failed":
             folder.mkdir(exist_ok=True)
-            (folder / "spec.toml").write_text(toml(spec))
+            (folder / "spec.toml").write_text(write_toml(spec))
             (folder / "failure.json").write_text(json.dumps({"problem": "it diverged", "final": True}))
             say("failed", problem="it diverged")
         elif word == "lost":  # it failed before there was a run to note it in
@@ -61,13 +62,9 @@ def main(habits, runs):
         time.sleep(0.01)
 
 
-def toml(spec):
-    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in spec.items())
-
-
 def finish(folder, spec, key):
     with RunDirectory.open(folder) as run:
-        run.write_spec(toml(spec))
+        run.write_spec(write_toml(spec))
         for number in range(spec["rounds"]):
             run.append_round({"round": number + 1, "accuracy": 0.5})
         run.write_result({"key": key, "accuracy": 0.5, "validation_accuracy": 0.5, "seconds": 0.01})

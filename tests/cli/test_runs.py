@@ -111,7 +111,10 @@ def test_damaged_run_does_not_hide_the_others(unalike, two, damage):
     assert answer.code == 0
     assert two["fedprox"].name in answer.err
     assert answer.err.count("\n") == 1
-    assert unalike("runs", "compare").code == 0
+    compared = unalike("runs", "compare")
+    assert (compared.code, compared.err) == (0, answer.err)
+    refused = unalike("runs", "compare", two["fedprox"].name)
+    assert (refused.code, refused.err) == (2, f"Error: {answer.err}")
     assert "0.95" not in answer.out
     shown = unalike("runs", "show", two["fedprox"].name)
     assert shown.code in (0, 2)

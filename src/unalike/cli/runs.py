@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -46,6 +47,10 @@ def list_runs(runs: RunsFolder = DEFAULT_RUNS, as_json: AsJson = False) -> None:
         return
     columns = ["key", "algorithm", "data", "rounds", "accuracy", "worst", "age"]
     draw(table(columns, map(_row, found), right=["accuracy", "worst", "age"]))
+    _say_damaged(found)
+
+
+def _say_damaged(found: Sequence[StoredRun]) -> None:
     for run in found:
         if run.problem and run.state == "damaged":
             say(run.problem)
@@ -148,10 +153,11 @@ def compare_runs(
     if keys:
         chosen = list({run.path: run for run in (find_run(found, key, runs) for key in keys)}.values())
         for run in chosen:
-            if not run.spec or not run.rows:
+            if run.state == "damaged" or not run.spec or not run.rows:
                 raise UserError(run.problem or f"{run.path.name} has no rounds yet. Leave it out.")
     else:
         chosen = [run for run in found if run.state == "finished"]
+        _say_damaged(found)
     if not chosen:
         raise UserError(f"There are no finished runs in {runs} to compare. Start one: unalike run")
     compared = comparison(chosen)
