@@ -99,7 +99,6 @@ def test_weighting_parties_is_the_mean_of_cdfs():
     ],
 )
 def test_all_modes_give_the_same_degrees_exactly(name, text, parties, of, weighting):
-    pytest.importorskip("tenseal")
     data = like_cifar() if name == "like cifar10" else loaded(name)
     made = make_partition(text, data, parties, 0)
     values = (party_labels if of == "labels" else party_features)(data, made)
@@ -199,7 +198,6 @@ def test_quantity_skew_alone_leaves_features_alike():
 
 
 def test_a_party_that_drops_out_is_not_in_the_sum():
-    pytest.importorskip("tenseal")
     parties = {name: {"x": 1 + k, "y": 3} for k, name in enumerate("abcd")}
     found = measure(parties, drop_after={"b": "shares"})
     assert found.absent == ("b",)
