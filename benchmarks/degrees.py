@@ -71,7 +71,10 @@ def main() -> None:
         runs = even if text == "iid" else [train(text, options.parties, options.rounds, seed) for seed in seeds]
         lost = [100 * (best - accuracy) for (best, _), (accuracy, _) in zip(even, runs, strict=True)]
         apart = fmean(weight_divergence(w, one) for (_, w), one in zip(runs, alone, strict=True))
-        variation = [one.mean.total_variation for one in found], [one.worst.total_variation for one in found if one.worst]
+        variation = (
+            [one.mean.total_variation for one in found],
+            [one.worst.total_variation for one in found if one.worst],
+        )
         names = ("kolmogorov_smirnov", "area", "cramer_von_mises")
         ordered = ([getattr(one.mean, name) for one in found] for name in names)
         cells = [f"{fmean(each):.3f}" for each in (*variation, *ordered, [one.quantity for one in found])]

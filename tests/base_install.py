@@ -1,7 +1,7 @@
 """Carries out command lines as if nothing but the base dependencies of pyproject.toml were installed.
 
-python -m tests.base_install FILE.json: a list of [command line as a list of words, whether to run it]. A line that is
-not run is parsed, which imports its command. Ends with the first line that fails, and says which modules were loaded.
+python tests/base_install.py FILE.json: a list of [command line as a list of words, whether to run it]. A line that
+is not run is parsed, which imports its command. Ends with the first line that fails.
 """
 
 import json
@@ -63,7 +63,8 @@ def main(orders: list[tuple[list[str], bool]]) -> None:
         command = get_command(app)
         context = command.make_context("unalike", list(words))
         while hasattr(command, "resolve_command"):
-            name, command, rest = command.resolve_command(context, [*getattr(context, "_protected_args", ()), *context.args])
+            rest = [*getattr(context, "_protected_args", ()), *context.args]
+            name, command, rest = command.resolve_command(context, rest)
             context = command.make_context(name, rest, parent=context)
 
 

@@ -173,7 +173,8 @@ def test_a_missing_library_is_named_with_its_remedy(unalike, monkeypatch, module
     answer = unalike("measure", "--parties", "3")
     errors.library.cache_clear()
     assert answer.code == 2
-    assert answer.err == f"Error: {module} is not installed, but unalike needs it here. Run: pip install {module}\n"
+    remedy = f"Run: pip install {module}"
+    assert answer.err == f"Error: {module} is not installed, but unalike needs it here. {remedy}\n"
     assert unalike("measure", "--parties", "3", "--protect", "none").code == 0
 
 

@@ -132,8 +132,9 @@ def test_total_variation_has_the_same_bits_in_any_order_of_labels(pair, random):
 
 def test_which_degree_stands_first():
     assert (headline("labels"), headline("features")) == ("tv", "cdf")
-    assert (headline("labels", "cdf"), headline("labels", "tv"), headline("features", "cdf")) == ("cdf", "tv", "cdf")
-    with pytest.raises(UserError, match="how wide their bins are. Use cdf"):
+    for of, wish in (("labels", "cdf"), ("labels", "tv"), ("features", "cdf")):
+        assert headline(of, wish) == wish
+    with pytest.raises(UserError, match="how wide their bins are"):
         headline("features", "tv")
     with pytest.raises(UserError, match="Unknown degree 'ks'"):
         headline("labels", "ks")

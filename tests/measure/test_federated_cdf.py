@@ -129,14 +129,15 @@ def by_hand(parties):
 
 
 def check_headline(parties, order, protect):
-    before, after = (measure(one, protect=protect) for one in (parties, renumbered(parties, order)))
+    both = parties, renumbered(parties, order)
+    before, after = (measure(one, protect=protect) for one in both)
     assert before.headline == after.headline == "tv"
     for name in ("mean", "expected", "worst"):
         assert getattr(before.federation, name).at("tv") == getattr(after.federation, name).at("tv")
     mean, own = by_hand(parties)
     assert before.federation.mean.at("tv") == pytest.approx(mean, abs=0.02)  # of rounded degrees and shares
     np.testing.assert_allclose([one.degrees.mean.at("tv") for one in before.kept], own, atol=1e-12)
-    only = [measure(one, protect=protect, publish="mean").federation for one in (parties, renumbered(parties, order))]
+    only = [measure(one, protect=protect, publish="mean").federation for one in both]
     assert only[0].mean.at("tv") == only[1].mean.at("tv") == pytest.approx(mean, abs=1e-3)
 
 

@@ -141,8 +141,8 @@ def _reasons(
         said.append(f"{_record(first)} ({source}). Chance would hardly do that: p = {first.p:.3f}.")
     else:
         said.append(
-            f"FedAvg is as good as any: no other was better by more than chance makes ({source}; Wilcoxon's signed-rank "
-            "test at 5 %), and FedAvg is the simplest."
+            f"FedAvg is as good as any: no other was better by more than chance makes ({source}; Wilcoxon's "
+            "signed-rank test at 5 %), and FedAvg is the simplest."
         )
     named = next((one for one in ranking[1:] if one.algorithm == tree), None)
     if named is not None:

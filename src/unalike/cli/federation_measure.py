@@ -9,7 +9,7 @@ import typer
 
 from unalike.cli.federation_needs import ServerPath, need_flower, need_server
 from unalike.cli.federation_run import done, follow
-from unalike.cli.options import AsJson
+from unalike.cli.options import AsJson, FirstDegree
 from unalike.cli.show import draw, print_json, size, table
 from unalike.errors import UserError
 from unalike.federation.folders import MEASURE, ServerFolder
@@ -22,14 +22,7 @@ def measure(
     folder: ServerPath,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress and no messages")] = False,
-    degree: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="which degree of labels stands first: tv (total variation) or cdf (Kolmogorov-Smirnov, for labels "
-            "that are in order) [tv]",
-        ),
-    ] = None,
+    degree: FirstDegree = None,
 ) -> None:
     """How unalike the sites' labels and features are. "unalike federation serve" must be running.
 

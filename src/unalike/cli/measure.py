@@ -13,6 +13,7 @@ from unalike.cli.options import (
     AsJson,
     DataDir,
     DatasetName,
+    FirstDegree,
     PartiesNumber,
     PartitionText,
     Plugins,
@@ -63,14 +64,7 @@ def measure(
             show_default=False,
         ),
     ] = "rows",
-    degree: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="which degree stands first: tv (total variation) or cdf (Kolmogorov-Smirnov, for labels that are in "
-            "order) [tv of labels, cdf of features]",
-        ),
-    ] = None,
+    degree: FirstDegree = None,
     model_of: Annotated[
         str | None,
         typer.Option(

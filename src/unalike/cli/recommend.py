@@ -123,8 +123,8 @@ def _print(advice: Advice, where: tuple[str, str, int | None, int] | None) -> No
         *advice.reasons,
         "",
         table(columns, rows, right=right),
-        f"Against FedAvg, in percentage points; differences up to {DRAW} are draws. p: how likely chance makes such "
-        f"gains; what is below {ALPHA} goes before FedAvg. From {advice.source}.",
+        f"Against FedAvg, in percentage points; differences up to {DRAW} are draws. p: how likely chance makes "
+        f"such gains; what is below {ALPHA} goes before FedAvg. From {advice.source}.",
         "",
         "What would change this:",
         *(f"- {doubt}" for doubt in advice.doubts),

@@ -34,7 +34,7 @@ class Cdf:
 
     @cached_property
     def pdf(self) -> Array:
-        """The share of rows at each point, from whole counts: a label's share is the same in any order of labels."""
+        """The share of rows at each point, from whole counts: the order of labels does not change a bit of it."""
         shares: Array = np.diff(self.cumulative, axis=-1, prepend=0) / self.cumulative[..., -1:]
         return shares
 

@@ -98,7 +98,7 @@ def headline(of: Of, wish: str | None = None) -> Headline:
 
 
 def shown(of: Of, first: Headline) -> dict[str, str]:
-    """The degrees that a table shows, by short name, the headline first; those that need an order only with one."""
+    """The degrees that a table shows, by short name, the headline first; where labels have no order, only that."""
     variation = {SHORT["tv"]: METRIC["tv"]} if of == "labels" else {}
     return variation if first == "tv" else {**_ORDERED, **variation}
 

@@ -1,4 +1,4 @@
-"""The federated CDF where everything may be seen: the figures of ``measure``, bit for bit, and no message is sent."""
+"""The federated CDF where all may be seen: the figures of ``measure``, bit for bit, without its messages."""
 
 from __future__ import annotations
 
@@ -19,5 +19,7 @@ def plain_figures(parties: Mapping[str, Values], seed: int = 0) -> Federation:
     policy = agree(supports, protect="none")
     vectors = {party: count(policy, party, values) for party, values in parties.items()}
     everyone = read_cdf(policy, np.sum(list(vectors.values()), axis=0), len(parties))
-    owned = {party: compare(policy, read_cdf(policy, own), everyone, len(parties)) for party, own in vectors.items()}
+    owned = {
+        party: compare(policy, read_cdf(policy, own), everyone, len(parties)) for party, own in vectors.items()
+    }
     return summarise([publish(policy, party, own, everyone) for party, own in owned.items()])

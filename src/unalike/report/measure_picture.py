@@ -114,7 +114,9 @@ def degree_bars(axes: Axes, found: Measurement) -> list[Any]:
 def footnote(found: Measurement) -> str:
     """The federation's figures in a line."""
     mean, first = found.federation.mean, found.headline
-    named = [f"{name} {getattr(mean, metric):.2f}" for name, metric in shown_degrees(found.policy.of, first).items()]
+    named = [
+        f"{name} {getattr(mean, metric):.2f}" for name, metric in shown_degrees(found.policy.of, first).items()
+    ]
     named[0] += f" (random split: {found.federation.expected.at(first):.2f})"
     worst = max(one.degrees.mean.at(first) for one in found.kept)
     lines = "bars" if first == "tv" else "curve"

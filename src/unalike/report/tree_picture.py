@@ -34,9 +34,9 @@ _NAMES = {
 }
 _LONGEST = 21  # letters of a name
 _NOTE = (
-    "Better, worse: than FedAvg, by more than 0.1 points, in settings that differ in the algorithm alone. p: Wilcoxon's "
-    "signed-rank test, one-sided; above 0.05 FedAvg,\nthe simplest, is as good. Labels come before features, features "
-    "before amounts: a federation goes to the first branch that fits."
+    "Better, worse: than FedAvg, by more than 0.1 points, in settings that differ in the algorithm alone. p: "
+    "Wilcoxon's signed-rank test, one-sided; above 0.05 FedAvg,\nthe simplest, is as good. Labels come before "
+    "features, features before amounts: a federation goes to the first branch that fits."
 )
 _ROWS: tuple[tuple[Kind, str, str], ...] = (
     ("one label each", "labels", "most parties\nhave one label"),
