@@ -351,12 +351,12 @@ def test_two_sites_cannot_be_measured(unalike):
 def test_the_degrees_of_sites_are_shown(unalike, made, monkeypatch):
     """Total variation of labels, or the distance of CDFs on request; of features always the latter."""
     rows = np.random.default_rng(0).normal(size=(len(HOSPITALS), 9, 2))
-    sites = {name: {"a": 9, "b": 1 + 5 * k, "c": 4} for k, name in enumerate(HOSPITALS)}
+    sites = {name: {"a": 90, "b": 1 + 200 * k, "c": 40} for k, name in enumerate(HOSPITALS)}
     found = {
         "labels": measure(sites, protect="none").to_dict(),
         "features": measure(dict(zip(sites, rows, strict=True)), of="features", protect="none").to_dict(),
     }
-    Path("heart/measure.json").write_text(json.dumps(found))
+    Path("heart/measure.json").write_text(stored := json.dumps(found))
     monkeypatch.setattr(federation_measure, "follow", lambda *args, **how: None)
     monkeypatch.setattr(federation_measure, "done", lambda *args: None)
     monkeypatch.setattr(
@@ -370,7 +370,7 @@ def test_the_degrees_of_sites_are_shown(unalike, made, monkeypatch):
     assert heads == {"tv": [["TV", "random"], ["K-S", "area"]], "cdf": [["K-S", "area"], ["K-S", "area"]]}
     assert "would have to change their label" in shown["tv"]
     assert "up to some label" in shown["cdf"]
-    assert unalike("federation", "measure", "heart", "--json").json == found
+    assert unalike("federation", "measure", "heart", "--json").json == json.loads(stored)
     wrong = unalike("federation", "measure", "heart", "--degree", "ks")
     assert (wrong.code, wrong.err) == (2, "Error: Unknown degree 'ks'. Known: cdf, tv.\n")
 
