@@ -28,6 +28,7 @@ SETTING: dict[str, Any] = {
     "model": "mlp(32)",
     "steps": 30,
     "batch_size": 32,
+    "optimiser": "sgd(momentum=0.9)",
     "lr": 0.03,
     "held_out": 0.0,
     "evaluate_every": 10**6,
@@ -63,17 +64,20 @@ def main() -> None:
     alone = [train("iid", 1, options.rounds, seed)[1] for seed in seeds]
     print(f"digits, {options.parties} parties, {options.rounds} rounds. Accuracy of the random split: "
           f"{fmean(accuracy for accuracy, _ in even):.1%}.\n")  # fmt: skip
-    print("| partition | K-S | area | CvM | TV | worst K-S | quantity | accuracy lost | weight divergence |")
+    print("| partition | TV | worst TV | K-S | area | CvM | quantity | accuracy lost | weight divergence |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for text in (*(f"label-dirichlet({beta})" for beta in BETAS), "iid"):
         found = degrees(text, options.parties, range(options.measured))
         runs = even if text == "iid" else [train(text, options.parties, options.rounds, seed) for seed in seeds]
         lost = [100 * (best - accuracy) for (best, _), (accuracy, _) in zip(even, runs, strict=True)]
         apart = fmean(weight_divergence(w, one) for (_, w), one in zip(runs, alone, strict=True))
-        names = ("kolmogorov_smirnov", "area", "cramer_von_mises", "total_variation")
-        means = [fmean(getattr(one.mean, name) for one in found) for name in names]
-        worst = fmean(one.worst.kolmogorov_smirnov for one in found if one.worst)
-        cells = [f"{value:.3f}" for value in (*means, worst, fmean(one.quantity for one in found))]
+        variation = (
+            [one.mean.total_variation for one in found],
+            [one.worst.total_variation for one in found if one.worst],
+        )
+        names = ("kolmogorov_smirnov", "area", "cramer_von_mises")
+        ordered = ([getattr(one.mean, name) for one in found] for name in names)
+        cells = [f"{fmean(each):.3f}" for each in (*variation, *ordered, [one.quantity for one in found])]
         spread = f" ± {stdev(lost):.1f}" if len(lost) > 1 else ""
         print(f"| `{text}` | {' | '.join(cells)} | {fmean(lost):.1f}{spread} | {apart:.2f} |")
 

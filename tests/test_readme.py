@@ -1,6 +1,10 @@
 """The README's examples run as they stand, and its claims about size hold."""
 
+import json
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,14 @@ from unalike.algorithms import ALGORITHMS
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = [
+    shlex.split(line, comments=True)[1:]
+    for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
+    for line in block.splitlines()
+    if line.startswith("unalike ")
+]
+TOO_LONG = {"study", "report", "leaderboard"}
+"""Commands that need a whole study: their lines are parsed, which imports all that they load at first."""
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
@@ -19,6 +31,32 @@ def test_the_first_example(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == ["fedavg", "fedprox(mu=0.1)", "fedavgm(0.5)"]
     assert all(float(re.search(r"test ([\d.]+)", line)[1]) > 0.5 for line in lines)
+
+
+def test_its_commands_work_with_nothing_but_the_base_install(tmp_path):
+    """What ``make demo`` installs is enough for each of them, encryption included."""
+    assert [command[0] for command in COMMANDS].count("measure") == 1
+    shorter = {"run": ["--rounds", "1"]}
+    orders = [(words + shorter.get(words[0], []), words[0] not in TOO_LONG) for words in COMMANDS]
+    (tmp_path / "orders.json").write_text(json.dumps(orders))
+    rows = [f"{age},{hospital},{age % 2}" for hospital in "abc" for age in range(40, 60)]
+    (tmp_path / "patients.csv").write_text("\n".join(["age,hospital,outcome", *rows]))
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "base_install.py"), "orders.json"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Protection fhe+masks: each party sent" in done.stdout
+
+
+@pytest.mark.parametrize("command", [["--help"], ["list"]])
+def test_what_needs_no_encryption_does_not_load_it(command):
+    code = (
+        "import sys; from unalike.cli.main import call; call(sys.argv[1:]); "
+        "sys.exit(bool({'tenseal', 'cryptography', 'dp_accounting'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")

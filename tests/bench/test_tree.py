@@ -44,12 +44,12 @@ def test_one_comparison_does_not_lead():
 
 
 def test_where_fedavg_leads_the_next_is_named():
-    found = leaf(blocks(4, moon=70.0, scaffold=80.0))
+    found = leaf(blocks(ENOUGH, moon=70.0, scaffold=80.0))
     assert (found.best.algorithm, found.nearest.algorithm) == ("fedavg", "scaffold")
 
 
 def test_a_failed_run_counts_as_nothing_right():
-    found = leaf(blocks(3, moon=None))
+    found = leaf(blocks(ENOUGH, moon=None))
     assert found.nearest.worst_gain == -80.0
 
 
@@ -64,7 +64,5 @@ def test_other_kinds_and_settings_without_fedavg_are_no_evidence():
 def test_the_papers_table_grows_its_own_tree():
     leaves = {one.kind: one for one in grow(published_blocks("niid-bench-table3"))}
     assert leaves["one label each"].best.algorithm == "fedprox"
-    assert leaves["feature skew"].best.algorithm == "scaffold"
-    assert (
-        leaves["label skew"].best.algorithm == "fedavg"
-    )  # 5 better, 6 worse: the table is not as clear as the tree
+    for kind in ("label skew", "feature skew", "quantity skew", "alike"):  # the table is not as clear as the tree
+        assert leaves[kind].best.algorithm == "fedavg"

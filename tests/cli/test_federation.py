@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from filelock import FileLock
 
 from tests.federation.inside import HOSPITALS, write_tables
-from unalike.cli import federation_needs, federation_run, federation_server, federation_site
+from unalike.cli import federation_measure, federation_needs, federation_run, federation_server, federation_site
 from unalike.cli.tail import Tail
 from unalike.errors import UserError
 from unalike.federation import attempts, serving
@@ -22,6 +23,7 @@ from unalike.federation.folders import TRAIN, Card
 from unalike.federation.making import SiteFolder
 from unalike.federation.plan import Plan
 from unalike.federation.speaker import Stopped
+from unalike.measure import measure
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="real sites need Linux or macOS")
 PARTIES = [part for name in HOSPITALS for part in ("--party", name)]
@@ -344,6 +346,33 @@ def test_two_sites_cannot_be_measured(unalike):
     answer = unalike("federation", "measure", "heart")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert "needs three sites" in answer.err
+
+
+def test_the_degrees_of_sites_are_shown(unalike, made, monkeypatch):
+    """Total variation of labels, or the distance of CDFs on request; of features always the latter."""
+    rows = np.random.default_rng(0).normal(size=(len(HOSPITALS), 9, 2))
+    sites = {name: {"a": 90, "b": 1 + 200 * k, "c": 40} for k, name in enumerate(HOSPITALS)}
+    found = {
+        "labels": measure(sites, protect="none").to_dict(),
+        "features": measure(dict(zip(sites, rows, strict=True)), of="features", protect="none").to_dict(),
+    }
+    Path("heart/measure.json").write_text(stored := json.dumps(found))
+    monkeypatch.setattr(federation_measure, "follow", lambda *args, **how: None)
+    monkeypatch.setattr(federation_measure, "done", lambda *args: None)
+    monkeypatch.setattr(
+        federation_measure, "ServerFolder", lambda folder: SimpleNamespace(roster=lambda plan: None)
+    )
+    shown = {degree: unalike("federation", "measure", "heart", "--degree", degree).out for degree in ("tv", "cdf")}
+    heads = {
+        degree: [line.split()[2:4] for line in out.splitlines() if "quantity" in line]
+        for degree, out in shown.items()
+    }
+    assert heads == {"tv": [["TV", "random"], ["K-S", "area"]], "cdf": [["K-S", "area"], ["K-S", "area"]]}
+    assert "would have to change their label" in shown["tv"]
+    assert "up to some label" in shown["cdf"]
+    assert unalike("federation", "measure", "heart", "--json").json == json.loads(stored)
+    wrong = unalike("federation", "measure", "heart", "--degree", "ks")
+    assert (wrong.code, wrong.err) == (2, "Error: Unknown degree 'ks'. Known: cdf, tv.\n")
 
 
 def test_stop_without_a_training_says_so(unalike, made):

@@ -13,7 +13,6 @@ from unalike.measure import measure, party_labels
 
 
 def test_json_is_the_measurement(unalike):
-    pytest.importorskip("tenseal")
     answer = unalike("measure", "--partition", "label-dirichlet(0.1)", "--parties", "4", "--seed", "3", "--json")
     assert (answer.code, answer.err) == (0, "")
     found = answer.json
@@ -40,12 +39,37 @@ def test_table(unalike):
     out = unalike("measure", "--dataset", "heart", "--partition", "natural", "--protect", "none").out
     lines = out.splitlines()
     assert lines[0].startswith("heart, labels of 4 parties: natural")
-    assert lines[2].split()[:6] == ["party", "share", "K-S", "area", "CvM", "TV"]
+    assert lines[2].split() == ["party", "share", "TV", "random", "split", "quantity"]
     assert any(line.split()[:3] == ["switzerland", "13%", "0.39"] for line in lines)
-    assert "The parties are clearly unlike: up to some label" in out
+    assert "The parties are mildly unlike: on average 19 % of a party's rows would have to change" in out
     assert "Jensen-Shannon" in out
     assert "Protection none: each party sent" in out
     assert "\x1b" not in out
+
+
+def test_the_headline_does_not_depend_on_the_numbers_of_classes(unalike, tmp_path):
+    counts = {"a": (60, 5, 5, 30), "b": (5, 60, 30, 5), "c": (20, 20, 25, 35)}
+    said = []
+    for order in ("0123", "0213", "3102"):
+        lines = [
+            f"{row % 7},{order[label]},{party}"
+            for party, own in counts.items()
+            for label, rows in enumerate(own)
+            for row in range(rows)
+        ]
+        (tmp_path / f"table-{order}.csv").write_text("\n".join(["x,kind,party", *lines]))
+        dataset = f"csv:table-{order}.csv(label=kind, party=party)"
+        out = unalike("measure", "--dataset", dataset, "--partition", "natural", "--protect", "none").out
+        said.append([line for line in out.splitlines() if line.startswith(("Mean over rows", "The parties are"))])
+    assert len(said[0]) == 2
+    assert said[0] == said[1] == said[2]
+
+
+def test_the_papers_degree_under_its_name(unalike):
+    out = unalike("measure", "--partition", "label-dirichlet(0.1)", "--protect", "none", "--degree", "cdf").out
+    assert out.splitlines()[2].split()[:6] == ["party", "share", "K-S", "area", "CvM", "TV"]
+    assert "Mean over rows: K-S " in out
+    assert "up to some label" in out
 
 
 def test_features(unalike):
@@ -118,6 +142,8 @@ def test_figure_without_suffix(unalike, tmp_path):
         (["--parties", "1"], "One party has nobody to be compared with"),
         (["--dataset", "heart", "--partition", "vertical(2)"], "no common variable"),
         (["--model-of", "some-run"], "Add --of features"),
+        (["--degree", "ks"], "Unknown degree 'ks'. Known: cdf, tv."),
+        (["--of", "features", "--degree", "tv"], "how wide their bins are. Use cdf"),
         (["--publish", "means"], "Did you mean 'mean'?"),
         (["--parties", "3", "--noise", "1e-200"], "hides nothing"),
         (["--dataset", "heart", "--partition", "vertical(3)"], "no common variable"),
@@ -139,8 +165,7 @@ def test_two_parties_on_request(unalike):
 
 
 @pytest.mark.parametrize("module", ["tenseal", "cryptography"])
-def test_a_missing_extra_is_named_with_its_remedy(unalike, monkeypatch, module):
-    pytest.importorskip("tenseal")
+def test_a_missing_library_is_named_with_its_remedy(unalike, monkeypatch, module):
     errors.library.cache_clear()
     for name in [name for name in sys.modules if name.split(".")[0] == module]:
         monkeypatch.delitem(sys.modules, name)
@@ -148,7 +173,8 @@ def test_a_missing_extra_is_named_with_its_remedy(unalike, monkeypatch, module):
     answer = unalike("measure", "--parties", "3")
     errors.library.cache_clear()
     assert answer.code == 2
-    assert answer.err == f"Error: {module} is not installed. Run: pip install 'unalike[private]'\n"
+    remedy = f"Run: pip install {module}"
+    assert answer.err == f"Error: {module} is not installed, but unalike needs it here. {remedy}\n"
     assert unalike("measure", "--parties", "3", "--protect", "none").code == 0
 
 

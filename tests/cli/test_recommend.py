@@ -13,6 +13,14 @@ def test_recommends_with_reasons_and_the_next_command(unalike, tmp_path):
     assert '--algorithm "fedprox(mu=0.01)"' in result.out
 
 
+def test_where_no_difference_is_shown_fedavg_is_as_good(unalike, tmp_path):
+    result = unalike("recommend", "--dataset", "heart", "--partition", "natural", "--runs", str(tmp_path))
+    assert result.out.startswith("fedavg, medium confidence (label skew)")
+    assert "FedAvg is as good as any" in result.out
+    assert "5 and worse in 6 of 15" in result.out
+    assert '--algorithm "fedavg"' in result.out
+
+
 def test_takes_stored_measurements(unalike, tmp_path):
     files = []
     for of in ("labels", "features"):
@@ -50,16 +58,16 @@ def test_features_alone_are_not_enough(unalike, tmp_path):
 
 
 def test_own_runs_become_evidence(unalike, tmp_path):
-    """Three comparisons of two algorithms, at different rates: then the paper is outweighed."""
+    """Five comparisons of two algorithms, at different rates: then the paper is outweighed."""
     common = ["--partition", "iid", "--model", "mlp(8)", "--rounds", "1", "--epochs", "1", "--quiet"]
-    for rate in ("0.1", "0.2", "0.3"):
+    for rate in ("0.1", "0.15", "0.2", "0.25", "0.3"):
         for algorithm in ("fedavg", "fedavgm(0.5)"):
             assert (
                 unalike("run", *FEW, *common, "--lr", rate, "--algorithm", algorithm, "--runs", str(tmp_path)).code
                 == 0
             )
     advice = json.loads(unalike("recommend", *FEW, "--partition", "iid", "--json", "--runs", str(tmp_path)).out)
-    assert advice["source"] == "3 comparisons of your own runs"
+    assert advice["source"] == "5 comparisons of your own runs"
     assert {one["algorithm"] for one in advice["ranking"]} == {"fedavg", "fedavgm(0.5)"}
 
 
@@ -101,6 +109,12 @@ def test_auto_is_what_is_recommended(unalike, tmp_path):
     assert result.code == 0
     assert json.loads(result.out)["spec"]["algorithm"] == "fedprox(mu=0.01)"
     assert "medium confidence" in result.err
+
+
+def test_auto_is_fedavg_where_no_difference_is_shown(unalike, tmp_path):
+    common = ["--dataset", "heart", "--partition", "natural", "--rounds", "1", "--epochs", "1"]
+    result = unalike("run", *common, "--algorithm", "auto", "--json", "--runs", str(tmp_path))
+    assert json.loads(result.out)["spec"]["algorithm"] == "fedavg"
 
 
 def test_auto_in_a_file(unalike, tmp_path):

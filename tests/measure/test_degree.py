@@ -10,9 +10,10 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from unalike.data import load_dataset
+from unalike.errors import UserError
 from unalike.measure import measure, party_labels
 from unalike.measure.cdf import Cdf
-from unalike.measure.degree import degree, distances, expected
+from unalike.measure.degree import Degree, distances, expected, headline, meaning
 from unalike.measure.publish import summarise
 from unalike.measure.support import DistributionPolicy
 from unalike.partition import make_partition
@@ -31,6 +32,14 @@ def cdf(counts):
     return np.cumsum(counts) / counts.sum()
 
 
+def whole(counts):
+    return Cdf(np.cumsum(counts, axis=-1)[None], int(np.sum(counts)))
+
+
+def degree(one, other):
+    return Degree(*distances(whole(one), whole(other))[:, 0].tolist())
+
+
 def expand(counts):
     return np.repeat(np.arange(len(counts)), counts)
 
@@ -39,7 +48,7 @@ def expand(counts):
 @given(pairs())
 def test_against_scipy(pair):
     one, other = pair
-    found = degree(cdf(one), cdf(other))
+    found = degree(one, other)
     a, b, points = expand(one), expand(other), len(one)
     with np.errstate(divide="ignore"):  # scipy's p-value, which is not looked at, of a single row
         statistic = stats.ks_2samp(a, b, method="asymp").statistic
@@ -65,7 +74,7 @@ def test_cramer_von_mises_of_samples_without_ties_is_scipys(order):
     n = 10
     a, b = np.array(order[:n]), np.array(order[n:])
     statistic = stats.cramervonmises_2samp(a, b, method="asymptotic").statistic
-    found = degree(cdf(np.bincount(a, minlength=20)), cdf(np.bincount(b, minlength=20)))
+    found = degree(np.bincount(a, minlength=20), np.bincount(b, minlength=20))
     # scipy's T is n/2 times the mean of d^2 over all rows: Anderson 1962, equation 2
     assert found.cramer_von_mises**2 / 3 == pytest.approx(2 * statistic / n - 1 / (6 * n**2), abs=1e-12)
 
@@ -73,10 +82,10 @@ def test_cramer_von_mises_of_samples_without_ties_is_scipys(order):
 @settings(max_examples=80, deadline=None)
 @given(pairs())
 def test_bounds_symmetry_and_zero(pair):
-    one, other = map(cdf, pair)
-    found = distances(one, other)
+    one, other = map(whole, pair)
+    found = distances(one, other)[:, 0]
     assert ((found >= 0) & (found <= 1)).all()
-    np.testing.assert_array_equal(found, distances(other, one))
+    np.testing.assert_array_equal(found, distances(other, one)[:, 0])
     same = np.array_equal(pair[0] * pair[1].sum(), pair[1] * pair[0].sum())
     assert ((found == 0) == same).all()
     ks, area, _, variation = found
@@ -86,15 +95,15 @@ def test_bounds_symmetry_and_zero(pair):
 
 @given(pairs())
 def test_the_order_of_labels_read_backwards_changes_nothing(pair):
-    forward = distances(*map(cdf, pair))
-    backward = distances(*(cdf(counts[::-1]) for counts in pair))
+    forward = distances(*map(whole, pair))
+    backward = distances(*(whole(counts[::-1]) for counts in pair))
     np.testing.assert_allclose(forward, backward, atol=1e-12)
 
 
 def test_as_far_apart_as_can_be():
-    found = degree(np.array([1.0, 1, 1, 1]), np.array([0.0, 0, 0, 1]))
+    found = degree([1, 0, 0, 0], [0, 0, 0, 1])
     assert (found.kolmogorov_smirnov, found.area, found.cramer_von_mises, found.total_variation) == (1, 1, 1, 1)
-    near = degree(np.array([1.0, 1, 1, 1]), np.array([0.0, 1, 1, 1]))
+    near = degree([1, 0, 0, 0], [0, 1, 0, 0])
     assert near.area == pytest.approx(1 / 3)  # a third of the range; nothing in common all the same
     assert (near.kolmogorov_smirnov, near.cramer_von_mises) == (1, 1)
 
@@ -102,14 +111,52 @@ def test_as_far_apart_as_can_be():
 def test_nominal_labels_only_total_variation_ignores_their_order():
     one, other = np.array([5, 0, 5, 0]), np.array([0, 5, 0, 5])
     shuffled = [0, 2, 1, 3]
-    before, after = degree(cdf(one), cdf(other)), degree(cdf(one[shuffled]), cdf(other[shuffled]))
+    before, after = degree(one, other), degree(one[shuffled], other[shuffled])
     assert before.total_variation == after.total_variation == 1
     assert before.kolmogorov_smirnov == 0.5
     assert after.kolmogorov_smirnov == 1
 
 
+@settings(max_examples=80, deadline=None)
+@given(pairs(), st.randoms(use_true_random=False))
+def test_total_variation_has_the_same_bits_in_any_order_of_labels(pair, random):
+    """Also what chance makes of it: nobody's headline depends on how classes are numbered."""
+    order = list(range(len(pair[0])))
+    random.shuffle(order)
+    one, other = pair
+    assert degree(one, other).total_variation == degree(one[order], other[order]).total_variation
+    policy = DistributionPolicy(4, "rows", 10**6, 2**16, tuple(map(str, order)))
+    by_chance = [expected(policy, whole(counts), 1).total_variation for counts in (other, other[order])]
+    assert by_chance[0] == by_chance[1]
+
+
+def test_which_degree_stands_first():
+    assert (headline("labels"), headline("features")) == ("tv", "cdf")
+    for of, wish in (("labels", "cdf"), ("labels", "tv"), ("features", "cdf")):
+        assert headline(of, wish) == wish
+    with pytest.raises(UserError, match="how wide their bins are"):
+        headline("features", "tv")
+    with pytest.raises(UserError, match="Unknown degree 'ks'"):
+        headline("labels", "ks")
+
+
+@pytest.mark.parametrize(
+    ("of", "first", "mean", "says"),
+    [
+        ("labels", "tv", 0.14, "no sign that the parties' labels differ"),
+        ("labels", "tv", 0.2, "mildly unlike: on average 20 % of a party's rows would have to change their label"),
+        ("labels", "tv", 0.4, "clearly unlike: on average 40 %"),
+        ("labels", "tv", 0.6, "strongly unlike"),
+        ("labels", "cdf", 0.4, "strongly unlike: up to some label, a party has on average 40 percentage points"),
+        ("features", "cdf", 0.2, "clearly unlike: up to some value"),
+    ],
+)
+def test_a_degree_in_words(of, first, mean, says):
+    assert says in meaning(of, first, mean, 0.1)
+
+
 def test_a_single_label_has_no_distance():
-    assert distances(np.ones((1, 1)), np.ones((1, 1))).tolist() == [[0.0]] * 4
+    assert distances(whole([3]), whole([5])).tolist() == [[0.0]] * 4
 
 
 @pytest.mark.parametrize("shares", [[0.1] * 10, [0.9, 0.1], [0.5, 0.2, 0.1, 0.1, 0.1], [1 / 200] * 200])
@@ -118,9 +165,9 @@ def test_expected_is_what_random_rows_show(shares, rows, share):
     rng = np.random.default_rng(0)
     everyone = np.round(np.array(shares) * rows / share).astype(int)
     policy = DistributionPolicy(4, "rows", 10**6, 2**16, tuple(map(str, range(len(shares)))))
-    pool = Cdf(cdf(everyone)[None], int(everyone.sum()))
+    pool = whole(everyone)
     drawn = rng.multivariate_hypergeometric(everyone, rows, size=600)
-    found = distances(drawn.cumsum(axis=1) / rows, cdf(everyone)).mean(axis=1)
+    found = distances(Cdf(drawn.cumsum(axis=1), rows), pool).mean(axis=1)
     by_chance = expected(policy, pool, rows)
     names = ("kolmogorov_smirnov", "area", "cramer_von_mises", "total_variation")
     np.testing.assert_allclose([getattr(by_chance, name) for name in names], found, rtol=0.15, atol=0.002)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import cityblock
 
 from unalike.data import Dataset, load_dataset
 from unalike.errors import UserError
@@ -98,7 +99,6 @@ def test_weighting_parties_is_the_mean_of_cdfs():
     ],
 )
 def test_all_modes_give_the_same_degrees_exactly(name, text, parties, of, weighting):
-    pytest.importorskip("tenseal")
     data = like_cifar() if name == "like cifar10" else loaded(name)
     made = make_partition(text, data, parties, 0)
     values = (party_labels if of == "labels" else party_features)(data, made)
@@ -111,6 +111,56 @@ def test_all_modes_give_the_same_degrees_exactly(name, text, parties, of, weight
         np.testing.assert_array_equal(found.everyone.values, reference.everyone.values)
         assert min(found.bytes_up.values()) > 80_000  # a ciphertext
     assert max(reference.bytes_up.values()) < 80_000
+
+
+def renumbered(parties, order):
+    """The same rows with the classes named anew."""
+    names = dict(zip("abcdefg", order, strict=True))
+    return {party: {names[label]: rows for label, rows in own.items()} for party, own in parties.items()}
+
+
+def by_hand(parties):
+    """The mean total variation between a party's label shares and all's, weighted by rows, and each party's."""
+    labels = sorted({label for own in parties.values() for label in own})
+    table = np.array([[own.get(label, 0) for label in labels] for own in parties.values()])
+    shares, everyone = table / table.sum(axis=1, keepdims=True), table.sum(axis=0) / table.sum()
+    own = [cityblock(one, everyone) / 2 for one in shares]
+    return np.average(own, weights=table.sum(axis=1)), own
+
+
+def check_headline(parties, order, protect):
+    both = parties, renumbered(parties, order)
+    before, after = (measure(one, protect=protect) for one in both)
+    assert before.headline == after.headline == "tv"
+    for name in ("mean", "expected", "worst"):
+        assert getattr(before.federation, name).at("tv") == getattr(after.federation, name).at("tv")
+    mean, own = by_hand(parties)
+    assert before.federation.mean.at("tv") == pytest.approx(mean, abs=0.02)  # of rounded degrees and shares
+    np.testing.assert_allclose([one.degrees.mean.at("tv") for one in before.kept], own, atol=1e-12)
+    only = [measure(one, protect=protect, publish="mean").federation for one in both]
+    assert only[0].mean.at("tv") == only[1].mean.at("tv") == pytest.approx(mean, abs=1e-3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(PARTIES, st.permutations("abcdefg"))
+def test_the_headline_of_labels_does_not_depend_on_their_numbers(parties, order):
+    check_headline(parties, order, "none")
+
+
+@pytest.mark.parametrize("protect", ["fhe", "fhe+masks"])
+@settings(max_examples=4, deadline=None)
+@given(PARTIES, st.permutations("abcdefg"))
+def test_nor_does_it_under_encryption(protect, parties, order):
+    check_headline(parties, order, protect)
+
+
+def test_of_two_labels_both_degrees_are_the_same():
+    """So total variation tells no more of a party than the distance of CDFs did."""
+    found = plain({"a": {"x": 3, "y": 9}, "b": {"x": 5, "y": 2}, "c": {"y": 4}})
+    for one in found.kept:
+        assert one.degrees.mean.at("tv") == pytest.approx(one.degrees.mean.at("cdf"), abs=1e-15)
+    for one in found.published:
+        assert one.mean.at("tv") == one.mean.at("cdf")
 
 
 def loaded(name):
@@ -149,7 +199,6 @@ def test_quantity_skew_alone_leaves_features_alike():
 
 
 def test_a_party_that_drops_out_is_not_in_the_sum():
-    pytest.importorskip("tenseal")
     parties = {name: {"x": 1 + k, "y": 3} for k, name in enumerate("abcd")}
     found = measure(parties, drop_after={"b": "shares"})
     assert found.absent == ("b",)

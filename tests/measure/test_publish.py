@@ -88,7 +88,6 @@ def test_counts_of_two_labels_are_not_told_exactly():
 @pytest.mark.parametrize("of", ["labels", "features"])
 @pytest.mark.parametrize("weighting", ["rows", "parties"])
 def test_the_mean_alone_is_that_of_the_exact_degrees(of, weighting):
-    pytest.importorskip("tenseal")
     data, made = hospitals()
     values = (party_labels if of == "labels" else party_features)(data, made)
     found = {

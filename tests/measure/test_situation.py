@@ -3,9 +3,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from unalike import run
 from unalike.data import load_dataset
 from unalike.errors import UserError
-from unalike.measure import measure, party_features, party_labels
+from unalike.measure import federated_cdf, measure, party_features, party_labels
 from unalike.measure import situation as module
 from unalike.measure.situation import Situation, simulated_situation, situation_from, situation_of
 from unalike.partition import as_seen, make_partition
@@ -54,6 +55,49 @@ def test_many_parties_are_sampled(monkeypatch):
         assert some.label == pytest.approx(whole.label, abs=0.12)
         assert some.feature == pytest.approx(whole.feature, abs=0.06)
         assert some != whole
+
+
+@pytest.mark.parametrize(
+    ("dataset", "partition", "parties"),
+    [
+        ("digits", "label-dirichlet(0.1)", 10),
+        ("digits", "iid", 2),
+        ("heart", "natural", None),
+        ("digits", "feature-noise(0.5)", 5),
+    ],
+)
+def test_it_is_what_the_secure_sum_gives_to_the_last_bit(dataset, partition, parties):
+    data = load_dataset(dataset)
+    made = make_partition(partition, data, parties, 0)
+    protect = "fhe+masks" if made.parties > 2 else "none"
+    labels, features = party_labels(data, made), party_features(data, made)
+    secure = situation_of(
+        measure(labels, protect=protect, allow_two=True),
+        measure(features, of="features", protect=protect, allow_two=True),
+    )
+    assert simulated_situation(data, made) == secure
+
+
+def test_it_is_computed_once_for_a_data_set_and_partition(monkeypatch):
+    """Whoever asks: another algorithm, another seed with the same parties, the same data loaded again."""
+    data = load_dataset("heart")
+    first = simulated_situation(data, make_partition("natural", data, None, 0))
+    monkeypatch.setattr(module, "party_features", lambda *args: pytest.fail("computed again"))
+    again = load_dataset("heart")
+    assert simulated_situation(again, make_partition("natural", again, None, 1)) == first
+    monkeypatch.undo()
+    others = [
+        (data, make_partition("iid", data, 4, 0)),
+        (data, make_partition("iid", data, 4, 1)),
+        (dataclasses.replace(data, y=np.arange(data.size) % 2), make_partition("iid", data, 4, 0)),
+    ]
+    assert len({simulated_situation(*one) for one in others} | {first}) == 4
+
+
+def test_no_secure_sum_at_the_end_of_a_run(monkeypatch):
+    monkeypatch.setattr(federated_cdf, "secure_sum", lambda *args, **how: pytest.fail("a secure sum"))
+    made = run(dataset="heart", partition="iid", parties=5, seed=987, rounds=1, steps=1)
+    assert 0 < made.figures["degrees"]["label"] < 0.1
 
 
 def test_distance_is_of_what_goes_beyond_chance():

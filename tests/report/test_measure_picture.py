@@ -14,10 +14,10 @@ from unalike.report.distribution_panels import MOST_DIMENSIONS, MOST_PARTIES, ch
 from unalike.report.measure_picture import footnote, measure_picture
 
 
-def measured(data, text, parties, of):
+def measured(data, text, parties, of, degree=None):
     made = make_partition(text, data, parties, 0)
     if of == "labels":
-        return measure(party_labels(data, made), protect="none")
+        return measure(party_labels(data, made), protect="none", degree=degree)
     return measure(party_features(data, made), of=of, protect="none", names=dimension_names(data))
 
 
@@ -28,11 +28,13 @@ def long_names(labels=11, rows=330):
 
 
 CASES = [
-    ("digits", "label-dirichlet(0.1)", 10, "labels", "Shares of labels and their CDF: 8 of 10 parties"),
-    ("digits", "label-dirichlet(0.1)", 100, "labels", "Shares of labels and their CDF: 8 of 100 parties"),
-    ("heart", "natural", None, "features", "CDFs of features: the 12 of 32 that differ most"),
-    ("digits", "feature-noise(0.5)", 10, "features", "CDFs of features: all of them"),
-    ("long", "label-dirichlet(0.5)", 3, "labels", "Shares of labels and their CDF: each party"),
+    ("digits", "label-dirichlet(0.1)", 10, "labels", None, "Shares of labels: 8 of 10 parties"),
+    ("digits", "label-dirichlet(0.1)", 10, "labels", "cdf", "Shares of labels and their CDF: 8 of 10 parties"),
+    ("digits", "label-dirichlet(0.1)", 100, "labels", None, "Shares of labels: 8 of 100 parties"),
+    ("heart", "natural", None, "features", None, "CDFs of features: the 12 of 32 that differ most"),
+    ("digits", "feature-noise(0.5)", 10, "features", None, "CDFs of features: all of them"),
+    ("long", "label-dirichlet(0.5)", 3, "labels", None, "Shares of labels: each party"),
+    ("long", "label-dirichlet(0.5)", 3, "labels", "cdf", "Shares of labels and their CDF: each party"),
 ]
 
 
@@ -51,10 +53,10 @@ def texts(figure):
     return [text for text in found if text.get_text().strip() and text.get_visible() and text not in hidden]
 
 
-@pytest.mark.parametrize(("name", "text", "parties", "of", "heading"), CASES)
-def test_everything_is_on_the_page_and_nothing_overlaps(name, text, parties, of, heading):
+@pytest.mark.parametrize(("name", "text", "parties", "of", "degree", "heading"), CASES)
+def test_everything_is_on_the_page_and_nothing_overlaps(name, text, parties, of, degree, heading):
     data = long_names() if name == "long" else load_dataset(name)
-    found = measured(data, text, parties, of)
+    found = measured(data, text, parties, of, degree)
     figure = measure_picture(found, data.name, "a recipe, seed 0")
     figure.draw_without_rendering()
     written = [text.get_text() for text in texts(figure)]
@@ -70,12 +72,23 @@ def test_everything_is_on_the_page_and_nothing_overlaps(name, text, parties, of,
         assert not (across > 2 and down > 2), (one, other)
 
 
-def test_bars_are_the_degrees():
-    found = measured(load_dataset("heart"), "natural", None, "labels")
-    axes = measure_picture(found, "heart", "natural").axes[0]
+@pytest.mark.parametrize(("degree", "metric"), [(None, "total_variation"), ("cdf", "kolmogorov_smirnov")])
+def test_bars_are_the_degrees(degree, metric):
+    found = measured(load_dataset("digits"), "label-dirichlet(0.1)", 6, "labels", degree)
+    axes = measure_picture(found, "digits", "uneven").axes[0]
     widths = [bar.get_width() for bar in axes.patches]
-    assert widths == [one.degrees.mean.kolmogorov_smirnov for one in found.kept]
+    assert widths == [getattr(one.degrees.mean, metric) for one in found.kept]
     assert [tick.get_text() for tick in axes.get_yticklabels()] == [one.party for one in found.published]
+
+
+def test_what_is_dark_adds_up_to_total_variation():
+    found = measured(load_dataset("digits"), "label-dirichlet(0.1)", 6, "labels")
+    panels = measure_picture(found, "digits", "uneven").axes[1:]
+    assert len(panels) == 6
+    for axes, kept in zip(panels, found.kept, strict=True):
+        shares, more = axes.containers
+        assert sum(bar.get_height() for bar in shares) == pytest.approx(1)
+        assert sum(bar.get_height() for bar in more) == pytest.approx(kept.degrees.mean.total_variation)
 
 
 def test_curves_are_the_cdfs():
@@ -88,7 +101,7 @@ def test_curves_are_the_cdfs():
 
 def test_of_many_parties_the_most_and_the_least_unlike_are_shown():
     found = measured(load_dataset("digits"), "label-dirichlet(0.1)", 20, "labels")
-    degrees = {one.party: one.degrees.mean.kolmogorov_smirnov for one in found.kept}
+    degrees = {one.party: one.degrees.mean.total_variation for one in found.kept}
     shown = [degrees[kept.party] for kept in chosen_parties(found)]
     assert len(shown) == MOST_PARTIES
     assert (shown[0], shown[-1]) == (max(degrees.values()), min(degrees.values()))

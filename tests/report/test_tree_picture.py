@@ -54,8 +54,8 @@ def test_leaves_hold_their_texts(name):
 def test_it_says_what_the_evidence_says():
     said = written(tree_picture(grow(published_blocks("niid-bench-table3")), "Table 3"))
     assert "FedProx, medium confidence" in said
-    assert "5 better, 1 worse of 7 comparisons; chance 0.72" in said
-    assert "next: FedProx, median +0.0, 5 better, 6 worse" in said
+    assert "5 better, 1 worse of 7 comparisons; p 0.047" in said
+    assert "next: FedProx, 5 better, 6 worse of 15, p 0.53" in said
     assert said.count("the same as by this evidence") == 2
 
 

@@ -20,7 +20,8 @@ Evidence = Literal["enough", "few", "none"]
 class Leaf:
     """One kind of skew.
 
-    best: who leads among those that were compared with FedAvg often enough; FedAvg where nobody is clearly better.
+    best: who leads among those that were compared with FedAvg often enough; FedAvg where nobody is shown to be
+    better.
     nearest: the best of the others, where FedAvg leads. Both None unless the evidence is ``enough``.
     """
 

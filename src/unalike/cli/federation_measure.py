@@ -9,26 +9,27 @@ import typer
 
 from unalike.cli.federation_needs import ServerPath, need_flower, need_server
 from unalike.cli.federation_run import done, follow
-from unalike.cli.options import AsJson
+from unalike.cli.options import AsJson, FirstDegree
 from unalike.cli.show import draw, print_json, size, table
 from unalike.errors import UserError
 from unalike.federation.folders import MEASURE, ServerFolder
 from unalike.federation.plan import Plan
-from unalike.measure.degree import meaning
-
-_METRICS = {"K-S": "kolmogorov_smirnov", "area": "area", "CvM": "cramer_von_mises", "TV": "total_variation"}
+from unalike.measure.degree import METRIC, Headline, headline, meaning, shown
+from unalike.measure.support import Of
 
 
 def measure(
     folder: ServerPath,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress and no messages")] = False,
+    degree: FirstDegree = None,
 ) -> None:
     """How unalike the sites' labels and features are. "unalike federation serve" must be running.
 
     Counts are added under masks: the server sees those of all sites together, never a single site's. Each site
     compares itself with the sum and tells its degrees, rounded, from 0 (alike) to 1.
     """
+    first: dict[Of, Headline] = {"labels": headline("labels", degree), "features": headline("features")}
     need_flower()
     plan = Plan.read(need_server(folder))
     if len(plan.parties) < 3:
@@ -39,29 +40,30 @@ def measure(
     if as_json:
         print_json(found)
         return
-    for of, one in found.items():
-        _print(of, one)
+    for of, headed in first.items():
+        _print(of, found[of], headed)
 
 
-def _print(of: str, one: dict[str, Any]) -> None:
-    columns = ["site", "share", *_METRICS, "random split", "quantity"]
+def _print(of: Of, one: dict[str, Any], first: Headline) -> None:
+    metrics = shown(of, first)
+    columns = ["site", "share", *metrics, "random split", "quantity"]
     rows = [
         [
             told["party"],
             f"{100 * told['share']:.2g}%",
-            *(f"{told['mean'][name]:.2f}" for name in _METRICS.values()),
-            f"{told['expected']['kolmogorov_smirnov']:.2f}",
+            *(f"{told['mean'][name]:.2f}" for name in metrics.values()),
+            f"{told['expected'][METRIC[first]]:.2f}",
             f"{told['quantity']:.2f}",
         ]
         for told in one["parties"]
     ]
     whole, parties = one["federation"], one["parties"]
-    mean, chance = (whole[key]["kolmogorov_smirnov"] for key in ("mean", "expected"))
+    mean, chance = (whole[key][METRIC[first]] for key in ("mean", "expected"))
     up, down = (size(sum(p[key] for p in parties) / len(parties)) for key in ("bytes_up", "bytes_down"))
     draw(
         f"How unalike the sites' {of} are",
         table(columns, rows, right=columns[1:]),
-        meaning(of, mean, chance),
+        meaning(of, first, mean, chance),
         f"Each site sent {up} and received {down}.",
         "",
     )

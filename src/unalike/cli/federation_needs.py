@@ -30,7 +30,7 @@ def need_flower() -> None:
     """One line where real sites cannot run."""
     if not POSIX:
         raise UserError("Real sites and servers run on Linux or macOS (or WSL on Windows), not on Windows itself.")
-    if find_spec("flwr") is None or find_spec("cryptography") is None:
+    if any(find_spec(name) is None for name in ("flwr", "httpx", "uvicorn")):
         raise UserError("Federations of real sites need an extra: pip install 'unalike[federation]'")
 
 

@@ -13,6 +13,7 @@ from unalike.cli.options import (
     AsJson,
     DataDir,
     DatasetName,
+    FirstDegree,
     PartiesNumber,
     PartitionText,
     Plugins,
@@ -36,14 +37,13 @@ from unalike.measure import (
 from unalike.measure import (
     measure as measure_parties,
 )
-from unalike.measure.degree import meaning
+from unalike.measure.degree import SHORT, meaning, shown
 from unalike.measure.extract import Extractor
 from unalike.partition import Partition, make_partition, seen_label_counts
 
 _KINDS = ("svg", "png", "pdf")
 _MOST_LINES = 40
 """Parties up to which each has a line; of more, the most and the least unlike."""
-_METRICS = {"K-S": "kolmogorov_smirnov", "area": "area", "CvM": "cramer_von_mises", "TV": "total_variation"}
 
 
 def measure(
@@ -64,6 +64,7 @@ def measure(
             show_default=False,
         ),
     ] = "rows",
+    degree: FirstDegree = None,
     model_of: Annotated[
         str | None,
         typer.Option(
@@ -104,6 +105,7 @@ def measure(
       unalike measure --dataset heart --partition natural
       unalike measure --partition "label-dirichlet(0.1)" --figure degrees.png
       unalike measure --partition "feature-noise(0.5)" --of features --protect none
+      unalike measure --partition "label-dirichlet(0.1)" --degree cdf
 
     Each party learns how far its distribution is from that of all rows, from 0 (alike) to 1.
     """
@@ -128,6 +130,7 @@ def measure(
         names=dimension_names(data, extract) if features else (),
         allow_two=allow_two,
         publish=publish,  # type: ignore[arg-type]
+        degree=degree,
         seed=seed,
     )
     plain = None if features else label_skew(seen_label_counts(data, made))
@@ -202,8 +205,8 @@ def _print(found: Measurement, data: Dataset, recipe: str, plain: LabelSkew | No
 
 def _table(found: Measurement) -> Any:
     features = found.policy.of == "features"
-    metrics = dict(list(_METRICS.items())[: 3 if features else 4])
-    worst = ["worst K-S in"] if features else []
+    metrics = shown(found.policy.of, found.headline)
+    worst = [f"worst {SHORT[found.headline]} in"] if features else []
     columns = ["party", "share", *metrics, "random split", *worst, "quantity"]
     exact = {one.party: one.degrees for one in found.kept}
     rows = []
@@ -212,9 +215,9 @@ def _table(found: Measurement) -> Any:
             rows.append(["...", *[""] * (len(columns) - 1)])
             continue
         degrees = [f"{getattr(one.mean, name):.2f}" for name in metrics.values()]
-        at = [degree.kolmogorov_smirnov for degree in exact[one.party].dimensions]
+        at = [degree.at(found.headline) for degree in exact[one.party].dimensions]
         where = [f"{max(at):.2f} {found.names[at.index(max(at))]}"] if features else []
-        chance = f"{one.expected.kolmogorov_smirnov:.2f}"
+        chance = f"{one.expected.at(found.headline):.2f}"
         rows.append([one.party, f"{100 * one.share:.2g}%", *degrees, chance, *where, f"{one.quantity:.2f}"])
     return table(columns, rows, right=[column for column in columns if column not in ("party", *worst)])
 
@@ -223,17 +226,17 @@ def _some(found: Measurement) -> list[Any]:
     """All parties, or the most and the least unlike with a gap between."""
     if len(found.published) <= _MOST_LINES:
         return list(found.published)
-    order = sorted(found.published, key=lambda one: -one.mean.kolmogorov_smirnov)
+    order = sorted(found.published, key=lambda one: -one.mean.at(found.headline))
     return [*order[: _MOST_LINES // 2], None, *order[-_MOST_LINES // 4 :]]
 
 
 def _summary(found: Measurement, plain: LabelSkew | None) -> list[str]:
-    whole = found.federation
-    worst = f" Worst party: K-S {whole.worst.kolmogorov_smirnov:.2f}." if whole.worst else ""
+    whole, first = found.federation, found.headline
+    worst = f" Worst party: {SHORT[first]} {whole.worst.at(first):.2f}." if whole.worst else ""
     lines = [
-        f"Mean over rows: {_named(whole.mean)}; a random split would show K-S "
-        f"{whole.expected.kolmogorov_smirnov:.3f}.{worst} Quantity: {whole.quantity:.2f}.",
-        meaning(found.policy.of, whole.mean.kolmogorov_smirnov, whole.expected.kolmogorov_smirnov),
+        f"Mean over rows: {_named(whole.mean, found)}; a random split would show {SHORT[first]} "
+        f"{whole.expected.at(first):.3f}.{worst} Quantity: {whole.quantity:.2f}.",
+        meaning(found.policy.of, first, whole.mean.at(first), whole.expected.at(first)),
     ]
     if not found.published:
         lines.append("Only the mean was published: each party's degrees stay with it, and nobody knows the worst.")
@@ -252,8 +255,9 @@ def _summary(found: Measurement, plain: LabelSkew | None) -> list[str]:
     return lines
 
 
-def _named(degree: Degree) -> str:
-    return ", ".join(f"{name} {getattr(degree, field):.3f}" for name, field in list(_METRICS.items())[:3])
+def _named(degree: Degree, found: Measurement) -> str:
+    metrics = shown(found.policy.of, found.headline)
+    return ", ".join(f"{name} {getattr(degree, field):.3f}" for name, field in metrics.items())
 
 
 def _costs(found: Measurement) -> str:

@@ -47,6 +47,15 @@ PartiesNumber = Annotated[
     typer.Option("--parties", help="number of parties [10, or as many as the data have by nature]"),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="seed of the partition [0]", show_default=False)]
+FirstDegree = Annotated[
+    str | None,
+    typer.Option(
+        "--degree",
+        metavar="TEXT",
+        help="which degree of labels stands first: tv (total variation), or cdf (Kolmogorov-Smirnov, the paper's) "
+        "for labels in order [tv]",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON, and nothing else, on stdout")]
 
 

@@ -11,7 +11,8 @@ import typer
 
 from unalike.bench.advice import Advice, recommend, text_of
 from unalike.bench.evidence import own_comparisons
-from unalike.bench.standing import DRAW
+from unalike.bench.ranking import ALPHA
+from unalike.bench.standing import DRAW, REFERENCE
 from unalike.cli.options import (
     DEFAULT_RUNS,
     AsJson,
@@ -110,10 +111,11 @@ def _print(advice: Advice, where: tuple[str, str, int | None, int] | None) -> No
             str(one.comparisons),
             f"{one.median_gain:+.1f}",
             f"{one.worst_gain:+.1f}",
+            "" if one.algorithm == REFERENCE else f"{one.p:.3f}",
         ]
         for place, one in enumerate(advice.ranking, start=1)
     ]
-    columns = ["", "algorithm", "better", "worse", "of", "median gain", "worst"]
+    columns = ["", "algorithm", "better", "worse", "of", "median gain", "worst", "p"]
     right = [column for column in columns if column != "algorithm"]
     draw(
         f"{advice.algorithm}, {advice.confidence} confidence ({advice.kind})",
@@ -121,7 +123,8 @@ def _print(advice: Advice, where: tuple[str, str, int | None, int] | None) -> No
         *advice.reasons,
         "",
         table(columns, rows, right=right),
-        f"Against FedAvg, in percentage points; differences up to {DRAW} are draws. From {advice.source}.",
+        f"Against FedAvg, in percentage points; differences up to {DRAW} are draws. p: how likely chance makes "
+        f"such gains; what is below {ALPHA} goes before FedAvg. From {advice.source}.",
         "",
         "What would change this:",
         *(f"- {doubt}" for doubt in advice.doubts),

@@ -1,4 +1,4 @@
-"""What goes wrong in cryptography, and the libraries that may be missing."""
+"""What goes wrong in cryptography, and how its libraries are loaded."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class CryptoError(UserError):
 
 @cache
 def library(module: str) -> Any:
-    """A module of an optional library, imported when it is first needed."""
+    """A module that is imported when it is first needed, as most commands need no cryptography."""
     try:
         return import_module(module)
     except ImportError as error:
         name = module.split(".")[0]
-        raise UserError(f"{name} is not installed. Run: pip install 'unalike[private]'") from error
+        raise UserError(f"{name} is not installed, but unalike needs it here. Run: pip install {name}") from error

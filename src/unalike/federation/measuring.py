@@ -27,7 +27,7 @@ from unalike.federation.speaker import Outgoing, Speaker
 from unalike.federation.summing import Protection, secure_total
 from unalike.federation.wire import Message, Refused
 from unalike.measure.cdf import check_sum, count, read_cdf
-from unalike.measure.degree import Degree, compare
+from unalike.measure.degree import Degree, compare, headline
 from unalike.measure.extract import party_features
 from unalike.measure.federated_cdf import Measurement
 from unalike.measure.publish import Published, publish, summarise
@@ -64,6 +64,7 @@ def measure_sites(speaker: Speaker, schema: str, of: Of, features: tuple[str, ..
     published = tuple(_used(party, told[party], read_published) for party in parties)
     return Measurement(
         policy=policy,
+        headline=headline(of),
         protect="masks",
         everyone=everyone,
         published=published,

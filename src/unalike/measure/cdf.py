@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +17,26 @@ from unalike.secure.errors import ProtocolError
 
 @dataclass(frozen=True, eq=False)
 class Cdf:
-    """Cumulative distributions on the policy's points, [dimensions, points]; the last point of each is 1.
+    """Cumulative distributions on the policy's points, [dimensions, points].
 
-    Of labels: the share of rows with this label or an earlier one. Of features: the share of rows in this bin or a
-    lower one.
+    cumulative: how many rows come up to each point; the last point of each dimension has them all. With the
+    weighting "parties" these are the parts of ``scale`` that were counted instead of rows.
     """
 
-    values: Array
+    cumulative: Array
     rows: int
 
-    @property
+    @cached_property
+    def values(self) -> Array:
+        """The share of rows up to each point: of labels, with this label or an earlier one; the last is 1."""
+        values: Array = self.cumulative / self.cumulative[..., -1:]
+        return values
+
+    @cached_property
     def pdf(self) -> Array:
-        """The share of rows at each point."""
-        return np.diff(self.values, axis=-1, prepend=0.0)
+        """The share of rows at each point, from whole counts: the order of labels does not change a bit of it."""
+        shares: Array = np.diff(self.cumulative, axis=-1, prepend=0) / self.cumulative[..., -1:]
+        return shares
 
 
 def count(policy: DistributionPolicy, party: str, values: Values) -> NDArray[np.int64]:
@@ -61,7 +69,7 @@ def read_cdf(policy: DistributionPolicy, vector: NDArray[np.int64], parties: int
     cumulative = vector[:-1].reshape(policy.dimensions, policy.points - 1)
     ordered = np.maximum.accumulate(cumulative, axis=1).clip(0, whole)
     ends = np.full((policy.dimensions, 1), whole)
-    return Cdf(np.concatenate([ordered, ends], axis=1) / whole, rows)
+    return Cdf(np.concatenate([ordered, ends], axis=1), rows)
 
 
 def check_sum(policy: DistributionPolicy, total: NDArray[np.int64], own: NDArray[np.int64], parties: int) -> None:

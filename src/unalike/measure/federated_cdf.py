@@ -29,7 +29,7 @@ from unalike.crypto import bfv, discrete_gaussian
 from unalike.data.dataset import Array
 from unalike.errors import UserError, unknown
 from unalike.measure.cdf import Cdf, check_sum, count, read_cdf, sensitivity
-from unalike.measure.degree import OwnDegrees, compare
+from unalike.measure.degree import METRIC, Headline, OwnDegrees, compare, headline
 from unalike.measure.publish import (
     Federation,
     Publish,
@@ -92,11 +92,13 @@ class Measurement:
     everyone: the global CDF. published: what each party gave away, nothing if only the mean was published; kept:
     what it did not, for simulations only. Both are of the parties whose rows are in the sum; ``absent`` are those
     that dropped out before.
+    headline: the degree that stands first in tables and figures; all four are in ``to_dict``.
     labels_held: how many labels each party announced in step 1.
     bytes_up, bytes_down: by party, all messages together. seconds: by step, all parties and the server together.
     """
 
     policy: DistributionPolicy
+    headline: Headline
     protect: Protect
     everyone: Cdf
     published: tuple[Published, ...]
@@ -119,6 +121,7 @@ class Measurement:
             points = {"dimensions": list(self.names), "bins": policy.bins, "low": policy.low, "high": policy.high}
         return {
             "of": policy.of,
+            "headline": METRIC[self.headline],
             "protect": self.protect,
             "weighting": policy.weighting,
             "publish": self.publish,
@@ -147,6 +150,7 @@ def measure(
     allow_two: bool = False,
     drop_after: Mapping[str, str] | None = None,
     publish: Publish = "degrees",
+    degree: str | None = None,
     seed: int = 0,
 ) -> Measurement:
     """Measure how unlike the parties are, all in one process but by real messages.
@@ -159,10 +163,13 @@ def measure(
     drop_after: for each party that vanishes, its last step in the secure sum.
     publish: "degrees", each party tells its degrees, rounded; "mean", no party does: a second secure sum gives the
     federation's mean, and nobody knows the worst.
+    degree: which one stands first: "tv", total variation, the default for labels; "cdf", Kolmogorov-Smirnov, for
+    features and for labels that are in order.
     seed: of the random ends of the ranges that parties announce. Real parties draw theirs in secret.
     """
     if of not in get_args(Of):
         raise unknown("variable", str(of), get_args(Of))
+    first = headline(of, degree)
     if publish not in get_args(Publish):
         raise unknown("way to publish", str(publish), get_args(Publish))
     if not (math.isfinite(noise) and noise >= 0):
@@ -213,6 +220,7 @@ def measure(
     before = {step: clock.laps[step] for step in ("support", "policy", "count")}
     return Measurement(
         policy=policy,
+        headline=first,
         protect=protect,
         everyone=everyone,
         published=told.published,

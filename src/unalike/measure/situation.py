@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -11,7 +12,9 @@ import numpy as np
 from unalike.data.dataset import Dataset
 from unalike.errors import UserError
 from unalike.measure.extract import party_features, party_labels
-from unalike.measure.federated_cdf import Measurement, measure
+from unalike.measure.federated_cdf import Measurement
+from unalike.measure.plain import plain_figures
+from unalike.measure.publish import Federation
 from unalike.partition import Partition, as_seen
 
 Kind = Literal["one label each", "label skew", "feature skew", "quantity skew", "alike"]
@@ -27,6 +30,8 @@ _LEAST = 0.02
 _PART = 0.25
 _UNEVEN = 0.1
 _MOST_HAVE_ONE = 0.5
+_MOST_KNOWN = 1000
+_KNOWN: dict[str, Situation] = {}  # by the fingerprint of data set and partition
 
 
 @dataclass(frozen=True)
@@ -83,15 +88,8 @@ class Situation:
 
 def situation_of(labels: Measurement, features: Measurement | None = None) -> Situation:
     """From measurements: of labels, and perhaps of features."""
-    found, seen = labels.federation, None if features is None else features.federation
-    return Situation(
-        label=found.mean.total_variation,
-        label_expected=found.expected.total_variation,
-        quantity=found.quantity,
-        one_label=_one_label(labels.labels_held),
-        feature=None if seen is None else seen.mean.kolmogorov_smirnov,
-        feature_expected=None if seen is None else seen.expected.kolmogorov_smirnov,
-    )
+    seen = None if features is None else features.federation
+    return _situation(labels.federation, seen, _one_label(labels.labels_held))
 
 
 def situation_from(labels: Mapping[str, Any] | None, features: Mapping[str, Any] | None = None) -> Situation:
@@ -112,12 +110,26 @@ def situation_from(labels: Mapping[str, Any] | None, features: Mapping[str, Any]
         raise UserError(f"The measurement lacks what advice needs ({error!r}). Make it anew.") from None
 
 
+def _situation(labels: Federation, features: Federation | None, one_label: float) -> Situation:
+    return Situation(
+        label=labels.mean.total_variation,
+        label_expected=labels.expected.total_variation,
+        quantity=labels.quantity,
+        one_label=one_label,
+        feature=None if features is None else features.mean.kolmogorov_smirnov,
+        feature_expected=None if features is None else features.expected.kolmogorov_smirnov,
+    )
+
+
 def _one_label(held: Mapping[str, int]) -> float:
     return sum(count == 1 for count in held.values()) / len(held)
 
 
 def simulated_situation(dataset: Dataset, partition: Partition) -> Situation:
-    """The situation of a simulated federation, where all is seen; of many parties, from a sample of them."""
+    """The situation of a simulated federation, where all is seen; of many parties, from a sample of them.
+
+    Computed once for a data set and partition: further runs on them in this process have it at once.
+    """
     if partition.parties == 1:  # like itself
         only = sum(counts > 0 for counts in next(iter(party_labels(dataset, partition).values())).values())
         return Situation(0.0, 0.0, 0.0, float(only == 1), 0.0, 0.0)
@@ -125,9 +137,30 @@ def simulated_situation(dataset: Dataset, partition: Partition) -> Situation:
         if partition.distortions:  # they go by a party's place among all
             dataset, partition = as_seen(dataset, partition)
         partition = _some_parties(partition)
-    labels = measure(party_labels(dataset, partition), protect="none", allow_two=True)
+    if partition.distortions:
+        return _computed(dataset, partition)
+    key = _fingerprint(dataset, partition)
+    if key not in _KNOWN:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            del _KNOWN[next(iter(_KNOWN))]
+        _KNOWN[key] = _computed(dataset, partition)
+    return _KNOWN[key]
+
+
+def _computed(dataset: Dataset, partition: Partition) -> Situation:
+    labels = party_labels(dataset, partition)
     features = party_features(dataset, _some_rows(partition))
-    return situation_of(labels, measure(features, of="features", protect="none", allow_two=True))
+    one_label = _one_label({party: len(counts) for party, counts in labels.items()})
+    return _situation(plain_figures(labels), plain_figures(features), one_label)
+
+
+def _fingerprint(dataset: Dataset, partition: Partition) -> str:
+    """All that the situation depends on where no distortion changes what parties see."""
+    scaled = (dataset.shift.tolist(), dataset.scale.tolist())
+    sha = hashlib.sha256(repr((dataset.digest, dataset.kind, dataset.classes, scaled, partition.names)).encode())
+    for rows in partition.rows:
+        sha.update(f"{len(rows)} ".encode() + rows.astype("<i8").tobytes())
+    return sha.hexdigest()
 
 
 def _some_parties(partition: Partition) -> Partition:

@@ -9,6 +9,7 @@ import numpy as np
 
 from unalike.data.dataset import Array
 from unalike.measure import Kept, Measurement
+from unalike.measure.degree import SHORT
 from unalike.report.figures import INK, PALETTE, quiet
 
 if TYPE_CHECKING:
@@ -27,26 +28,30 @@ _MOST_LETTERS = 14
 
 
 def label_charts(figure: Figure, grid: Any, found: Measurement) -> list[Any]:
-    """For each party shown: its shares of labels above, cumulated below, both over those of all parties.
+    """For each party shown, its shares of labels over those of all parties. Gives the handles of a legend.
 
-    Gives the handles of a legend.
+    What it has more than all parties is dark: these parts together are its total variation. Where labels are in
+    order, their CDFs are below instead, with K-S.
     """
-    shown = chosen_parties(found)
-    highest = max(float(one.cdf.pdf.max()) for one in shown)
-    degrees = {one.party: one.degrees.mean.kolmogorov_smirnov for one in found.kept}
+    shown, first = chosen_parties(found), found.headline
+    highest = max(float(cdf.pdf.max()) for cdf in (found.everyone, *(one.cdf for one in shown)))
     for place, kept in enumerate(shown):
-        inner = grid[divmod(place, grid.ncols)].subgridspec(2, 1, hspace=0.1)
-        above, below = figure.add_subplot(inner[0]), figure.add_subplot(inner[1])
-        _pdf(above, kept.cdf.pdf[0], found.everyone.pdf[0], highest)
-        _cdf(below, kept.cdf.values[0], found.everyone.values[0])
-        first, last = place % grid.ncols == 0, place + grid.ncols >= len(shown)
-        _label_ticks(above, below, found.policy.labels, first, last)
-        _titles(above, kept.party, degrees[kept.party])
+        cell = grid[divmod(place, grid.ncols)]
+        parts = cell.subgridspec(2, 1, hspace=0.1) if first == "cdf" else [cell]
+        axes = [figure.add_subplot(part) for part in parts]
+        _pdf(axes[0], kept.cdf.pdf[0], found.everyone.pdf[0], highest, dark=first == "tv")
+        if first == "cdf":
+            _cdf(axes[1], kept.cdf.values[0], found.everyone.values[0])
+        _label_ticks(axes, found.policy.labels, place % grid.ncols == 0, place + grid.ncols >= len(shown))
+        _titles(axes[0], kept.party, kept.degrees.mean.at(first))
         if place == 0:
             some = len(shown) < len(found.kept)
             which = f"{len(shown)} of {len(found.kept):,} parties" if some else "each party"
-            _heading(above, f"Shares of labels and their CDF: {which}")
-    return _handles((_OWN, "the party"), (_ALL, "all parties"), (None, "number: its K-S degree"))
+            _heading(axes[0], f"Shares of labels{' and their CDF' if first == 'cdf' else ''}: {which}")
+    remark = (None, f"number: its {SHORT[first]} degree")
+    if first == "tv":
+        return _handles((_ALL, "all parties"), (PALE, "the party"), (_OWN, "more than all: adds up to TV"), remark)
+    return _handles((_OWN, "the party"), (_ALL, "all parties"), remark)
 
 
 def feature_charts(figure: Figure, grid: Any, found: Measurement) -> list[Any]:
@@ -71,7 +76,7 @@ def chosen_parties(found: Measurement) -> list[Kept]:
     """The parties that get a chart: all, or some evenly spaced from the most to the least unlike."""
     if len(found.kept) <= MOST_PARTIES:
         return list(found.kept)
-    order = np.argsort([-one.degrees.mean.kolmogorov_smirnov for one in found.kept], kind="stable")
+    order = np.argsort([-one.degrees.mean.at(found.headline) for one in found.kept], kind="stable")
     places = np.linspace(0, len(order) - 1, MOST_PARTIES).round().astype(int)
     return [found.kept[place] for place in order[places]]
 
@@ -93,9 +98,12 @@ def short(name: str) -> str:
     return name if len(name) <= _MOST_LETTERS else f"{name[: _MOST_LETTERS - 1]}…"
 
 
-def _pdf(axes: Axes, own: Array, everyone: Array, highest: float) -> None:
-    edges = np.arange(len(own) + 1) - 0.5
-    axes.bar(np.arange(len(own)), own, width=0.8 if len(own) <= 40 else 1.0, color=PALE, linewidth=0, zorder=2)
+def _pdf(axes: Axes, own: Array, everyone: Array, highest: float, *, dark: bool) -> None:
+    edges, places = np.arange(len(own) + 1) - 0.5, np.arange(len(own))
+    look: dict[str, Any] = {"width": 0.8 if len(own) <= 40 else 1.0, "linewidth": 0, "zorder": 2}
+    axes.bar(places, own, color=PALE, **look)
+    if dark:
+        axes.bar(places, np.maximum(own - everyone, 0), bottom=np.minimum(own, everyone), color=_OWN, **look)
     axes.stairs(everyone, edges, color=_ALL, linewidth=1.1, baseline=None, zorder=3)
     axes.set_ylim(0, 1.05 * highest)
     axes.set_xlim(edges[0], edges[-1])
@@ -128,18 +136,20 @@ def _curves(axes: Axes, found: Measurement, dimension: int, few: bool) -> list[A
     return lines
 
 
-def _label_ticks(above: Axes, below: Axes, labels: tuple[str, ...], first: bool, last: bool) -> None:
-    for axes in (above, below):
+def _label_ticks(parts: Sequence[Axes], labels: tuple[str, ...], first: bool, last: bool) -> None:
+    """Ticks of a party's charts: shares, and below them a CDF if there is one."""
+    for axes in parts:
         quiet(axes)
         axes.tick_params(labelsize=7.5, labelleft=first)
         axes.set_xticks([])
-    above.locator_params(axis="y", nbins=3)
-    above.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    below.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
+    parts[0].locator_params(axis="y", nbins=3)
+    parts[0].yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    for axes in parts[1:]:
+        axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
     if last:
         places = list(range(0, len(labels), 1 if len(labels) <= _MOST_NAMES else -(-len(labels) // 5)))
         upright = room_for_names(labels) > 0
-        below.set_xticks(places, [short(labels[place]) for place in places], rotation=90 if upright else 0)
+        parts[-1].set_xticks(places, [short(labels[place]) for place in places], rotation=90 if upright else 0)
 
 
 def _feature_ticks(axes: Axes, first: bool) -> None:
@@ -153,7 +163,7 @@ def _feature_ticks(axes: Axes, first: bool) -> None:
 
 def _mean_degree(found: Measurement, dimension: int) -> float:
     shares = np.array([one.degrees.share for one in found.kept])
-    values = [one.degrees.dimensions[dimension].kolmogorov_smirnov for one in found.kept]
+    values = [one.degrees.dimensions[dimension].at(found.headline) for one in found.kept]
     return float(shares @ values / shares.sum())
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unalike.measure import Kept, Measurement
+from unalike.measure.degree import METRIC, SHORT
+from unalike.measure.degree import shown as shown_degrees
 from unalike.report.distribution_panels import (
     MOST_DIMENSIONS,
     MOST_PARTIES,
@@ -29,11 +31,13 @@ _WIDTH = 11.0  # inches, as the other pictures
 _HEAD, _FOOT, _LEGEND = 1.22, 0.5, 0.66
 _LEFT, _RIGHT = 0.435, 0.985  # of the charts of distributions
 _QUIET = "#666666"
-_MARKS = (
-    ("area", "area", PALETTE[4].colour, "s"),
-    ("cramer_von_mises", "Cramér-von Mises", PALETTE[1].colour, "D"),
-    ("total_variation", "total variation", PALETTE[2].colour, "o"),
-)
+_NAMES = {"tv": "total variation", "cdf": "Kolmogorov-Smirnov"}
+_MARKS = {
+    "area": ("area", PALETTE[4].colour, "s"),
+    "cramer_von_mises": ("Cramér-von Mises", PALETTE[1].colour, "D"),
+    "total_variation": ("total variation", PALETTE[2].colour, "o"),
+}
+"""How the degrees that do not stand first are marked."""
 
 
 def measure_picture(found: Measurement, data: str, recipe: str) -> Figure:
@@ -43,7 +47,8 @@ def measure_picture(found: Measurement, data: str, recipe: str) -> Figure:
     columns = 3 if cells in (5, 6) else min(cells, 4)
     lines = -(-cells // columns)
     below = room_for_names(found.policy.labels)
-    height = lines * (2.15 if labels else 1.5) + below
+    ordered = labels and found.headline == "cdf"  # shares above, and their CDF below
+    height = lines * (2.15 if ordered else 1.5) + below
     height = max(height, 2.4, min(0.24 * len(found.kept), 5.2))
     whole = height + _HEAD + _FOOT + _LEGEND
     top, bottom = 1 - _HEAD / whole, (_FOOT + _LEGEND) / whole
@@ -56,38 +61,42 @@ def measure_picture(found: Measurement, data: str, recipe: str) -> Figure:
         _key(figure, degree_bars(overview, found), 0.008, 3)
         overview.set_title("Degree (0: like all others)", loc="left", fontsize=10, fontweight="bold", pad=20)
         place = {"left": _LEFT, "right": _RIGHT, "top": top, "bottom": bottom + below / whole}
-        grid = figure.add_gridspec(lines, columns, wspace=0.18, hspace=0.22 if labels else 0.5, **place)
+        grid = figure.add_gridspec(lines, columns, wspace=0.18, hspace=0.22 if ordered else 0.5, **place)
         handles = (label_charts if labels else feature_charts)(figure, grid, found)
         _key(figure, handles, _LEFT - 0.005, 4)
     return figure
 
 
 def degree_bars(axes: Axes, found: Measurement) -> list[Any]:
-    """A bar for each party's Kolmogorov-Smirnov distance, marks for the others, a tick for a random split's.
+    """A bar for the degree of each party that stands first, marks for the others, a tick for a random split's.
 
     Beyond ``MOST_NUMBERED`` parties they are in order of distance, and not named. Gives the handles of a legend.
     """
     shown: Sequence[Kept] = found.kept
+    first = found.headline
     named = len(shown) <= MOST_NUMBERED
     if not named:
-        shown = sorted(shown, key=lambda one: -one.degrees.mean.kolmogorov_smirnov)
+        shown = sorted(shown, key=lambda one: -one.degrees.mean.at(first))
     middles = np.arange(len(shown)) + 0.5
-    values = np.array([one.degrees.mean.kolmogorov_smirnov for one in shown])
+    values = np.array([one.degrees.mean.at(first) for one in shown])
     bars = axes.barh(middles, values, height=0.62 if named else 1.0, color=PALE, linewidth=0, zorder=2)
-    bars.set_label("Kolmogorov-Smirnov")
+    bars.set_label(_NAMES[first])
     handles: list[Any] = [bars]
     greatest = values.max()
-    for metric, name, colour, marker in _MARKS if found.policy.of == "labels" else _MARKS[:2]:
+    for metric in shown_degrees(found.policy.of, first).values():
+        if metric == METRIC[first]:
+            continue
+        name, colour, marker = _MARKS[metric]
         places = np.array([getattr(one.degrees.mean, metric) for one in shown])
         greatest = max(greatest, places.max())
         size = 20 if named else 5
         handles.append(
             axes.scatter(places, middles, s=size, color=colour, marker=marker, linewidth=0, label=name, zorder=4)
         )
-    chance = np.array([one.degrees.expected.kolmogorov_smirnov for one in shown])
+    chance = np.array([one.degrees.expected.at(first) for one in shown])
     half = 0.36 if named else 0.5
     handles.append(axes.vlines(chance, middles - half, middles + half, color=INK, linewidth=1.4, zorder=3))
-    handles[-1].set_label("random split, K-S")
+    handles[-1].set_label(f"random split, {SHORT[first]}")
     axes.set_xlim(0, next((end for end in (0.25, 0.5) if greatest <= 0.97 * end), 1.0))
     axes.set_ylim(len(shown), 0)
     quiet(axes)
@@ -104,12 +113,16 @@ def degree_bars(axes: Axes, found: Measurement) -> list[Any]:
 
 def footnote(found: Measurement) -> str:
     """The federation's figures in a line."""
-    mean, chance = found.federation.mean, found.federation.expected
-    worst = max(one.degrees.mean.kolmogorov_smirnov for one in found.kept)
-    seen = "a party sees only its own curve and the grey one" if found.protect != "none" else "all curves are seen"
+    mean, first = found.federation.mean, found.headline
+    named = [
+        f"{name} {getattr(mean, metric):.2f}" for name, metric in shown_degrees(found.policy.of, first).items()
+    ]
+    named[0] += f" (random split: {found.federation.expected.at(first):.2f})"
+    worst = max(one.degrees.mean.at(first) for one in found.kept)
+    lines = "bars" if first == "tv" else "curve"
+    seen = f"a party sees only its own {lines} and the grey line" if found.protect != "none" else "all is seen"
     return (
-        f"Mean over rows: K-S {mean.kolmogorov_smirnov:.2f} (random split: {chance.kolmogorov_smirnov:.2f}), area "
-        f"{mean.area:.2f}, CvM {mean.cramer_von_mises:.2f}; worst party: K-S {worst:.2f}. "
+        f"Mean over rows: {', '.join(named)}; worst party: {SHORT[first]} {worst:.2f}. "
         f"Protection {found.protect}: {seen}."
     )
 

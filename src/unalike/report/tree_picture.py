@@ -34,9 +34,9 @@ _NAMES = {
 }
 _LONGEST = 21  # letters of a name
 _NOTE = (
-    "Better, worse: than FedAvg, by more than 0.1 points, in settings that differ in the algorithm alone. Chance: "
-    "share of comparisons won, draws half, shrunk by two\ndraws. Labels come before features, features before "
-    "amounts: a federation goes to the first branch that fits."
+    "Better, worse: than FedAvg, by more than 0.1 points, in settings that differ in the algorithm alone. p: "
+    "Wilcoxon's signed-rank test, one-sided; above 0.05 FedAvg,\nthe simplest, is as good. Labels come before "
+    "features, features before amounts: a federation goes to the first branch that fits."
 )
 _ROWS: tuple[tuple[Kind, str, str], ...] = (
     ("one label each", "labels", "most parties\nhave one label"),
@@ -119,13 +119,12 @@ def _evidence(leaf: Leaf) -> tuple[str, str]:
     if leaf.nearest is not None:
         near = leaf.nearest
         return (
-            f"nobody was better in most of {near.comparisons} comparisons",
-            f"next: {_name(near.algorithm.split('(')[0], 13)}, median {near.median_gain:+.1f}, "
-            f"{near.better} better, {near.worse} worse",
+            "as good as any: nobody was shown to be better",
+            f"next: {_name(near.algorithm.split('(')[0], 13)}, {_record(near)}, p {near.p:.2f}",
         )
     best = leaf.best
     return (
-        f"{_record(best)} comparisons; chance {best.chance:.2f}",
+        f"{_record(best)} comparisons; p {best.p:.3f}",
         f"median {best.median_gain:+.1f} points, worst {best.worst_gain:+.1f}",
     )
 
