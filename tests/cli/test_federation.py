@@ -85,7 +85,7 @@ def test_init_says_every_next_step_and_overwrites_nothing(unalike):
     [
         (["--party", "va"], "twice"),
         (["--quorum", "9"], "quorum"),
-        (["--quorum", "2", "--channel", "masked"], "Use --quorum 3 or more"),
+        (["--quorum", "2", "--channel", "masked"], "use a quorum of 3 or more"),
         (["--sample", "0.6", "--channel", "masked"], "needs three or more, 2 are asked"),
         (["--algorithm", "fedavgg"], "fedavg"),
         (["--figures", "some"], "figures"),

@@ -18,13 +18,14 @@ HOSPITALS = ("cleveland", "hungarian", "va")
 
 
 def write_tables(folder, rows=80, hospitals=HOSPITALS):
-    """Three hospitals' patients, a table each."""
+    """The hospitals' patients, a table each; a hospital that is made up gets an even part of all patients."""
     folder.mkdir(parents=True, exist_ok=True)
     source = (resources.files("unalike.data") / "vendored" / "heart.csv").read_text(encoding="utf-8")
     patients = list(csv.DictReader(source.splitlines()))
     names = [name for name in patients[0] if name not in ("hospital", "num")]
     for number, hospital in enumerate(hospitals):
-        own = [patient for patient in patients if patient["hospital"] == hospital][: rows + 10 * number]
+        own = [patient for patient in patients if patient["hospital"] == hospital]
+        own = (own or patients[number :: len(hospitals)])[: rows + 10 * number]
         with (folder / f"{hospital}.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow([*names, "outcome"])

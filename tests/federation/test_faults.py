@@ -318,8 +318,7 @@ def test_a_party_that_leaves_a_secure_sum(step, tmp_path):
 
 
 def test_a_hidden_sum_says_how_many_it_needs(tmp_path):
-    """Three parties and more than half of them, whatever smaller quorum a plan has."""
-    world = World.make(tmp_path, quorum=2, train={"channel": "masked", "rounds": 1})
+    world = World.make(tmp_path, train={"channel": "masked", "rounds": 1})
     world.transport.before = lambda node, raw: None if node == 12 and peek(raw).kind == "sum" else raw
     with pytest.raises(Stopped):
         world.serve(stopped=lambda: any(line.startswith("Paused") for line in world.said))

@@ -130,3 +130,27 @@ def test_who_is_who():
     assert plan().needed(2) == 2
     assert plan(quorum=2).needed(3) == 2
     assert plan(quorum=2).needed(1) == 1
+
+
+@pytest.mark.parametrize("channel", ["masked", "clip(1.0)+masked(64)", "encrypted"])
+@pytest.mark.parametrize(
+    ("parties", "sample", "least"),
+    [(3, 1.0, 3), (4, 1.0, 3), (5, 1.0, 4), (6, 1.0, 4), (7, 1.0, 5), (9, 1.0, 6), (10, 1.0, 7), (10, 0.5, 4)],
+)
+def test_hidden_sums_need_a_quorum_that_is_safe(parties, sample, least, channel):
+    """With fewer consents, a server and fewer than a third of those it asks could get two sums of one exchange."""
+    names, train = [f"s{number}" for number in range(parties)], {"channel": channel, "sample": sample}
+    for quorum in range(parties + 1):
+        if 0 < quorum < least:
+            with pytest.raises(UserError, match=f"quorum of {quorum} is too small .* a quorum of {least} or more"):
+                plan(parties=names, quorum=quorum, train=train)
+            plan(parties=names, quorum=quorum, train={"sample": sample})  # nothing is hidden
+        else:
+            assert plan(parties=names, quorum=quorum, train=train).quorum == quorum
+
+
+@pytest.mark.parametrize("channel", ["masked", "encrypted"])
+def test_hidden_sums_need_three_sites(channel):
+    for parties, sample in ((["a", "b"], 1.0), (["a", "b", "c"], 0.6), (["a", "b", "c", "d"], 0.25)):
+        with pytest.raises(UserError, match=r"needs three or more, [12] are asked"):
+            plan(parties=parties, train={"channel": channel, "sample": sample})

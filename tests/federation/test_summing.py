@@ -92,6 +92,24 @@ def test_terms_that_were_not_agreed_on(change, why, voice):
     assert why in problem
 
 
+@pytest.mark.parametrize("kind", ["sum", "measure-sum"])
+@pytest.mark.parametrize("parties", [3, 4])
+def test_the_threshold_is_the_plans(kind, parties, four):
+    """Also where the server asks fewer: three of four is safe in a sum of three, four of four is another rule."""
+    voice = voice_of(four)
+    names = four.plan.parties[:parties]
+    identities = (*(voice.roster[name] for name in names), signing_public(voice.signer))
+    for threshold in range(3, parties + 1):
+        policy = Policy(new_session(), "masks", parties, 10, 2**31 - 1, threshold, identities, bits=32)
+        answer, problem = opened(voice, policy, kind)
+        if threshold != 3:
+            assert f"threshold is {threshold}, by the plan it must be 3" in problem
+        elif parties < 4 and kind == "measure-sum":
+            assert "the sum is of 3 parties, the plan needs 4" in problem
+        else:
+            assert answer is not None
+
+
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[" * 1000, b"\xff", b'{"session": 5}'])
 def test_terms_that_are_none(raw, voice):
     answer, problem = opened(voice, raw)
@@ -164,7 +182,7 @@ def total(world, names, needed=3, **changes):
         for name, (header, body) in messages_of(world, names).items()
     }
     length = json.loads(first_policy(world))["length"]
-    return voice, lambda: secure_total(voice, asked, length, Protection(32), needed)
+    return voice, lambda: secure_total(voice, asked, length, Protection(32), needed, world.plan.cohort)
 
 
 def first_policy(world):
@@ -183,7 +201,7 @@ def test_a_second_sum_over_other_parties_is_refused_also_after_a_restart(four):
         voice, fewer = total(four, every[:3])
         with pytest.raises(TooFewParties):
             fewer()
-        assert all("over other parties was unmasked before" in voice.problems[name] for name in every[:3])
+        assert all("agreed to a sum of this exchange over other" in voice.problems[name] for name in every[:3])
 
 
 def test_a_sum_of_fewer_than_the_plan_needs_is_refused(four):

@@ -11,7 +11,7 @@ from unalike.crypto.primitives import new_secret, signing_public
 from unalike.secure import party, server
 from unalike.secure.errors import SERVER
 from unalike.secure.messages import Message, Step, steps, write
-from unalike.secure.policy import Policy, default_threshold, new_session
+from unalike.secure.policy import Policy, new_session, safe_threshold
 
 
 @cache
@@ -21,7 +21,7 @@ def contexts():
     return keys, bfv.load(keys.secret, secret=True), bfv.load(keys.public, secret=False)
 
 
-SIGNERS = [new_secret() for _ in range(11)]  # ten parties, then the server
+SIGNERS = [new_secret() for _ in range(21)]  # twenty parties, then the server
 
 
 def take(state, raw, vector=None):
@@ -38,7 +38,7 @@ class Session:
 
     def __init__(self, vectors, protect=None, **fields):
         protect = protect or self.default
-        keys, self.secret, public = contexts()
+        dealt, self.secret, public = contexts()
         count = len(vectors)
         self.signers = [*SIGNERS[:count], SIGNERS[-1]]
         plain = protect in ("none", "masks")
@@ -49,9 +49,9 @@ class Session:
             "parties": count,
             "length": len(vectors[0]),
             "bound": 10_000,
-            "threshold": default_threshold(count),
+            "threshold": safe_threshold(count),
             "identities": () if protect == "none" else tuple(map(signing_public, self.signers)),
-            "fingerprint": b"" if plain else keys.fingerprint,
+            "fingerprint": b"" if plain else dealt.fingerprint,
             "bits": 32 if protect == "masks" else 0,
         }
         self.policy = Policy(**terms | fields)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unalike.errors import UserError
-from unalike.secure import default_threshold, secure_sum, traffic
+from unalike.secure import safe_threshold, secure_sum, traffic
 from unalike.secure.cost import example
 
 STEPS = ["start", "hello", "shares", "vector", "consent", "unmask"]
@@ -32,7 +32,7 @@ def test_without_dropouts(parties, bits):
     result = secure_sum([np.zeros(1000, np.int64)] * parties, protect="masks", bits=bits)
     policy = example(parties, 1000, bits=bits)
     assert traffic(policy) == (result.bytes_up, result.bytes_down)
-    assert policy.threshold == default_threshold(parties)
+    assert policy.threshold == safe_threshold(parties)
     assert len(set(result.bytes_up)) == len(set(result.bytes_down)) == 1
 
 

@@ -17,7 +17,7 @@ from tests.secure.sessions import SIGNERS, Session, Step, vectors
 from unalike.crypto import errors, shamir
 from unalike.crypto.masks import Words
 from unalike.errors import UserError
-from unalike.secure import ProtocolError, default_threshold, keys, party, secure_sum, server
+from unalike.secure import ProtocolError, keys, party, safe_threshold, secure_sum, server
 from unalike.secure.messages import Message
 
 STEPS = ["start", "hello", "shares", "vector", "consent", "unmask"]
@@ -34,7 +34,7 @@ def limit(bits):
 def test_the_sum_is_exact_whoever_drops_out(data):
     parties = data.draw(st.integers(3, 9))
     bits, length = data.draw(st.sampled_from([32, 64])), data.draw(st.integers(1, 200))
-    spare = parties - default_threshold(parties)
+    spare = parties - safe_threshold(parties)
     who = data.draw(st.lists(st.integers(0, parties - 1), max_size=spare, unique=True))
     drop_after = {number: data.draw(st.sampled_from(STEPS)) for number in who}
     top = limit(bits) // parties

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from unalike.errors import UserError
 from unalike.secure import Policy
 from unalike.secure.cost import example
+from unalike.secure.policy import most_liars, safe_threshold
 
 POLICY = example(4, 10, bits=64)
 
@@ -71,3 +72,18 @@ def test_missing_fields_and_other_forms():
 def test_random_bytes(raw):
     with pytest.raises(UserError):
         Policy.from_bytes(raw)
+
+
+@pytest.mark.parametrize("parties", range(3, 101))
+def test_the_safe_threshold_is_the_smallest_that_bears_so_many_liars(parties):
+    assert 3 * most_liars(parties) < parties <= 3 * (most_liars(parties) + 1)  # fewer than a third, as many as can
+    for liars in range(most_liars(parties) + 1):
+        least = safe_threshold(parties, liars)
+        assert 2 * least > parties + liars
+        assert 2 * (least - 1) <= parties + liars or least == 3
+        assert least - liars >= 2  # vectors of honest parties in every sum, among which each hides
+        assert least <= safe_threshold(parties) == max(3, -(-2 * parties // 3)) <= parties
+
+
+def test_two_parties_stay_together():
+    assert safe_threshold(2) == safe_threshold(2, 0) == 2

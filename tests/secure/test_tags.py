@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.secure.sessions import SERVER, Session, Step, contexts, take, vectors
+from tests.secure.sessions import SERVER, Session, Step, contexts, steps, take, vectors
 from unalike.crypto import bfv, masks
 from unalike.secure import tags
 from unalike.secure.errors import ProtocolError
@@ -24,24 +24,24 @@ def ready(protect, count=4, **fields):
     session = Session(vectors(count), protect, **fields)
     session.until(Step.VECTOR)
     sent = {i: Message.from_bytes(raw).parts[0] for i, raw in session.outbox.items()}
-    if protect == "fhe+masks":
-        session.until(Step.UNMASK)
+    session.until(steps(session.policy)[-1])
     session.ask_server()
     return session, sent, Message.from_bytes(session.answers[0]).parts[1]
 
 
 def answer(session, number, payload, survivors=None):
     """What party ``number`` makes of this payload as the sum."""
-    step = Step.UNMASK if session.policy.masked else Step.VECTOR
-    content = pack_numbers(tuple(session.parties) if survivors is None else survivors), payload
+    step = steps(session.policy)[-1]
+    consents = Message.from_bytes(session.answers[number]).parts[2:]
+    content = pack_numbers(session.server.survivors if survivors is None else survivors), payload, *consents
     raw = write(session.policy, step, SERVER, number, content, session.signers[-1])
     return take(session.parties[number], raw)[0].total
 
 
-def noticed(session, payload, survivors=None):
+def noticed(session, payload):
     for number in (0, 1):
         with pytest.raises(ProtocolError, match="Some party or the server spoilt the sum: its tags") as caught:
-            answer(session, number, payload, survivors)
+            answer(session, number, payload)
         assert caught.value.party is None
 
 
@@ -75,10 +75,23 @@ def test_a_partial_sum_or_one_counted_twice():
     noticed(session, added(session, [sent[0], sent[1], sent[2]]))
     noticed(session, added(session, [*sent.values(), sent[2]]))
     noticed(session, added(session, [sent[0], sent[1], sent[2], sent[2]]))
-    # said to be what it is, a sum of t parties or more is one
+    # Said to be what it is, it is not what the parties have signed.
     partial = added(session, [sent[0], sent[1], sent[2]])
-    assert (answer(session, 0, partial, (0, 1, 2)) == sum(vectors(4)[:3])).all()
-    noticed(session, added(session, list(sent.values())), (0, 1, 2))
+    with pytest.raises(ProtocolError, match="other parties than agreed") as caught:
+        answer(session, 0, partial, (0, 1, 2))
+    assert caught.value.party == SERVER
+
+
+def test_more_than_the_vectors_of_those_who_signed():
+    """The fourth vector came, and all signed that it did not: it is not in the sum, and cannot be put in."""
+    late = {}
+    session = Session(vectors(4), "fhe").until(Step.VECTOR)
+    late[3] = Message.from_bytes(session.outbox[3]).parts[0]
+    session.until(Step.CONSENT, lambda step, number, raw: None if number == 3 else raw)
+    session.ask_server()
+    payload = Message.from_bytes(session.answers[0]).parts[1]
+    assert (answer(session, 0, payload) == sum(vectors(4)[:3])).all()
+    noticed(session, added(session, [payload, late[3]]))
 
 
 @pytest.mark.parametrize("protect", MODES)
@@ -94,8 +107,8 @@ def test_a_sum_of_another_session():
     _, _, old = ready("fhe")
     session, sent, payload = ready("fhe")
     noticed(session, old)
-    other, _, _ = ready("fhe")
-    foreign = Message.from_bytes(other.outbox[3]).parts[0]
+    _, others, _ = ready("fhe")
+    foreign = others[3]
     noticed(session, added(session, [sent[0], sent[1], sent[2], foreign]))
     assert answer(session, 0, payload) is not None
 

@@ -48,7 +48,10 @@ def init(
     ignore: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="a column to leave out; repeat it")
     ] = None,
-    quorum: Annotated[int, typer.Option(min=0, help="so many sites must answer; 0: all that are asked")] = 0,
+    quorum: Annotated[
+        int,
+        typer.Option(min=0, help="so many sites must answer, two thirds if updates are hidden; 0: all asked"),
+    ] = 0,
     deadline: Annotated[float, typer.Option(help="seconds that sites have for an answer")] = 3600.0,
     figures: Annotated[
         str, typer.Option(help="whether sites tell how well the model does: each or none")

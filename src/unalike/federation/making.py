@@ -9,12 +9,9 @@ from typing import Any
 
 from unalike.algorithms import ALGORITHMS
 from unalike.engine.files import atomic_write, make_folder
-from unalike.engine.training import cohort_size
 from unalike.errors import UserError
 from unalike.federation.folders import PUBLIC, Card, make_key
 from unalike.federation.plan import FILE, Plan
-from unalike.privacy import parse_channel
-from unalike.secure.policy import least_threshold
 
 INVITATIONS = "invitations"
 AUTHORITY = "ca.pem"
@@ -28,7 +25,7 @@ def make_federation(folder: Path, **values: Any) -> Plan:
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder} is not empty, and nothing is overwritten. Choose another folder.")
     host, _ = split_address(values["address"])
-    _check(Plan(server="0" * 64, **values))  # what is wrong is told before anything is written
+    ALGORITHMS.build(Plan(server="0" * 64, **values).spec.algorithm)  # what is wrong is told before all else
     certificates = folder / "certificates"
     make_folder(certificates)
     certificates.chmod(0o700)
@@ -44,24 +41,6 @@ def make_federation(folder: Path, **values: Any) -> Plan:
         atomic_write(invitation / _PARTY, f"{party}\n".encode())
     plan.write(folder)  # last: a folder with a plan is a whole one
     return plan
-
-
-def _check(plan: Plan) -> None:
-    """Refuse what real sites cannot do."""
-    ALGORITHMS.build(plan.spec.algorithm)
-    if parse_channel(plan.spec.channel).hidden is None:
-        return
-    asked = cohort_size(plan.spec, len(plan.parties))
-    least = least_threshold(asked)
-    if asked < least:
-        raise UserError(
-            f"A hidden sum of two sites shows each the other's update: it needs three or more, {asked} are asked."
-        )
-    if 0 < plan.quorum < least:
-        raise UserError(
-            f"A hidden sum needs {least} of the {asked} sites that are asked, so a quorum of {plan.quorum} never "
-            f"counts. Use --quorum {least} or more."
-        )
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from unalike.errors import UserError
 from unalike.federation.once import Once
 from unalike.federation.remote import Remote
 from unalike.federation.speaker import Outgoing, Speaker
-from unalike.federation.summing import Protection, secure_total
+from unalike.federation.summing import Occasion, Protection, secure_total
 from unalike.federation.wire import Message, Refused
 from unalike.measure.cdf import check_sum, count, read_cdf
 from unalike.measure.degree import Degree, compare, headline
@@ -81,7 +81,8 @@ def measure_sites(speaker: Speaker, schema: str, of: Of, features: tuple[str, ..
 def _total(speaker: Speaker, messages: Outgoing, policy: DistributionPolicy) -> Grid:
     length = policy.dimensions * (policy.points - 1) + 1
     try:
-        names, total = secure_total(speaker, messages, length, Protection(BITS), len(messages), SUM)
+        everybody = len(speaker.plan.parties)
+        names, total = secure_total(speaker, messages, length, Protection(BITS), everybody, everybody, SUM)
     except TooFewParties as error:
         why = " ".join(f"{party} {problem}." for party, problem in sorted(speaker.problems.items()))
         raise UserError(f"{error} Measuring needs every site. {why}".rstrip()) from None
@@ -95,8 +96,8 @@ def _total(speaker: Speaker, messages: Outgoing, policy: DistributionPolicy) -> 
 class SiteMeasure:
     """A site's part: what it announces, counts and tells; its counts leave it under masks only."""
 
-    def __init__(self, name: str, data: Dataset, secret: bytes, once: Once) -> None:
-        self._name, self._data, self._secret, self._once = name, data, secret, once
+    def __init__(self, name: str, parties: tuple[str, ...], data: Dataset, secret: bytes, once: Once) -> None:
+        self._name, self._parties, self._data, self._secret, self._once = name, parties, data, secret, once
         self._values: dict[str, Values] = {}
         self._policy: dict[str, DistributionPolicy] = {}
 
@@ -117,11 +118,11 @@ class SiteMeasure:
         self._policy[_kind(message)] = DistributionPolicy.from_bytes(message.body)
         return {}, b""
 
-    def vector(self, message: Message) -> tuple[str, Grid]:
+    def vector(self, message: Message) -> tuple[Occasion, Grid]:
         """Step 4: the counts, and what is counted; all sites count under the policy that the sum's terms name."""
         if message.header.get("policy") != _digest(self._agreed(message)):
             raise Refused("the sum is of counts under another policy than was agreed on")
-        return f"measure {_kind(message)}", self._counts(message)
+        return Occasion(f"measure {_kind(message)}", self._parties), self._counts(message)
 
     def compare(self, message: Message) -> tuple[dict[str, Any], bytes]:
         """Step 10: compare the own CDF with that of the sum, and tell the degrees, rounded."""

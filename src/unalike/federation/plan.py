@@ -15,8 +15,11 @@ from unalike.data.sites import Sites
 from unalike.data.table import Missing
 from unalike.engine.files import atomic_write
 from unalike.engine.spec import RunSpec
+from unalike.engine.training import cohort_size
 from unalike.errors import UserError, unknown
 from unalike.federation.wire import ANYBODY, MOST_BYTES, SERVER
+from unalike.privacy import parse_channel
+from unalike.secure.policy import safe_threshold
 from unalike.toml import read_toml, write_toml
 
 FILE = "federation.toml"
@@ -86,6 +89,7 @@ class Plan:
                     f"{key} cannot be set in [train]: in a federation the sites' own tables decide it."
                 )
         object.__setattr__(self, "train", self._settled())
+        self._check_hidden()
 
     def _check_types(self) -> None:
         """A file may have any value anywhere."""
@@ -107,6 +111,23 @@ class Plan:
                 raise UserError(f"{key} must be a list of names, got {value!r}.")
         if not isinstance(self.train, dict):
             raise UserError(f"[train] must be a table of a run's fields, got {self.train!r}.")
+
+    def _check_hidden(self) -> None:
+        """Refuse a quorum with which a server that lies could read one update out of sums that should hide it."""
+        if parse_channel(self.spec.channel).hidden is None:
+            return
+        if self.cohort < 3:
+            raise UserError(
+                "A hidden sum of two sites shows each the other's update: it needs three or more, "
+                f"{self.cohort} are asked in a round."
+            )
+        least = safe_threshold(self.cohort)
+        if 0 < self.quorum < least:
+            raise UserError(
+                f"A quorum of {self.quorum} is too small to hide updates: a server that tells sites different "
+                f"things could read one. Of {self.cohort} sites that are asked, use a quorum of {least} or more, "
+                "or 0 (all)."
+            )
 
     def _settled(self) -> dict[str, Any]:
         """The fields of the run with their defaults: a later version's other default must not change a plan."""
@@ -139,6 +160,11 @@ class Plan:
         if party not in self.parties:
             raise unknown("party of this federation", party, self.parties)
         return self.parties.index(party)
+
+    @property
+    def cohort(self) -> int:
+        """How many parties are asked in a round."""
+        return cohort_size(self.spec, len(self.parties))
 
     def needed(self, asked: int) -> int:
         """How many answers an exchange with so many parties needs."""

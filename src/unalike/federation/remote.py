@@ -28,7 +28,6 @@ from unalike.federation.wire import Message, Refused, pack, shown
 from unalike.federation.work import BUFFERS, MESSAGE, PAYLOAD, UPLOAD
 from unalike.privacy import Coded
 from unalike.privacy.errors import ChannelError
-from unalike.secure.policy import least_threshold
 
 PAUSE = 5.0
 """Seconds between looks at who is there, where too few answered."""
@@ -100,7 +99,7 @@ class Remote:
         upload = self._expected.upload
         head = 0 if wire.channel.uniform_weights else 1 + exchange.trains
         zeros = np.zeros(layout_of(exchange, upload).size + head, np.int64)
-        needed, failures = max(plan.needed(len(messages)), least_threshold(len(messages))), 0
+        needed, failures = plan.needed(len(messages)), 0
         assert wire.channel.hidden is not None
         length = len(wire.channel.hidden.split(zeros, wire.cohort))
         occasion = f"{exchange.round}-{exchange.turn}"
@@ -115,6 +114,7 @@ class Remote:
                     length,
                     self.protection,
                     needed,
+                    plan.cohort,
                     begun=lambda names: self.note_unmasking(occasion, names),
                 )
                 if len(names) >= needed:
@@ -129,7 +129,7 @@ class Remote:
                 failures += 1
                 if failures >= MOST_FAILURES:
                     raise UserError(f"{who}: {error}") from None
-                if known and occasion not in self.unmasking and len(messages) > max(needed, 3):  # the others go on
+                if known and occasion not in self.unmasking and len(messages) > needed:  # the others go on
                     messages = {name: message for name, message in messages.items() if name != who}
         numbers = sorted(plan.number(name) for name in names)
         grids = [Coded(grid=total), *([Coded()] * (len(numbers) - 1))]

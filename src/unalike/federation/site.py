@@ -18,7 +18,6 @@ from unalike.data.description import Description, describe
 from unalike.data.schema import Schema
 from unalike.data.sites import read_table, site_data
 from unalike.engine.files import atomic_write, make_folder
-from unalike.engine.training import cohort_size
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
 from unalike.federation.dealing import BOX, DEAL, KEY, SiteKeys
@@ -196,23 +195,24 @@ class Site:
     def _sum(self, message: Message) -> Answer:
         """A step of a secure sum; the site trains at the step that sends its vector."""
         hidden = parse_channel(self.plan.spec.channel).hidden
-        fewest = self.plan.needed(cohort_size(self.plan.spec, len(self.plan.parties)))
+        sizes = self.plan.cohort, self.plan.needed(self.plan.cohort)
         if isinstance(hidden, Masked):
-            summing = self._sums("masked", lambda: Protection(hidden.bits), fewest)
+            summing = self._sums("masked", lambda: Protection(hidden.bits), *sizes)
         elif isinstance(hidden, Encrypted):
-            summing = self._sums("encrypted", lambda: Protection(context=self._keys().context()), fewest)
+            summing = self._sums("encrypted", lambda: Protection(context=self._keys().context()), *sizes)
         else:
             raise Refused("this site has not agreed to secure sums")
         return summing.answer(message, lambda asked: self._ready(asked).grid(asked, self._vault))
 
     def _measure_sum(self, message: Message) -> Answer:
-        summing = self._sums("measure", lambda: Protection(BITS), len(self.plan.parties))
+        everybody = len(self.plan.parties)
+        summing = self._sums("measure", lambda: Protection(BITS), everybody, everybody)
         return summing.answer(message, lambda asked: self._measuring(asked).vector(asked))
 
-    def _sums(self, what: str, how: Callable[[], Protection], fewest: int) -> SiteSum:
-        roster, server = self._roster(), self._server[SERVER]
+    def _sums(self, what: str, how: Callable[[], Protection], cohort: int, fewest: int) -> SiteSum:
+        known = self.name, self.signer, self._roster(), self._server[SERVER]
         if what not in self._summing:
-            self._summing[what] = SiteSum(self.name, self.signer, roster, server, how(), fewest, self._once)
+            self._summing[what] = SiteSum(*known, how(), cohort, fewest, self._once)
         return self._summing[what]
 
     def _roster(self) -> dict[str, bytes]:
@@ -237,7 +237,8 @@ class Site:
             raise Refused("this federation's plan says that sites are not measured")
         work = self._ready(message)
         if self._measure is None:
-            self._measure = SiteMeasure(self.name, work.federation.dataset, self.signer, self._once)
+            data = work.federation.dataset
+            self._measure = SiteMeasure(self.name, self.plan.parties, data, self.signer, self._once)
         return self._measure
 
     def _evaluate(self, message: Message) -> Answer:

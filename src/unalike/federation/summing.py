@@ -2,15 +2,18 @@
 
 A site trains in the trip that sends its vector. It takes part only in sums of the parties that it agreed with,
 each known by its key, and in one at a time; who vanishes on the way is recovered from the others' shares. Two sums
-of one exchange over different parties would show the difference, which is one party's update: a site that has
-helped to unmask one refuses to unmask another of other parties. Neither may the server ask the others something
-that makes their vectors small: what is asked is part of the terms of a sum, which are the same for all in it.
+of one exchange over different parties would show the difference, which is one party's update: a site signs one
+list of parties of an exchange, for good, and helps to open a sum only where as many have signed the same list as
+``safe_threshold`` says. Of how many, the plan decides and never the server: all that it could ask in the exchange.
+Neither may the server ask the others something that makes their vectors small: what is asked is part of the terms
+of a sum, which are the same for all in it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,13 +32,23 @@ from unalike.secure import server as server_side
 from unalike.secure.errors import ProtocolError, TooFewParties
 from unalike.secure.messages import Step, steps
 from unalike.secure.party import PartyState
-from unalike.secure.policy import Policy, Protect, default_threshold, least_threshold, new_session
+from unalike.secure.policy import Policy, Protect, new_session, safe_threshold
 
 KIND, OPEN = "sum", "open"
-VectorOf = Callable[[Message], tuple[str, Grid]]
-"""What a site adds, from the message that asks for it, and on which occasion: one sum is unmasked for each."""
 _ASKED = ("schema", "ask", "phase", "round", "turn", "most_rows", "of", "policy", "arrays")
 """What a header asks of all parties alike. What a party kept (``base``) is its own."""
+
+
+@dataclass(frozen=True)
+class Occasion:
+    """What a sum is made for, such as an exchange: of each, sites open one sum. ``parties`` may be in it."""
+
+    name: str
+    parties: tuple[str, ...]
+
+
+VectorOf = Callable[[Message], tuple[Occasion, Grid]]
+"""What a site adds, from the message that asks for it, and on which occasion."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,23 +80,27 @@ def secure_total(
     length: int,
     how: Protection,
     needed: int,
+    cohort: int,
     kind: str = KIND,
     begun: Callable[[list[str]], None] = lambda names: None,
 ) -> tuple[list[str], Grid]:
     """The sum of the parties' grids, and whose are in it. ``messages`` is what each is asked to compute.
 
-    ``begun`` is told who is in the sum before anybody helps to unmask it: should it fail from then on, only a sum
-    of the same parties can be made of this exchange, as sites refuse others. Raises TooFewParties where not enough
-    stay, and ProtocolError, which names whose message was not right.
+    By the plan ``cohort`` parties could be asked; ``messages`` may be for fewer. ``begun`` is told who is in the
+    sum before anybody signs that: should it fail from then on, only a sum of the same parties can be made of this
+    exchange, as sites refuse others. Raises TooFewParties where not enough stay, and ProtocolError, which names
+    whose message was not right.
     """
-    names = sorted(messages)
+    names, threshold = sorted(messages), safe_threshold(cohort)
+    if len(names) < threshold:
+        raise TooFewParties(f"Only {len(names)} parties are asked, a sum of {cohort} needs {threshold}.")
     policy = Policy(
         session=new_session(),
         protect=how.name,
         parties=len(names),
         length=length,
         bound=how.bound,
-        threshold=max(least_threshold(len(names)), min(needed, default_threshold(len(names)))),
+        threshold=threshold,
         identities=(*(speaker.roster[name] for name in names), signing_public(speaker.signer)),
         fingerprint=how.fingerprint,
         bits=how.bits,
@@ -103,7 +120,7 @@ def secure_total(
     for number, step in enumerate(steps(policy)):
         received = [(names.index(name), message.body) for name, message in trip(number, step is Step.VECTOR)]
         central, said = server_side.step(central, received)
-        if step is Step.VECTOR and len(central.survivors) < needed:  # nothing is unmasked yet
+        if step is Step.VECTOR and len(central.survivors) < needed:  # nobody has signed anything yet
             raise TooFewParties(f"Only {len(central.survivors)} vectors came, the quorum is {needed}.")
         if step is Step.VECTOR:
             begun([names[i] for i in central.survivors])
@@ -133,7 +150,7 @@ def _told(answers: Sequence[tuple[str, Message]], policy: Policy) -> Grid:
 
 
 class SiteSum:
-    """A site's part in one sum after the other."""
+    """A site's part in one sum after the other, of ``cohort`` parties by the plan and ``fewest`` at least."""
 
     def __init__(
         self,
@@ -142,14 +159,15 @@ class SiteSum:
         roster: Mapping[str, bytes],
         server: bytes,
         how: Protection,
+        cohort: int,
         fewest: int,
         once: Once,
     ) -> None:
         self._name, self._signer, self._roster, self._server, self._how = name, signer, roster, server, how
-        self._fewest, self._once = fewest, once
+        self._threshold, self._fewest, self._once = safe_threshold(cohort), fewest, once
         self._state: PartyState | None = None
         self._step = 0
-        self._occasion = ""
+        self._occasion = Occasion("", ())
 
     def answer(self, message: Message, vector: VectorOf) -> tuple[dict[str, Any], bytes]:
         """The next message of the protocol; ``vector`` is called at the step that sends it."""
@@ -172,24 +190,37 @@ class SiteSum:
                         "it asks this site something else than the terms of the sum, which all have, say"
                     )
                 self._occasion, grid = vector(rest)
-            if state.awaits is Step.CONSENT:  # the answer reveals shares
-                self._check_survivors(state)
-            self._state, answer = party_side.step(state, raw, grid)
-            if self._state.total is not None:  # with ciphertexts it is the parties who can read the sum
-                self._check_survivors(self._state)
-                answer = self._state.total.astype("<i8").tobytes()
+                self._check_invited(state.policy)
+            new, answer = party_side.step(state, raw, grid)
+            if state.awaits is Step.VECTOR:  # the answer is this site's signature under the survivors
+                self._check_survivors(new)
+            if new.total is not None:  # with ciphertexts it is the parties who can read the sum
+                answer = new.total.astype("<i8").tobytes()
+            self._state = new
         except ProtocolError as error:
             raise Refused(str(error)) from None
         self._step = number
         return {}, answer or b""
+
+    def _check_invited(self, policy: Policy) -> None:
+        """Refuse parties whom the plan does not ask on this occasion, and a session that this site was in before.
+
+        The threshold is made for those whom the plan asks. Two vectors of a site under the same terms could take
+        each other's place in a sum of ciphertexts, which would show their difference.
+        """
+        allowed = {self._roster[name] for name in self._occasion.parties}
+        if not set(policy.identities[:-1]) <= allowed:
+            raise Refused("the sum is with somebody who by the plan takes no part in this exchange")
+        again = "this site has added its vector to this sum before; a sum that is made again has a new session"
+        self._once.ask(f"session {policy.session.hex()}", secrets.token_hex(8), again)
 
     def _check_survivors(self, state: PartyState) -> None:
         """Enough to hide among, and on each occasion the same."""
         if len(state.survivors) < self._fewest:
             raise Refused(f"the sum is of {len(state.survivors)} parties, the plan needs {self._fewest}")
         parties = sorted(state.policy.identities[i].hex() for i in state.survivors)
-        why = "a sum of this exchange over other parties was unmasked before: the difference would show one update"
-        self._once.ask(f"sum {self._occasion}", hashlib.sha256("".join(parties).encode()).hexdigest(), why)
+        why = "this site agreed to a sum of this exchange over other parties: the difference would show one update"
+        self._once.ask(f"sum {self._occasion.name}", hashlib.sha256("".join(parties).encode()).hexdigest(), why)
 
     def _open(self, raw: bytes) -> bytes:
         try:
@@ -206,6 +237,8 @@ class SiteSum:
             raise Refused(
                 f"the sum is protected by {policy.protect}({policy.bits}), or another key or bound, not as agreed"
             )
+        if policy.threshold != self._threshold:  # with a lower one, two different sums could have enough consents
+            raise Refused(f"the sum's threshold is {policy.threshold}, by the plan it must be {self._threshold}")
         if len(parties) < self._fewest:
             raise Refused(f"the sum is of {len(parties)} parties, the plan needs {self._fewest}")
         own = self._roster[self._name]

@@ -26,6 +26,7 @@ from unalike.engine.wire import Wire
 from unalike.federation.once import Once
 from unalike.federation.plan import Plan
 from unalike.federation.rows import Elsewhere, OwnRows, make_task
+from unalike.federation.summing import Occasion
 from unalike.federation.vault import Vault, version_name
 from unalike.federation.wire import Message, Refused, pack, shown
 from unalike.privacy.setting import Random
@@ -47,7 +48,7 @@ class SiteWork(Training):
         self, plan: Plan, schema: Schema, data: Dataset, number: int, secret: bytes = b"", once: Once | None = None
     ) -> None:
         spec = plan.spec
-        self._most_rows, self._needed = 1, plan.needed
+        self._most_rows, self._needed, self._parties = 1, plan.needed, plan.parties
         self._secret, self._once, self._asked = secret, once, ""
         self._data = digest_of(data.x.tobytes(), data.y.tobytes())
         super().__init__(spec, OwnRows(spec, make_task(spec, schema), data, number))
@@ -122,13 +123,15 @@ class SiteWork(Training):
         self._keep(message, vault, reply)
         return header, body
 
-    def grid(self, message: Message, vault: Vault) -> tuple[str, Grid]:
+    def grid(self, message: Message, vault: Vault) -> tuple[Occasion, Grid]:
         """Which exchange it is, and what the site adds to a sum that hides it; the new state is kept before."""
         reply = self._reply(message, vault)
         if reply.encoded is None or reply.encoded.coded.grid is None:
             raise Refused("this plan's channel has no hidden sums")
         self._keep(message, vault, reply)
-        return f"{message.header['round']}-{message.header['turn']}", reply.encoded.coded.grid
+        cohort = tuple(self._parties[number] for number in self.cohort(self.round_of(message)))
+        name = f"{message.header['round']}-{message.header['turn']}"
+        return Occasion(name, cohort), reply.encoded.coded.grid
 
     def _reply(self, message: Message, vault: Vault) -> Reply:
         exchange, kept = self.exchange_of(message, vault)

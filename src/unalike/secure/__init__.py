@@ -12,7 +12,7 @@ from unalike.secure.cost import traffic
 from unalike.secure.errors import ProtocolError, TooFewParties
 from unalike.secure.local import SumResult, secure_sum
 from unalike.secure.messages import Step, steps
-from unalike.secure.policy import Policy, Protect, default_threshold, new_session
+from unalike.secure.policy import Policy, Protect, new_session, safe_threshold
 
 __all__ = [
     "Policy",
@@ -21,9 +21,9 @@ __all__ = [
     "Step",
     "SumResult",
     "TooFewParties",
-    "default_threshold",
     "new_session",
     "party",
+    "safe_threshold",
     "secure_sum",
     "server",
     "steps",

@@ -9,7 +9,7 @@ from unalike.crypto.shamir import VALUE_BYTES
 from unalike.errors import UserError, unknown
 from unalike.secure.keys import BOX_BYTES, COMMITMENT_BYTES
 from unalike.secure.messages import HEAD_BYTES, LENGTH_BYTES, NUMBER_BYTES, ORDER, Step, steps
-from unalike.secure.policy import SESSION_BYTES, Policy, Protect, default_threshold
+from unalike.secure.policy import SESSION_BYTES, Policy, Protect, safe_threshold
 
 START = "start"
 """For ``drop_after``: a party that never appears."""
@@ -25,7 +25,7 @@ def example(
         parties=parties,
         length=length,
         bound=0,
-        threshold=default_threshold(parties) if threshold is None else threshold,
+        threshold=safe_threshold(parties) if threshold is None else threshold,
         identities=tuple(i.to_bytes(KEY_BYTES, "big") for i in range(parties + 1)) if protect != "none" else (),
         fingerprint=bytes(KEY_BYTES) if protect in ("fhe", "fhe+masks") else b"",
         allow_two=parties == 2,

@@ -17,7 +17,7 @@ from unalike.secure.clock import Clock
 from unalike.secure.cost import last_steps
 from unalike.secure.errors import ProtocolError
 from unalike.secure.messages import Step, steps
-from unalike.secure.policy import Policy, Protect, default_threshold, new_session
+from unalike.secure.policy import Policy, Protect, new_session, safe_threshold
 
 __all__ = ["Protect", "ProtocolError", "Step", "SumResult", "secure_sum"]
 _NOISE_REACH = 12  # in sigmas; a draw beyond has a probability below 1e-32
@@ -65,7 +65,7 @@ def secure_sum(
     consent or unmask. A party that drops after "vector" or later is in the sum.
     bound: an agreed public bound on every |entry| of the sum, of which each party may use an even part; without
     it, what is needed for the largest entry.
-    threshold: so many parties must stay; floor(2n/3) + 1 by default.
+    threshold: so many parties must stay; by default two thirds, rounded up (``safe_threshold``).
     noise_sigma: every party adds discrete Gaussian noise of this sigma; ``crypto.discrete_gaussian.epsilon`` tells
     what that protects.
     keys: of the dealer; made anew by default.
@@ -86,7 +86,7 @@ def secure_sum(
         parties=count,
         length=len(numbers[0]) if numbers else 0,
         bound=bound,
-        threshold=default_threshold(count) if threshold is None else threshold,
+        threshold=safe_threshold(count) if threshold is None else threshold,
         identities=tuple(map(primitives.signing_public, signers)) if protect != "none" else (),
         fingerprint=public.fingerprint if public else b"",
         allow_two=allow_two,

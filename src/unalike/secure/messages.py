@@ -46,8 +46,10 @@ ORDER = tuple(Step)
 
 
 def steps(policy: Policy) -> tuple[Step, ...]:
-    """The steps that a sum takes: without masks there is nothing to share and nothing to unmask."""
-    return ORDER if policy.masked else (Step.HELLO, Step.VECTOR)
+    """The steps that a sum takes: without masks nothing is unmasked, without secrets nothing is consented to."""
+    if policy.masked:
+        return ORDER
+    return (Step.HELLO, Step.VECTOR, Step.CONSENT) if policy.encrypted else (Step.HELLO, Step.VECTOR)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ not exist before, and whoever shared secrets and then fails to train is one that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -39,8 +39,9 @@ class PartyState:
 
     awaits: the step that the server's next message must answer; None at the end.
     tag_key: what tags are made with (``tags``).
-    members: parties that shared their secrets; ``held`` are their shares, of seed and key.
-    survivors: parties whose vectors are in the sum.
+    members: parties that shared their secrets, or all where there are none to share; ``held`` are their shares, of
+    seed and key.
+    survivors: parties whose vectors are in the sum, as this party signed.
     total: the sum, in the end; None where it ends at the server.
     """
 
@@ -127,7 +128,7 @@ def _content(state: PartyState, vector: Vector) -> Vector:
 def _greeted_plainly(state: PartyState, message: Message, vector: Vector) -> tuple[PartyState, tuple[bytes, ...]]:
     """Everybody is there: send the vector, without masks."""
     parts(message, 0)
-    return state, (state.carrier.pack(vector),)
+    return replace(state, members=tuple(range(state.policy.parties))), (state.carrier.pack(vector),)
 
 
 def _greeted(state: PartyState, message: Message) -> tuple[PartyState, tuple[bytes, ...]]:
@@ -195,22 +196,33 @@ def _counted(state: PartyState, message: Message) -> tuple[PartyState, tuple[byt
 
 def _agreed(state: PartyState, message: Message) -> tuple[PartyState, tuple[bytes, ...]]:
     """Enough parties signed the same: reveal ONE kind of share of each party, the seed's if its vector came."""
-    consents = read_relayed(state.policy, message.parts, Step.CONSENT)
+    _check_consents(state, message.parts)
+    kinds = {party: SEED if party in state.survivors else KEY for party in state.members}
+    return replace(state, held={}), (b"".join(state.held[party][kind] for party, kind in kinds.items()),)
+
+
+def _check_consents(state: PartyState, raws: Sequence[bytes]) -> None:
+    """So many parties as the threshold must have signed what this one did."""
+    consents = read_relayed(state.policy, raws, Step.CONSENT)
     expected = _transcript(state, state.survivors)
     for party, consent in consents.items():
         if party not in state.survivors or parts(consent, 1) != (expected,):
             raise ProtocolError(SERVER, f"told party {party} and party {state.number} different things.")
     if len(consents) < state.policy.threshold:
         raise ProtocolError(SERVER, f"shows {len(consents)} consents; {state.policy.threshold} are needed.")
-    kinds = {party: SEED if party in state.survivors else KEY for party in state.members}
-    return replace(state, held={}), (b"".join(state.held[party][kind] for party, kind in kinds.items()),)
 
 
 def _finish(state: PartyState, message: Message) -> PartyState:
-    """Decrypt the sum, and check it against the agreed bound."""
-    numbers, payload = parts(message, 2)
+    """Decrypt the sum, and check it against the agreed bound.
+
+    Where this is the answer to the own consent, the others' come with it: nothing is decrypted without them.
+    """
+    consents = message.parts[2:] if state.awaits is Step.CONSENT else ()
+    numbers, payload = parts(message, 2 + len(consents))[:2]
+    if state.awaits is Step.CONSENT:
+        _check_consents(state, consents)
     survivors = unpack_numbers(numbers, state.policy, SERVER)
-    if state.number not in survivors or (state.policy.masked and survivors != state.survivors):
+    if state.number not in survivors or (state.survivors and survivors != state.survivors):
         raise ProtocolError(SERVER, "returns a sum of other parties than agreed.")
     with blame(None):
         total = state.carrier.unpack(payload)

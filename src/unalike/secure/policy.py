@@ -26,14 +26,21 @@ MOST_WORDS = 2**24
 _MOST_PLAIN = 2**62  # int64 with room to add
 
 
-def default_threshold(parties: int) -> int:
-    """floor(2n/3) + 1: with it, fewer than n/3 parties in league with a lying server learn only the sum."""
-    return 2 * parties // 3 + 1
+def most_liars(parties: int) -> int:
+    """As many parties in league with the server as a sum is made to bear: fewer than a third of them."""
+    return (parties - 1) // 3
 
 
-def least_threshold(parties: int) -> int:
-    """More than half of the parties, and three."""
-    return max(3, parties // 2 + 1)
+def safe_threshold(parties: int, liars: int | None = None) -> int:
+    """The fewest consents that a server and so many parties in league cannot get for two different sums.
+
+    A party signs one list of survivors, those in league sign both, so two lists have n + c signatures together:
+    they cannot both have t where 2t > n + c (docs/secure-measurement.md has the proof). Without ``liars`` it is
+    ``most_liars``, which makes the threshold two thirds of the parties, rounded up. Three at least, as each of two
+    takes its own vector from the sum and has the other's.
+    """
+    liars = most_liars(parties) if liars is None else liars
+    return max(min(3, parties), (parties + liars) // 2 + 1)
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,8 @@ class Policy:
     length: entries of every vector.
     bound: no entry of the sum is larger in absolute value; agreed in public. None of a party's own is larger than
     its even part of it, bound // parties, so that whatever the others have, the sum cannot wrap.
-    threshold: so many parties must stay to the end; fewer shares than that tell nothing.
+    threshold: so many parties must sign one list of survivors, and stay to the end; fewer shares than that tell
+    nothing. A server with c parties in league learns one sum only where c < 2 threshold - parties.
     identities: Ed25519 public keys of the parties in order and then of the server; may be empty for "none" only.
     fingerprint: of the BFV keys; empty for "none" and "masks".
     allow_two: take two parties, although each then learns the other's vector from the sum.
@@ -70,7 +78,7 @@ class Policy:
         if self.protect not in get_args(Protect):
             raise unknown("protection", str(self.protect), get_args(Protect))
         check_count(self.parties, self.protect, self.allow_two)
-        least = max(2, self.parties // 2 + 1) if self.allow_two else least_threshold(self.parties)
+        least = safe_threshold(self.parties, liars=0)
         if not least <= self.threshold <= self.parties:
             raise UserError(
                 f"The threshold must be in {least}..{self.parties} for {self.parties} parties (more than half of "

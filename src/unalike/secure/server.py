@@ -43,7 +43,7 @@ class ServerState:
 
     awaits: the step whose messages come next; None at the end.
     active: the parties that may send in it.
-    members: parties that shared their secrets; survivors: those whose vectors are in the sum.
+    members: parties that shared their secrets, or all; survivors: those whose vectors are in the sum.
     total: the sum, at the end, where the server can read it ("masks" and "none").
     """
 
@@ -89,7 +89,8 @@ def step(state: ServerState, received: Sequence[tuple[int, bytes]]) -> tuple[Ser
     _check_enough(state, now, len(messages))
     order = steps(policy)
     following = None if now is order[-1] else order[order.index(now) + 1]
-    new, answers = (_TAKE if policy.masked else _TAKE_PLAIN)[now](state, messages)
+    take = _TAKE if policy.masked else _TAKE_ENCRYPTED if policy.encrypted else _TAKE_PLAIN
+    new, answers = take[now](state, messages)
     new = replace(new, awaits=following, active=tuple(messages))
     if isinstance(answers, tuple):
         one = write(policy, now, SERVER, EVERYONE, answers, state.signer)
@@ -143,12 +144,18 @@ def _add(state: ServerState, received: Received) -> tuple[ServerState, Answers]:
 
 
 def _consent(state: ServerState, received: Received) -> tuple[ServerState, Answers]:
-    """Pass on as many of the parties' signatures under what they were told as are needed."""
+    """Pass on as many of the parties' signatures under what they were told as are needed.
+
+    Without masks there is nothing to unmask: the parties get the sum with the signatures, and decrypt it.
+    """
     expected = keys.transcript(state.policy, state.hellos, state.members, state.survivors)
     for party, (_, message) in received.items():
         if parts(message, 1) != (expected,):
             raise ProtocolError(party, "signed something else than it was told.")
-    return state, tuple(raw for raw, _ in received.values())[: state.policy.threshold]
+    consents = tuple(raw for raw, _ in received.values())[: state.policy.threshold]
+    if state.policy.masked:
+        return state, consents
+    return state, (pack_numbers(state.survivors), state.payload, *consents)
 
 
 def _unmask(state: ServerState, received: Received) -> tuple[ServerState, Answers]:
@@ -190,11 +197,11 @@ def _greet_plainly(state: ServerState, received: Received) -> tuple[ServerState,
     """Without masks a hello only says who is there."""
     for _, message in received.values():
         parts(message, 0)
-    return state, ()
+    return replace(state, members=tuple(range(state.policy.parties))), ()
 
 
 def _add_plainly(state: ServerState, received: Received) -> tuple[ServerState, Answers]:
-    """Add the vectors and return the sum."""
+    """Add vectors that are no secret, and return the sum."""
     return _result(_add(state, received)[0])
 
 
@@ -215,4 +222,5 @@ _TAKE: dict[Step, _Take] = {
     Step.CONSENT: _consent,
     Step.UNMASK: _unmask,
 }
+_TAKE_ENCRYPTED: dict[Step, _Take] = {Step.HELLO: _greet_plainly, Step.VECTOR: _add, Step.CONSENT: _consent}
 _TAKE_PLAIN: dict[Step, _Take] = {Step.HELLO: _greet_plainly, Step.VECTOR: _add_plainly}
