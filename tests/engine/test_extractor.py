@@ -1,3 +1,5 @@
+import shutil
+
 import numpy as np
 import pytest
 from torch import nn
@@ -52,6 +54,16 @@ def test_mistakes(trained, tmp_path):
         run_extractor(tmp_path, load_dataset("digits"))
     with pytest.raises(UserError, match="do not fit"):
         run_extractor(trained.run_dir, load_dataset("heart"))
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "result.json", "rounds.jsonl"])
+def test_weights_that_are_not_those_of_the_run_are_refused(trained, tmp_path, name):
+    folder = shutil.copytree(trained.run_dir, tmp_path / trained.run_dir.name)
+    content = bytearray((folder / name).read_bytes())
+    content[-10] ^= 1  # a bit of a weight, or of a seal
+    (folder / name).write_bytes(content)
+    with pytest.raises(UserError, match=f"{name}.* Run it again, or choose another"):
+        run_extractor(folder, load_dataset("digits"))
 
 
 def test_a_rows_features_do_not_depend_on_the_rows_beside_it(tmp_path):
