@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.memory import peak_bytes
 from unalike.data import Dataset, covtype, load_dataset
 from unalike.data.covtype import AREAS, CONTINUOUS, COVERS, read_covtype
 from unalike.errors import UserError
@@ -118,10 +119,31 @@ def test_line_ends_and_damage(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is empty"):
         read_covtype(path)
     packed = tmp_path / "covtype.data.gz"
-    for content in (gzip.compress(GOOD.encode())[:-12], b"not packed"):
+    for content, said in ((gzip.compress(GOOD.encode())[:-12], "Cannot read"), (b"not packed", "line 1 has 1 val")):
         packed.write_bytes(content)
-        with pytest.raises(UserError, match="Cannot read"):
+        with pytest.raises(UserError, match=said):
             read_covtype(packed)
+
+
+@pytest.mark.parametrize("piece", [bytes(1000), b"\n" * 1000, f"{GOOD}\n".encode() * 8])
+def test_a_bomb_is_refused_at_the_size_of_the_public_file(folder: Path, piece: bytes) -> None:
+    """A third of a megabyte that unpacks to 300 megabytes."""
+    (folder / "covtype.data.gz").write_bytes(gzip.compress(piece * 10_000) * 30)
+
+    def read() -> None:
+        with pytest.raises(UserError, match=r"covtype.data.gz holds more than 16,912 bytes .*Download it again"):
+            load_dataset("covtype")
+
+    assert peak_bytes(read) < 10_000_000
+
+
+def test_more_lines_than_the_public_file_has(folder: Path) -> None:
+    (folder / "covtype.data").write_bytes(b"\n" * 113)
+    with pytest.raises(UserError, match="is empty"):
+        load_dataset("covtype")
+    (folder / "covtype.data").write_bytes(b"\n" * 113 + b"1\n")
+    with pytest.raises(UserError, match="has 114 rows, the public file 112"):
+        load_dataset("covtype")
 
 
 def test_short_or_absent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.memory import peak_bytes
 from unalike.data import libsvm
 from unalike.data.libsvm import check_count, read_libsvm
 from unalike.errors import UserError
@@ -19,10 +20,10 @@ TEXT = "-1 1:0.5 3:-2e-1\n+1\n1 2:7 \n-1 4:1"
 DENSE = [[0.5, 0, -0.2, 0], [0, 0, 0, 0], [0, 7, 0, 0], [0, 0, 0, 1]]
 
 
-def read(tmp_path: Path, text: str | bytes, features: int = 4) -> tuple:
+def read(tmp_path: Path, text: str, rows: int = 4) -> tuple:
     path = tmp_path / "rows"
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return read_libsvm(path, features)
+    path.write_bytes(text.encode())
+    return read_libsvm(path, 4, rows, 100)
 
 
 @pytest.mark.parametrize(
@@ -38,10 +39,39 @@ def test_rows_and_labels(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(("name", "pack"), [("rows.gz", gzip.compress), ("rows.bz2", bz2.compress)])
 def test_packed_files(tmp_path: Path, name: str, pack) -> None:
     (tmp_path / name).write_bytes(pack(TEXT.encode()))
-    assert read_libsvm(tmp_path / name, 4)[0].toarray().tolist() == np.array(DENSE, np.float32).tolist()
+    assert read_libsvm(tmp_path / name, 4, 4, 100)[0].toarray().tolist() == np.array(DENSE, np.float32).tolist()
     (tmp_path / name).write_bytes(pack(TEXT.encode())[:-9])
     with pytest.raises(UserError, match=f"Cannot read .*{name}"):
-        read_libsvm(tmp_path / name, 4)
+        read_libsvm(tmp_path / name, 4, 4, 100)
+
+
+@pytest.mark.parametrize(
+    ("piece", "rows", "said"),
+    [
+        ("1 1:0." + 500 * "5", 1000, "holds more than 100,000 bytes"),
+        ("1", 10_000, "has .* rows, the public file 10,000"),
+        ("1 " * 50_000, 10**9, "has a line of more than 10,000 bytes"),
+    ],
+)
+def test_a_bomb_is_refused_before_all_of_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: str, rows: int, said: str
+) -> None:
+    monkeypatch.setattr(libsvm, "_CHUNK", 10_000)
+    (tmp_path / "rows").write_bytes(bz2.compress((f"{piece}\n" * (10**6 // len(piece))).encode()) * 40)
+
+    def read() -> None:
+        with pytest.raises(UserError, match=said):
+            read_libsvm(tmp_path / "rows", 4, rows, 100)
+
+    assert peak_bytes(read) < 10_000_000
+
+
+def test_a_damaged_block_is_one_line(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(TEXT.encode() * 99))
+    packed[30:40] = b"\xff" * 10
+    (tmp_path / "rows.gz").write_bytes(packed)
+    with pytest.raises(UserError, match=r"Cannot read .*rows.gz"):
+        read_libsvm(tmp_path / "rows.gz", 4, 400, 100)
 
 
 @pytest.mark.parametrize(
@@ -80,11 +110,11 @@ def test_mistakes(tmp_path: Path, line: str, said: str) -> None:
 def test_the_line_is_counted_over_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libsvm, "_CHUNK", 50)
     rows = ["1 1:1 3:2"] * 100
-    x, y = read(tmp_path, "\n".join(rows))
+    x, y = read(tmp_path, "\n".join(rows), 100)
     assert (x.shape, x.nnz, len(y)) == ((100, 4), 200, 100)
     rows[76] = "1 9:1"
     with pytest.raises(UserError, match="line 77: the index in '9:1'"):
-        read(tmp_path, "\n".join(rows))
+        read(tmp_path, "\n".join(rows), 100)
 
 
 @pytest.mark.parametrize("text", ["", "\n", " \n \r\n"])
@@ -95,7 +125,7 @@ def test_an_empty_file(tmp_path: Path, text: str) -> None:
 
 def test_a_folder_and_a_short_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="Cannot read"):
-        read_libsvm(tmp_path, 4)
+        read_libsvm(tmp_path, 4, 4, 100)
     with pytest.raises(UserError, match="has 3 rows, the public file 1,000"):
         check_count(tmp_path, 3, 1000)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.memory import peak_bytes
 from unalike.data import Dataset, load_dataset
 from unalike.errors import UserError
 from unalike.partition import PARTITIONS, Partition, make_partition, save_partition
@@ -89,6 +92,38 @@ def test_mistakes_in_json(tmp_path: Path, six: Dataset, content: Any, message: s
 def test_mistakes_in_npz(tmp_path: Path, six: Dataset, rows: np.ndarray, message: str) -> None:
     np.savez(tmp_path / "p.npz", a=rows)
     with pytest.raises(UserError, match=message):
+        read(tmp_path / "p.npz", six)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"a": np.zeros(2**24, np.int64)}, "p.npz: a.npy holds more than 1,120 bytes .* made has 6 rows: give each"),
+        ({f"p{n}": np.arange(6) for n in range(2000)}, "holds more than|lists more than 12 rows"),
+        ({"a": np.arange(7)}, "row 6 is not in made"),
+        ({"a": np.arange(6), "b": np.array([5])}, "row 5 is in 'a' and in 'b'"),
+    ],
+)
+def test_an_npz_is_unpacked_as_far_as_the_data_set_has_rows(
+    tmp_path: Path, six: Dataset, arrays: dict[str, np.ndarray], message: str
+) -> None:
+    np.savez_compressed(tmp_path / "p.npz", **arrays)  # 134 MB in a file of 130 KB
+
+    def call() -> None:
+        with pytest.raises(UserError, match=message) as raised:
+            read(tmp_path / "p.npz", six)
+        assert "\n" not in str(raised.value)
+
+    assert peak_bytes(call) < 10_000_000
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_ways_of_packing_that_have_no_bound_are_refused(tmp_path: Path, six: Dataset, method: int) -> None:
+    content = io.BytesIO()
+    np.save(content, np.zeros(2**24, np.uint8))
+    with zipfile.ZipFile(tmp_path / "p.npz", "w", method) as file:
+        file.writestr("a.npy", content.getvalue())
+    with pytest.raises(UserError, match=rf"a\.npy is packed by method {method}, not by deflate"):
         read(tmp_path / "p.npz", six)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.memory import peak_bytes
 from unalike.data import Dataset, load_dataset
 from unalike.errors import UserError
 from unalike.partition import Partition, load_partition, make_partition, save_partition
@@ -117,7 +118,7 @@ def test_a_changed_header_in_a_sound_container(tmp_path: Path) -> None:
     heart = load_dataset("heart")
     path = tmp_path / "p.npz"
     save_partition(path, make_partition("natural", heart, None, 0), heart, 0)
-    header, arrays = storage_module._unpack(path.read_bytes())
+    header, arrays = storage_module._unpack(path.read_bytes(), path)
     path.write_bytes(storage_module._pack(header | {"seed": 1}, arrays))
     with pytest.raises(UserError, match=r"was changed or damaged: its checksum does not fit\. Save it again\.$"):
         load_partition(path)
@@ -131,20 +132,47 @@ def test_a_changed_header_in_a_sound_container(tmp_path: Path) -> None:
     "change",
     [
         {"names": ["only one"]}, {"size": 10}, {"recipe": None, "names": None}, {"format": "another"},
-        {"lengths": {"rows": 10**18}}, {"lengths": []}, {"lengths": {"../rows": 1}},
+        {"lengths": {"rows": 10**18}}, {"lengths": []}, {"lengths": {"../rows": 1}}, {"size": "9" * 9},
+        {"size": 10**18, "lengths": {"rows": 10**18}},
     ],
 )  # fmt: skip
 def test_forged_headers(tmp_path: Path, change: dict[str, object]) -> None:
     heart = load_dataset("heart")
     path = tmp_path / "p.npz"
     save_partition(path, make_partition("natural", heart, None, 0), heart, 0)
-    header, arrays = storage_module._unpack(path.read_bytes())
+    header, arrays = storage_module._unpack(path.read_bytes(), path)
     del header["sha256"]
     header |= change
     digest = storage_module._digest(header, arrays)  # a forger can compute it, too
     path.write_bytes(storage_module._pack(header | {"sha256": digest}, arrays))
-    with pytest.raises(UserError, match=r"is not a saved partition|was changed or damaged"):
+    with pytest.raises(UserError, match=r"is not a saved partition|was changed or damaged|says to hold"):
         load_partition(path)
+
+
+@pytest.mark.parametrize("claimed", [True, False])
+@pytest.mark.parametrize("rule", ["file", "like"])
+def test_a_bomb_is_not_unpacked(tmp_path: Path, rule: str, claimed: bool) -> None:
+    """134 MB of zeros as the rows of heart's patients, whether or not the header says how many there are."""
+    heart = load_dataset("heart")
+    path, count = tmp_path / "p.npz", 2**24
+    save_partition(path, make_partition("natural", heart, None, 0), heart, 0)
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    if claimed:
+        header = json.loads(members["header.json"])
+        header["lengths"]["rows"] = count
+        members["header.json"] = json.dumps(header).encode()
+    members["rows.npy"] = storage_module._planes(np.zeros(count, np.int64))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    del members
+
+    def read() -> None:
+        with pytest.raises(UserError, match=r"p\.npz.* (says to hold 16,777,216 rows|holds more than 6,904 bytes)"):
+            make_partition(f"{rule}:{path}", heart, None, 0)
+
+    assert peak_bytes(read) < 10_000_000
 
 
 def test_rows_must_ascend_and_paths_must_exist(tmp_path: Path, made: Make) -> None:

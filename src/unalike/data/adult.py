@@ -6,10 +6,11 @@ import numpy as np
 
 from unalike.data.dataset import Dataset, register_dataset
 from unalike.data.folder import find
-from unalike.data.libsvm import check_count, read_libsvm
+from unalike.data.libsvm import read_libsvm
 
 FEATURES = 123
 ROWS, TEST_ROWS = 32_561, 16_281
+_LINE = 8 * FEATURES  # bytes: every feature of a row, written as 123:1 and a blank
 _HOW = "Download {} (adult) from the LIBSVM data page, binary classification, into that folder."
 
 
@@ -30,8 +31,7 @@ class Adult:
             ]
             path = find(f"adult's {name}", places, _HOW.format(name))
             # a9a.t never has feature 123: the width is the data set's, not the largest index of the file
-            x, y = read_libsvm(path, FEATURES)
-            check_count(path, len(y), rows)
+            x, y = read_libsvm(path, FEATURES, rows, _LINE)
             read.append((x.toarray().astype(np.float32), y))
         (x, y), (x_test, y_test) = read
         return Dataset(

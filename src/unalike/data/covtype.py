@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +11,7 @@ from unalike.data.dataset import Array, Dataset, register_dataset
 from unalike.data.folder import find
 from unalike.data.libsvm import check_count
 from unalike.data.split import choose_test_rows
+from unalike.data.unpack import unpacked
 from unalike.errors import UserError
 
 ROWS = 581_012
@@ -44,6 +43,7 @@ FEATURES = (
 
 _NUMBERS, _BINARY = 10, 44
 _TAIL = 2 * _BINARY + 2  # bytes at the end of a line: "0," or "1," for each binary column, the label, the line end
+_LONGEST = 6 * _NUMBERS + _TAIL + 1  # bytes of a line: numbers of up to five characters, a comma after each; \r
 _SPLIT_SEED = 581012  # constant: every run, whatever its seed, is tested on the same rows
 _HOW = "Download covtype.data.gz from the UCI repository (data set 'Covertype') into that folder."
 
@@ -90,15 +90,15 @@ class Covtype:
 
 def read_covtype(path: Path) -> tuple[Array, Array]:
     """The 54 columns (int16) and the cover types, numbered from 0."""
-    try:
-        content = path.read_bytes()
-        content = gzip.decompress(content) if path.suffix == ".gz" else content
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"Cannot read {path}: {error}. Download it again.") from None
+    with unpacked(path, ROWS * _LONGEST) as file:
+        content = file.read()
     content = content.replace(b"\r\n", b"\n") if b"\r" in content else content
     content = content if content.endswith(b"\n") else content + b"\n"
     if not content.strip():
         raise UserError(f"{path} is empty. Download it again.")
+    lines = content.count(b"\n")
+    if lines > ROWS:  # before places of line ends are kept, which for a file of nothing else would be many
+        check_count(path, lines, ROWS)
     parsed = _parse(content)
     if parsed is None:
         raise _mistake(path, content)

@@ -7,7 +7,9 @@ import numpy as np
 from unalike.data.dataset import Dataset, register_dataset
 from unalike.data.sklearn_files import packaged
 from unalike.data.split import choose_test_rows
+from unalike.data.unpack import unpacked
 
+_ROWS = 1797
 _SPLIT_SEED = 1797  # constant: every run, whatever its seed, is tested on the same images
 
 
@@ -20,7 +22,8 @@ class Digits:
 
     def load(self) -> Dataset:
         """Read the images from scikit-learn's file."""
-        table = np.loadtxt(packaged("digits.csv.gz"), delimiter=",", dtype=np.uint8)
+        with unpacked(packaged("digits.csv.gz"), most=_ROWS * 65 * 3) as file:  # 64 pixels and a label, 16 at most
+            table = np.loadtxt(file, delimiter=",", dtype=np.uint8)
         x = table[:, :-1].reshape(-1, 1, 8, 8)
         y = table[:, -1].astype(np.int64)
         test = choose_test_rows(y, 0.2, _SPLIT_SEED)

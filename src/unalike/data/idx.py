@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import struct
-import zlib
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from unalike.data.dataset import Array
 from unalike.data.folder import check_digest
+from unalike.data.unpack import AGAIN, unpacked
 from unalike.errors import UserError
 
 _UNSIGNED_BYTES = 0x08  # the third byte of the header: what the elements are
-AGAIN = "Download it again."
 
 
 def read_idx(path: Path, shape: tuple[int, ...], digest: str = "") -> Array:
@@ -27,26 +25,15 @@ def read_idx(path: Path, shape: tuple[int, ...], digest: str = "") -> Array:
     header = struct.pack(f">HBB{len(shape)}I", 0, _UNSIGNED_BYTES, len(shape), *shape)
     size = len(header) + int(np.prod(shape))
     content = bytearray(size)
-    try:
-        with open_idx(path) as file:
-            got = _fill(file, content)
-            more = len(file.read(1))
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{path} cannot be unpacked: {error}. {AGAIN}") from None
-    _check_header(path, bytes(content[: min(got, len(header))]), shape)
-    if got < size or more:
-        amount = "more" if more else str(got)
-        raise UserError(f"{path} must have {size} bytes (unpacked), but has {amount}. {AGAIN}")
+    with unpacked(path, size) as file:
+        got = _fill(file, content)
+        _check_header(path, bytes(content[: min(got, len(header))]), shape)
+        if got < size:
+            raise UserError(f"{path} must have {size} bytes (unpacked), but has {got}. {AGAIN}")
+        file.read(1)  # of a longer file: refused
     if digest:
         check_digest(path, content, digest)
     return np.frombuffer(content, np.uint8, offset=len(header)).reshape(shape)
-
-
-def open_idx(path: Path) -> BinaryIO | gzip.GzipFile:
-    """The file, unpacked on reading where its first bytes (not its name) say that it is packed."""
-    with path.open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if packed else path.open("rb")
 
 
 def _fill(file: Any, content: bytearray) -> int:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from unalike.data.dataset import Array
+from unalike.data.unpack import unpacked
 from unalike.errors import UserError
 
 _CHUNK = 1 << 23  # bytes parsed at once: bounds the memory that a file of a gigabyte needs
@@ -20,26 +19,31 @@ Parsed = tuple[Array, tuple[Array, Array, Array]]  # labels; and data, indices, 
 _SPACE, _COLON, _END = ord(" "), ord(":"), ord("\n")
 
 
-def read_libsvm(path: Path, features: int) -> tuple[Any, Array]:
+def read_libsvm(path: Path, features: int, rows: int, line_bytes: int) -> tuple[Any, Array]:
     """The rows (CSR, float32) and labels (0 for -1, 1 for +1) of a binary task with ``features`` features.
 
-    Indices in the file count from 1 and increase within a row. ``.gz`` and ``.bz2`` files are unpacked.
+    Indices in the file count from 1 and increase within a row. Files that gzip or bzip2 packed are unpacked.
+    The file must have ``rows`` rows; ``line_bytes`` is how long their lines are at most, on average.
     """
     from scipy import sparse  # slow to import, so only when it is needed
 
     labels: list[Array] = []
-    rows: list[Any] = []
-    line = 1
-    for block in _blocks(path):
+    parts: list[Any] = []
+    line, found = 1, 0
+    for block in _blocks(path, rows * line_bytes):
         parsed = _parse_fast(block, features)
         if parsed is None:  # something is wrong or unusual: read line by line, which can say what and where
             parsed = _parse_slowly(block, features, path, line)
         labels.append(parsed[0])
-        rows.append(sparse.csr_matrix(parsed[1], shape=(len(parsed[0]), features)))
+        parts.append(sparse.csr_matrix(parsed[1], shape=(len(parsed[0]), features)))
         line += block.count(b"\n")
-    if not sum(map(len, labels)):
+        found += len(parsed[0])
+        if found > rows:  # before all of a file is read that is longer than it can be
+            check_count(path, found, rows)
+    if not found:
         raise UserError(f"{path} is empty. Download it again.")
-    return sparse.vstack(rows, format="csr"), np.concatenate(labels)
+    check_count(path, found, rows)
+    return sparse.vstack(parts, format="csr"), np.concatenate(labels)
 
 
 def check_count(path: Path, found: int, expected: int) -> None:
@@ -48,27 +52,21 @@ def check_count(path: Path, found: int, expected: int) -> None:
         raise UserError(f"{path} has {found:,} rows, the public file {expected:,}. Download it again.")
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
+def _blocks(path: Path, most: int) -> Iterator[bytes]:
     """The file in pieces of whole lines, each ending in a line end."""
-    opener: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix, open)
-    try:
-        with opener(path, "rb") as file:
-            yield from _whole_lines(file)
-    except (OSError, EOFError) as error:  # a folder, no permission, a truncated or damaged archive
-        raise UserError(f"Cannot read {path}: {error}. Download it again.") from None
-
-
-def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
-    rest = b""
-    while piece := file.read(_CHUNK):
-        whole, end, after = piece.rpartition(b"\n")
-        if end:
-            yield rest + whole + end
-            rest = after
-        else:
-            rest += piece
-    if rest:
-        yield rest + b"\n"
+    with unpacked(path, most) as file:
+        rest = b""
+        while piece := file.read(_CHUNK):
+            whole, end, after = piece.rpartition(b"\n")
+            if end:
+                yield rest + whole + end
+                rest = after
+            elif len(rest) > _CHUNK:
+                raise UserError(f"{path} has a line of more than {_CHUNK:,} bytes. Download it again.")
+            else:
+                rest += piece
+        if rest:
+            yield rest + b"\n"
 
 
 def _parse_fast(block: bytes, features: int) -> Parsed | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset, register_dataset
 from unalike.data.folder import find
+from unalike.data.matlab import read_matlab
 from unalike.errors import UserError
 
+_PIXELS = 3 * 32 * 32
 ROWS = {"train": 73_257, "test": 26_032, "extra": 531_131}
 
 
@@ -64,26 +66,16 @@ def _path(part: str) -> Path:
 
 def _read(path: Path, rows: int) -> tuple[Array, Array]:
     """The arrays X and y of a file, checked."""
-    content = _matlab(path)
+    content = read_matlab(path, most=rows * (_PIXELS + 8))  # a label is a byte, or at most a double
     images, labels = content.get("X"), content.get("y")
-    if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape != (32, 32, 3, rows):
-        found = f"{images.dtype} of {images.shape}" if isinstance(images, np.ndarray) else "none"
+    if images is None or images.dtype != np.uint8 or images.shape != (32, 32, 3, rows):
+        found = f"{images.dtype} of {images.shape}" if images is not None else "none"
         raise UserError(f"{path} must hold X, uint8 of (32, 32, 3, {rows}), found {found}. Download it again.")
-    if not isinstance(labels, np.ndarray) or labels.size != rows or labels.dtype.kind not in "iuf":
-        found = str(labels.size) if isinstance(labels, np.ndarray) else "none"
+    if labels is None or labels.size != rows:
+        found = str(labels.size) if labels is not None else "none"
         raise UserError(f"{path} must hold y, {rows} labels, found {found}. Download it again.")
     labels = labels.reshape(-1)
     wrong = labels[~np.isin(labels, np.arange(1, 11))]
     if len(wrong):
         raise UserError(f"{path} has the label {wrong[0]}; labels are 1 to 10. Download it again.")
     return images, labels.astype(np.int64)
-
-
-def _matlab(path: Path) -> dict[str, Any]:
-    from scipy.io import loadmat  # slow to import, so only when it is needed
-
-    try:
-        return dict(loadmat(path, variable_names=["X", "y"]))
-    except Exception as error:  # scipy has no one error for a damaged file: it is whatever goes wrong first
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"{path} cannot be read as a MATLAB 5 file ({reason}). Download it again.") from None

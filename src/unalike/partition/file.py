@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset
+from unalike.data.unpack import NPY_HEADER, read_member, read_npy
 from unalike.errors import UserError
 from unalike.partition.partition import PARTITIONS, Distortion, Partition, make_partition, register_partition
-from unalike.partition.storage import is_saved, load_partition, read_content
+from unalike.partition.storage import SavedPartition, is_saved, load_partition, read_content
 
 
 @register_partition("file")
@@ -42,10 +43,11 @@ class File:
         path = Path(self.path)
         recipe = PARTITIONS.describe(self)
         if is_saved(path):
-            made = replace(_of_saved(path, dataset), recipe=recipe, distortions=_distortions(path, dataset))
+            saved = load_partition(path, dataset)
+            made = replace(_of_saved(path, saved, dataset), recipe=recipe, distortions=_distortions(saved, dataset))
             made = replace(made, leaves_rows=made.leaves_rows or self.partial)
         else:
-            read = read_map(path)
+            read = read_map(path, dataset)
             checked = [check_rows(path, name, rows, dataset) for name, rows in read.items()]
             made = Partition(recipe, tuple(checked), tuple(read), leaves_rows=self.partial)
         if parties not in (None, made.parties):
@@ -54,9 +56,8 @@ class File:
         return made
 
 
-def _distortions(path: Path, dataset: Dataset) -> tuple[Distortion, ...]:
+def _distortions(saved: SavedPartition, dataset: Dataset) -> tuple[Distortion, ...]:
     """The distortions of a saved partition: its recipe and seed give the same ones again."""
-    saved = load_partition(path)
     split, plus, added = saved.recipe.partition("+")
     if split.startswith("file("):  # its rows come from another file, which may be gone
         split = "iid"
@@ -65,23 +66,40 @@ def _distortions(path: Path, dataset: Dataset) -> tuple[Distortion, ...]:
     return make_partition(f"{split}{plus}{added}", dataset, len(saved.names), saved.seed).distortions
 
 
-def read_map(path: Path) -> dict[str, Any]:
+def read_map(path: Path, dataset: Dataset) -> dict[str, Any]:
     """The parties and their rows in a JSON or npz file, as they stand there."""
     content = read_content(path)
     wrong = UserError(f"{path} is no map of parties to rows. Write {{party: [rows]}} in JSON, or an npz.")
     try:
         if content[:2] == b"PK":
-            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                read: Any = dict(arrays)
+            read: Any = _read_npz(path, content, dataset)
         else:
             read = json.loads(content, object_pairs_hook=_no_name_twice)
-    except (ValueError, EOFError, OSError, MemoryError, RecursionError, zipfile.BadZipFile, zlib.error):
+    except (ValueError, EOFError, OSError, RuntimeError, RecursionError, zipfile.BadZipFile, zlib.error):
         raise wrong from None
     if isinstance(read, list):
         read = {f"party {number}": rows for number, rows in enumerate(read)}
     if not isinstance(read, dict) or not read:
         raise wrong
     return read
+
+
+def _read_npz(path: Path, content: bytes, dataset: Dataset) -> dict[str, Array]:
+    """The arrays of an npz; a UserError where they have more values than a partition can need.
+
+    All rows twice are still read: then it can be said which row two parties have.
+    """
+    left = most = 2 * dataset.size
+    remedy = f"{dataset.name} has {dataset.size:,} rows: give each to one party, in a list of whole numbers."
+    arrays: dict[str, Array] = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for name in archive.namelist():
+            party = name.removesuffix(".npy")
+            arrays[party] = read_npy(read_member(archive, name, 8 * left + NPY_HEADER, path, remedy))
+            left -= max(1, arrays[party].size)
+            if left < 0:
+                raise UserError(f"{path} lists more than {most:,} rows. {remedy}")
+    return arrays
 
 
 def check_rows(path: Path, party: str, rows: Any, dataset: Dataset) -> Array:
@@ -128,14 +146,8 @@ def _check_whole(path: Path, partition: Partition, dataset: Dataset) -> None:
         )
 
 
-def _of_saved(path: Path, dataset: Dataset) -> Partition:
-    """The saved partition, if it was saved of this data set."""
-    saved = load_partition(path)
-    if (saved.dataset, saved.size) != (dataset.name, dataset.size):
-        raise UserError(
-            f"{path} was saved of {saved.dataset} with {saved.size} rows, not of {dataset.name} with "
-            f"{dataset.size}. Use that data set, or like({str(path)!r})."
-        )
+def _of_saved(path: Path, saved: SavedPartition, dataset: Dataset) -> Partition:
+    """The saved partition, if the labels of its rows are those of this data set."""
     made = replace(saved.partition, distortions=())
     counts = made.label_counts(dataset)
     if saved.classes != dataset.classes or not np.array_equal(counts, saved.label_counts):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import secrets
 import zipfile
@@ -23,13 +24,15 @@ from typing import Any
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset
+from unalike.data.unpack import NPY_HEADER, read_member, read_npy
 from unalike.errors import UserError
 from unalike.partition.partition import Partition
 
 FORMAT = "unalike partition 1"
 _HEADER = "header.json"
-_MOST_HEADER = 1 << 28  # bytes; more is no header of ours but an attempt to fill the memory
-_MOST_VALUES = 1 << 33
+_MOST_HEADER = 1 << 24  # bytes; a million parties' names fit
+_MOST_VALUES = 1 << 25  # in a file whose data set is not at hand; all data sets here need fewer
+_AGAIN = "Save it again."
 _UNREADABLE = (
     *(ValueError, KeyError, TypeError, AttributeError, OverflowError, EOFError, OSError, MemoryError),
     *(RecursionError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error),
@@ -103,17 +106,21 @@ def save_partition(path: str | Path, partition: Partition, dataset: Dataset, see
     return digest
 
 
-def load_partition(path: str | Path) -> SavedPartition:
-    """Read what ``save_partition`` wrote; a UserError where it is not that, or was changed since."""
+def load_partition(path: str | Path, dataset: Dataset | None = None) -> SavedPartition:
+    """Read what ``save_partition`` wrote; a UserError where it is not that, or was changed since.
+
+    With ``dataset``, one that was saved of another data set is refused as well. Nothing is unpacked that a
+    partition of that data set (without it, of any data set of some million rows) cannot need.
+    """
     content = read_content(Path(path))
     try:
-        header, arrays = _unpack(content)
+        header, arrays = _unpack(content, Path(path), dataset)
         sha256 = header.pop("sha256")
         if _digest(header, arrays) != sha256:
-            raise UserError(f"{path} was changed or damaged: its checksum does not fit. Save it again.")
+            raise UserError(f"{path} was changed or damaged: its checksum does not fit. {_AGAIN}")
         return _saved(header, arrays, sha256)
     except _UNREADABLE as error:
-        raise UserError(f"{path} is not a saved partition ({type(error).__name__}). Save it again.") from None
+        raise UserError(f"{path} is not a saved partition ({type(error).__name__}). {_AGAIN}") from None
 
 
 def _saved(header: dict[str, Any], arrays: dict[str, Array], sha256: str) -> SavedPartition:
@@ -195,6 +202,8 @@ def _json(header: dict[str, Any]) -> bytes:
 
 def _pack(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:
     target = io.BytesIO()
+    if len(_json(header)) > _MOST_HEADER:
+        raise UserError(f"The parties' names take more than {_MOST_HEADER:,} bytes. Shorten them.")
     with zipfile.ZipFile(target, "w") as file:
         members = {_HEADER: _json(header)} | {f"{name}.npy": _planes(values) for name, values in arrays.items()}
         for name, content in members.items():
@@ -204,17 +213,44 @@ def _pack(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:
     return target.getvalue()
 
 
-def _unpack(content: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
+def _unpack(
+    content: bytes, path: Path, dataset: Dataset | None = None
+) -> tuple[dict[str, Any], dict[str, Array]]:
     with zipfile.ZipFile(io.BytesIO(content)) as file:
-        with file.open(_HEADER) as member:
-            header = json.loads(member.read(_MOST_HEADER))
+        header = json.loads(read_member(file, _HEADER, _MOST_HEADER, path, _AGAIN))
+        if dataset is not None and (header["dataset"], header["size"]) != (dataset.name, dataset.size):
+            raise UserError(
+                f"{path} was saved of {header['dataset']} with {header['size']} rows, not of {dataset.name} with "
+                f"{dataset.size}. Use that data set, or like({str(path)!r})."
+            )
+        _check_lengths(path, header, dataset)
         arrays = {}
         for name, length in header["lengths"].items():
-            if type(length) is not int or not 0 <= length < _MOST_VALUES:
-                raise ValueError
-            with file.open(f"{name}.npy") as member:
-                arrays[name] = _values(member.read(8 * length + 1024), length)
+            member = read_member(file, f"{name}.npy", 8 * length + NPY_HEADER, path, _AGAIN)
+            arrays[name] = _values(member, length)
     return header, arrays
+
+
+def _check_lengths(path: Path, header: dict[str, Any], dataset: Dataset | None) -> None:
+    """Refuse a file that says to hold more values than a partition can have: before they are unpacked."""
+    size, parties, lengths = header["size"], len(header["names"]), header["lengths"]
+    columns = math.prod(dataset.shape) if dataset else _MOST_VALUES
+    shared = header["shares_rows"]  # then each party has columns of its own
+    if any(type(number) is not int or number < 0 for number in (size, *lengths.values())):
+        raise ValueError
+    if parties > (columns if shared else size):
+        raise ValueError
+    most = {
+        **dict.fromkeys(("rows", "phases"), size * parties if shared else size),
+        **dict.fromkeys(("sizes", "phases_sizes", "columns_sizes"), parties),
+        "label_counts": parties * len(header["classes"]),
+        "columns": parties * columns,
+    }
+    for name, length in lengths.items():
+        if length > most[name]:
+            raise UserError(f"{path} says to hold {length:,} {name}, but there can be {most[name]:,}. {_AGAIN}")
+    if dataset is None and sum(lengths.values()) > _MOST_VALUES:
+        raise UserError(f"{path} says to hold more than {_MOST_VALUES:,} values. Use file({str(path)!r}) instead.")
 
 
 def _planes(values: Array) -> bytes:
@@ -226,10 +262,10 @@ def _planes(values: Array) -> bytes:
 
 
 def _values(content: bytes, length: int) -> Array:
-    planes = np.load(io.BytesIO(content), allow_pickle=False)
+    planes = read_npy(content)
     if planes.shape != (8, length) or planes.dtype != np.uint8:
         raise ValueError
-    return np.ascontiguousarray(planes.T).view("<i8").ravel().astype(np.int64)
+    return np.ascontiguousarray(planes.T).view("<i8").ravel().astype(np.int64, copy=False)
 
 
 def _write(path: Path, content: bytes) -> None:
