@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import hashlib
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -227,6 +229,113 @@ def test_delimiters_and_quotes(tmp_path: Path) -> None:
             CSV(path, delimiter=wrong).load()
 
 
+def coded(tmp_path: Path, cells: list[str], more: str = "") -> Dataset:
+    rows = [[cell, n % 7, "ab"[n % 2]] for n, cell in enumerate(cells)]
+    path = write(tmp_path / "t.csv", rows, ["x", "z", "y"], delimiter=";")
+    return load_dataset(f"csv({path!r}, delimiter=';'{more})")
+
+
+def standardised(data: Dataset, values: list[float]) -> None:
+    """Column x is, but for a shift and a scale, made of these values."""
+    assert data.features[:1] == ("x",)
+    found, expected = np.sort(column(data, "x")), np.sort(values)
+    for made in (found, expected):
+        made -= made.min()
+        made /= made.max()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_iso_dates_are_days(tmp_path: Path) -> None:
+    days = [datetime.date(2023, 1, 1) + datetime.timedelta(days=3 * n) for n in range(496)]
+    data = coded(tmp_path, list(map(str, days)))
+    assert data.features == ("x", "z")
+    standardised(data, [float(day.toordinal()) for day in days])
+    assert infer(str(tmp_path / "t.csv"), ";")[0] == Inferred("x", "date", 0, 496)
+    gaps = coded(tmp_path, ["", *map(str, days[1:])], ", missing=indicate")
+    assert gaps.features == ("x", "x_missing", "z")
+    with pytest.raises(UserError, match=r"column x: '2023-02-30' in line 2 is not a date\. Mend it"):
+        coded(tmp_path, ["2023-02-30", *map(str, days[1:])])
+
+
+def test_a_few_dates_are_days_too(tmp_path: Path) -> None:
+    standardised(coded(tmp_path, ["2024-01-01", "2024-01-02", "2024-01-04"] * 10), [0.0, 1.0, 3.0] * 10)
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    cells = [f"{n // 10},{n % 10}" for n in range(60)]
+    standardised(coded(tmp_path, cells), [n / 10 for n in range(60)])
+    standardised(coded(tmp_path, ["5"] * 58 + ["1,234", "1,5"]), [5.0] * 58 + [1.234, 1.5])
+    with pytest.raises(UserError, match=r"column x: 'text' in line 62 is not a number"):
+        coded(tmp_path, [*cells, "text"])
+
+
+@pytest.mark.parametrize(
+    ("cells", "shown"),
+    [
+        ([f"{n},500" for n in range(1, 61)], "1,500"),
+        (["3,14", "3.15"] * 30, "3,14"),
+        (["1.234.567", "2.345.678"] * 30, "1.234.567"),
+        (["1,234.5", "2"] * 30, "1,234.5"),
+    ],
+)
+def test_numbers_that_are_not_clear_are_refused(tmp_path: Path, cells: list[str], shown: str) -> None:
+    with pytest.raises(UserError, match=rf"column x: it is not clear which number '{re.escape(shown)}' is.*ignore=x"):
+        coded(tmp_path, cells)
+    assert coded(tmp_path, cells, ", ignore=x").features == ("z",)
+    assert infer(str(tmp_path / "t.csv"), ";")[0].type == "unclear"
+
+
+def test_lists_of_codes_stay_categories(tmp_path: Path) -> None:
+    assert coded(tmp_path, ["1,2,3", "2,3", "a"] * 20).features[:3] == ("x_1,2,3", "x_2,3", "x_a")
+
+
+@pytest.mark.parametrize(("values", "rows", "taken"), [(20, 24, True), (42, 210, True), (42, 209, False), (200, 1000, True)])
+def test_texts_with_very_many_values_are_no_categories(tmp_path: Path, values: int, rows: int, taken: bool) -> None:
+    """Up to 20 values always are; more need five rows each on average, as adult's 42 countries have."""
+    cells = [f"country {n % values}" for n in range(rows)]
+    if taken:
+        assert len(coded(tmp_path, cells).features) > values * 0.7
+        return
+    with pytest.raises(UserError, match=rf"column x: {values} different texts in {rows} rows are too many.*ignore=x\.$"):
+        coded(tmp_path, cells)
+    assert coded(tmp_path, cells, ", ignore=x").features == ("z",)
+
+
+def labelled(tmp_path: Path, labels: list[object]) -> Dataset:
+    return load_dataset(f"csv:{write(tmp_path / 't.csv', list(map(list, enumerate(labels))), ['x', 'y'])}")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        range(17, 87),
+        [n / 2 for n in range(21)],
+        [n * n for n in range(21)],
+        [f"{n},5" for n in range(30)],
+        [datetime.date(2024, 1, 1) + datetime.timedelta(days=n) for n in range(30)],
+    ],
+)
+def test_a_quantity_is_no_label(tmp_path: Path, labels: list[object]) -> None:
+    said = rf"The label y has {len(labels)} different numbers, from .* to .*Cut it into ranges, or write"
+    with pytest.raises(UserError, match=said):
+        labelled(tmp_path, list(labels) * 20)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        range(100),
+        range(1, 63),
+        [f"{n}.0" for n in range(62)],
+        range(17, 37),
+        [n / 2 for n in range(10)],
+        [f"c{n}" for n in range(17, 87)],
+    ],
+)
+def test_codes_and_few_numbers_are_labels(tmp_path: Path, labels: list[object]) -> None:
+    assert len(labelled(tmp_path, list(labels) * 5).classes) == len(labels)
+
+
 PLAIN = "x,y\n" + "1,a\n2,b\n" * 30
 
 
@@ -257,7 +366,7 @@ PLAIN = "x,y\n" + "1,a\n2,b\n" * 30
         ("x,y\n" + "".join(f"id{n},{n % 2}\n" for n in range(50)), "column x: every value differs.*ignore=x"),
         (
             "x,y\n" + "".join(f"c{n % 1100},{n % 2}\n" for n in range(2500)),
-            "column x: 1100 categories, more than 1000",
+            "column x: 1100 different texts in 2500 rows are too many",
         ),
         ("x,y\n" + "".join(f"{n % 9},{n % 1100}\n" for n in range(2500)), "The label y has 1100 different values"),
         ("x,x_a,x_b,y\n" + "a,1,2,p\nb,2,1,q\n" * 9, "column x_a: its coded column 'x_a' is there already"),

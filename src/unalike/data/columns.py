@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
@@ -16,15 +16,18 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from unalike.data.dataset import Array
+from unalike.data.numerals import PLAIN, WAYS, Reading, any_number, comma_number, in_threes, number
 from unalike.errors import UserError
 
-Kind = Literal["number", "binary", "category", "constant", "identifier"]
+Kind = Literal["number", "date", "binary", "category", "constant", "identifier", "unclear", "unusable"]
 
 MISSING = frozenset(
     ("", "?", "na", "n/a", "nan", "+nan", "-nan", "null")
 )  # in any case, blanks around them left out
 BINARY = (("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"))  # the second is 1
 MOST_CATEGORIES = 1000
+FEW_CATEGORIES = 20  # so many are never too many
+FEWEST_ROWS = 5  # of a category, on average: of fewer little can be learnt, and much told of single rows
 _SHARE_OF_NUMBERS = 0.95  # from this share on a column is one of numbers, and an odd text in it a mistake
 _FEWEST_IDENTIFIERS = 20  # in a shorter table, values that all differ do not show an identifier
 
@@ -40,12 +43,16 @@ class Inferred(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column as it was read; ``places`` are the rows' numbers in the file, and ``unit`` what they count."""
+    """One column as it was read; ``places`` are the rows' numbers in the file, and ``unit`` what they count.
+
+    ``unusable`` is the type of a Parquet column that is neither number nor text nor date: its cells are not read.
+    """
 
     name: str
     cells: Sequence[str]
     places: Sequence[int] = field(repr=False)
     unit: str = "line"
+    unusable: str = ""
 
     @cached_property
     def complete(self) -> Array | None:
@@ -96,30 +103,63 @@ class Column:
         return len(self.distinct) if self.complete is None else len(np.unique(self.complete))
 
     @cached_property
+    def reading(self) -> Reading | None:
+        """The way in which (nearly) all values are numbers; None where they are texts, or it is not clear which."""
+        if self.complete is not None:
+            return PLAIN
+        commas = [value for value in self.distinct if "," in value]
+        for way in sorted(WAYS, key=lambda way: -self._rows_that(way.read)):
+            if way.read is comma_number and all(map(in_threes, commas)):  # 1,234 may be 1234: so it is not taken
+                continue
+            if self._mostly(way.read):
+                return way
+        return None
+
+    def _rows_that(self, read: Callable[[str], float | None]) -> int:
+        """In how many rows the value can be read so."""
+        return sum(self.counts[text] for text, value in self.values.items() if read(value) is not None)
+
+    def _mostly(self, read: Callable[[str], float | None]) -> bool:
+        return self._rows_that(read) >= _SHARE_OF_NUMBERS * (len(self.cells) - self.missing)
+
+    @cached_property
     def kind(self) -> Kind:
         """The type that the values show; only text is a category, numbers stay numbers."""
         present = len(self.cells) - self.missing
+        if self.unusable:
+            return "unusable"
         if self.variety <= 1:
             return "constant"
-        if self.complete is not None:
-            return "number"
-        numbers = sum(self.counts[text] for text, value in self.values.items() if number(value) is not None)
-        if numbers >= _SHARE_OF_NUMBERS * present:
-            return "number"
+        if self.reading is not None:
+            return self.reading.kind
+        if self._mostly(any_number):
+            return "unclear"
         if any({value.lower() for value in self.distinct} == set(pair) for pair in BINARY):
             return "binary"
         if present >= _FEWEST_IDENTIFIERS and self.variety == present:
             return "identifier"
         return "category"
 
+    def check_feature(self) -> None:
+        """Refuse a column that cannot be coded: an identifier, or numbers of which it is not clear which they are."""
+        if self.kind == "identifier":
+            raise UserError(f"column {self.name}: every value differs, as an identifier's. Set ignore={self.name}.")
+        if self.kind == "unclear":
+            odd = next(value for text in self.cells if number(value := self.values.get(text, "0")) is None)
+            raise UserError(
+                f"column {self.name}: it is not clear which number {odd[:30]!r} is. Write all numbers of the column "
+                f"as 1234.5, or set ignore={self.name}."
+            )
+
     def numbers(self) -> Array:
         """The values as numbers, NaN where missing; a text or an infinity is an error that names the line."""
         if self.complete is not None:
             return self.complete
-        known = {text: number(value) for text, value in self.values.items()} | dict.fromkeys(self.gaps, math.nan)
+        kind, read = self.reading or PLAIN
+        known = {text: read(value) for text, value in self.values.items()} | dict.fromkeys(self.gaps, math.nan)
         for text, value in known.items():
             if value is None:
-                raise self.mistake(text, f"{text[:30]!r}", "is not a number. Mend it, or leave it empty.")
+                raise self.mistake(text, f"{text[:30]!r}", f"is not a {kind}. Mend it, or leave it empty.")
             if math.isinf(value):
                 raise self.mistake(text, f"{text[:30]!r}", "is not finite. Mend it, or leave it empty.")
         return np.array([known[text] for text in self.cells], np.float64)
@@ -135,12 +175,16 @@ class Column:
         return UserError(f"column {self.name}: {shown} in {self.unit} {place} {rule}")
 
 
-def number(text: str) -> float | None:
-    """The number that ``text`` is, or None."""
-    try:
-        return None if "_" in text else float(text)
-    except ValueError:
-        return None
+def check_few(column: str, values: int, rows: int) -> None:
+    """Refuse a column of texts with too many different ones, such as names, identifiers or free text.
+
+    Each would become a column of its own that is nearly always 0; and sites would tell each other these values.
+    """
+    if values > MOST_CATEGORIES or values > max(FEW_CATEGORIES, rows / FEWEST_ROWS):
+        raise UserError(
+            f"column {column}: {values} different texts in {rows} rows are too many for categories (at most "
+            f"{MOST_CATEGORIES}, and {FEWEST_ROWS} rows of each on average). Group them, or set ignore={column}."
+        )
 
 
 def read_csv(path: Path, delimiter: str) -> list[Column]:
@@ -151,7 +195,7 @@ def read_csv(path: Path, delimiter: str) -> list[Column]:
     try:
         text = path.read_bytes().decode("utf-8-sig")  # a byte order mark is left out
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise UserError(f"{path}, line {line} is not UTF-8. Save the table as UTF-8.") from None
@@ -167,54 +211,33 @@ def read_csv(path: Path, delimiter: str) -> list[Column]:
     if not rows:
         raise UserError(f"{path} is empty. It needs a line of column names, and rows.")
     names = [name.strip() for name in rows[0]]
-    _check_names(path, names)
+    check_names(path, names)
     for row, place in zip(rows, places, strict=True):
         if len(row) != len(names):
             raise UserError(
                 f"{path}, line {place} has {len(row)} values, but there are {len(names)} columns. Mend that line."
             )
-    _check_size(path, len(rows) - 1)
+    check_size(path, len(rows) - 1)
     columns = list(zip(*rows[1:], strict=True))
     return [Column(name, cells, places[1:]) for name, cells in zip(names, columns, strict=True)]
 
 
-def read_parquet(path: Path) -> list[Column]:
-    """The columns of a Parquet file of numbers, texts and truth values; null and NaN are missing."""
-    try:
-        from pyarrow import ArrowException, parquet, types
-    except ImportError:
-        raise UserError("Parquet files need pyarrow. Install it: pip install 'unalike[parquet]'.") from None
-    try:
-        table = parquet.ParquetFile(path).read()
-    except (OSError, ArrowException) as error:
-        raise _unreadable(path, error) from None
-    _check_names(path, [str(name).strip() for name in table.column_names])
-    _check_size(path, table.num_rows)
-    columns = []
-    places = range(1, table.num_rows + 1)
-    for name, values in zip(table.column_names, table.columns, strict=True):
-        kind = values.type.value_type if types.is_dictionary(values.type) else values.type
-        tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_string, types.is_large_string)
-        if not (any(test(kind) for test in tests) or types.is_null(kind) or types.is_decimal(kind)):
-            raise UserError(f"column {name}: {kind} cannot be used. Make it a number or a text, or drop it.")
-        cells = ["" if value is None else str(value) for value in values.to_pylist()]
-        columns.append(Column(name.strip(), cells, places, "row"))
-    return columns
-
-
-def _unreadable(path: Path, error: Exception) -> UserError:
+def unreadable(path: Path, error: Exception) -> UserError:
+    """The error for a table that cannot be read."""
     if not path.exists():
         return UserError(f"There is no file {path}. Check the path; it starts at the working directory.")
     reason = " ".join(str(error).split())[:200]
     return UserError(f"Cannot read {path}: {reason}. Is it a table of that format?")
 
 
-def _check_size(path: Path, rows: int) -> None:
+def check_size(path: Path, rows: int) -> None:
+    """Refuse a table without rows."""
     if rows == 0:
         raise UserError(f"{path} has column names but no rows. Add rows.")
 
 
-def _check_names(path: Path, names: list[str]) -> None:
+def check_names(path: Path, names: list[str]) -> None:
+    """Refuse a table whose columns have no names, or not names of their own."""
     if len(names) < 2:
         raise UserError(f"{path} has one column only. It needs features and a label; or set delimiter.")
     if all(number(name) is not None for name in names):

@@ -14,12 +14,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from unalike.data.columns import MOST_CATEGORIES, Column, number
+from unalike.data.columns import Column, check_few
 from unalike.data.dataset import Array
-from unalike.data.table import Missing, Roles, class_names, complete, plain_number, test_rows
+from unalike.data.table import Missing, Roles, check_labels, class_names, complete, plain_number, test_rows
 from unalike.errors import UserError
 
-Kind = Literal["number", "binary", "category"]
+Kind = Literal["number", "date", "binary", "category"]
 MOST_COLUMNS = 100_000
 
 
@@ -79,7 +79,7 @@ def describe(
     roles = complete(Roles.choose(columns, label, "", ignore), missing)
     labels = label_texts(roles.label)
     classes = class_names(labels)
-    _check_few(roles.label.name, len(classes), len(labels), "Name a column of classes.")
+    check_labels(roles.label.name, len(classes), len(labels))
     codes = {name: place for place, name in enumerate(classes)}
     y = np.array([codes[text] for text in labels])
     train = ~test_rows(y, np.zeros(len(y), np.int64), test)
@@ -89,31 +89,23 @@ def describe(
 
 def _described(column: Column, train: Array) -> Described:
     missing = bool(column.missing)
-    known = [text for text, use in zip(column.cells, train & ~column.absent, strict=True) if use]
-    if column.kind == "identifier":
-        raise UserError(
-            f"column {column.name}: every value differs, as an identifier's. Ignore it: --ignore {column.name}"
-        )
-    texts = {column.values[text] for text in known}
-    if column.kind == "number" or (column.kind == "constant" and all(number(text) is not None for text in texts)):
+    column.check_feature()
+    if column.reading is not None:
+        kind: Kind = column.reading.kind
         values = column.numbers()[train & ~column.absent]
         if not len(values):
-            return Described(column.name, "number", missing=missing)
+            return Described(column.name, kind, missing=missing)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = float(values.mean())
             squares = float(((values - mean) ** 2).sum())
         if not math.isfinite(squares):
             raise UserError(f"column {column.name}: its values are too large to standardise. Rescale them.")
-        return Described(column.name, "number", (), len(values), mean, squares, missing)
-    _check_few(column.name, len(texts), len(known), "Group its values, or ignore it.")
-    kind: Kind = "binary" if column.kind == "binary" else "category"
-    return Described(column.name, kind, tuple(sorted(texts)), len(known), missing=missing)
-
-
-def _check_few(name: str, values: int, rows: int, remedy: str) -> None:
-    """Values are told to the server and to all sites: those of a name or of a free text must not be."""
-    if values > MOST_CATEGORIES or values > max(20, rows / 2):
-        raise UserError(f"column {name}: {values} different values in {rows} training rows are too many. {remedy}")
+        return Described(column.name, kind, (), len(values), mean, squares, missing)
+    known = [column.values[text] for text, use in zip(column.cells, train & ~column.absent, strict=True) if use]
+    found = tuple(sorted(set(known)))
+    check_few(column.name, len(found), len(known))
+    kind = "binary" if column.kind == "binary" else "category"
+    return Described(column.name, kind, found, len(known), missing=missing)
 
 
 def check_kind(one: Any) -> None:

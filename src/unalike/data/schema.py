@@ -24,9 +24,10 @@ from unalike.data.description import (
     label_texts,
     texts,
 )
-from unalike.data.table import Missing, Roles, class_names, complete
+from unalike.data.table import Missing, Roles, check_quantity, class_names, complete
 from unalike.errors import UserError
 
+MEASURED: frozenset[Kind] = frozenset(("number", "date"))  # coded by shift and scale
 _YES = {pair[1] for pair in BINARY}
 _DIGITS = 6  # of the agreed constants: what is beyond says more about single rows than about scale
 
@@ -52,7 +53,9 @@ class Field:
     def code(self, column: Column) -> list[Array]:
         """The coded columns, float32."""
         made: list[Array]
-        if self.kind == "number":
+        if self.kind in MEASURED:
+            if column.values and (column.reading is None or column.reading.kind != self.kind):
+                raise UserError(f"column {self.name}: {self.kind}s were agreed on, and it has none. Code it alike.")
             values = (column.numbers() - self.shift) / self.scale
             made = [np.where(column.absent, 0.0, values).astype(np.float32)]
         elif self.kind == "binary":
@@ -122,7 +125,7 @@ class Schema:
             raise UserError(f"column {strange[0]}: by this site's plan and table, other columns are used.")
         for one in own.columns:
             kind = kinds.get(one.name)
-            if one.count and kind is not None and (kind == "number") != (one.kind == "number"):
+            if one.count and kind is not None and kind != one.kind and MEASURED & {kind, one.kind}:
                 raise UserError(f"column {one.name}: the schema takes it for a {kind}, here it is a {one.kind}.")
 
     def code(self, columns: Sequence[Column], missing: Missing) -> tuple[Array, Array]:
@@ -178,6 +181,7 @@ def agree(descriptions: Mapping[str, Description]) -> Schema:
     classes = class_names([name for one in descriptions.values() for name in one.classes])
     if len(classes) < 2:
         raise UserError(f"The label {first.label} is {classes[0]!r} at every site. It needs two classes or more.")
+    check_quantity(first.label, classes)
     return Schema(first.label, classes, tuple(fields), tuple(constant))
 
 
@@ -185,18 +189,20 @@ def _field(column: str, each: Mapping[str, Described]) -> Field | None:
     indicate = any(one.missing for one in each.values())
     told = {name: one for name, one in each.items() if one.count}
     kinds = {one.kind: name for name, one in told.items()}
-    if "number" in kinds and len(kinds) > 1:
-        other = next(kind for kind in kinds if kind != "number")
+    measured: Kind | None = next((kind for kind in kinds if kind in MEASURED), None)
+    other = next((kind for kind in kinds if kind != measured), None)
+    if measured and other:
+        has = f"{other}s" if other in MEASURED else f"texts ({', '.join(told[kinds[other]].values[:3])})"
         raise UserError(
-            f"column {column}: {kinds['number']} has numbers, {kinds[other]} has texts "
-            f"({', '.join(told[kinds[other]].values[:3])}). Code it alike at every site."
+            f"column {column}: {kinds[measured]} has {measured}s, {kinds[other]} has {has}. "
+            f"Code it alike at every site."
         )
-    if "number" in kinds:
+    if measured:
         try:
             shift, scale = _pooled(list(told.values()))
         except OverflowError:
             raise UserError(f"column {column}: its values are too large to standardise. Rescale them.") from None
-        return None if scale == 0 and not indicate else Field(column, "number", shift, scale or 1.0, (), indicate)
+        return None if scale == 0 and not indicate else Field(column, measured, shift, scale or 1.0, (), indicate)
     values = sorted({value for one in told.values() for value in one.values})
     if len(values) < 2 and not indicate:
         return None

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from unalike.data.columns import Column, read_csv, read_parquet
+from unalike.data.columns import Column, read_csv
 from unalike.data.dataset import Dataset, register_dataset
 from unalike.data.description import describe
 from unalike.data.folder import NotFound
+from unalike.data.parquet import read_parquet
 from unalike.data.schema import Schema, agree
 from unalike.data.table import Missing, test_rows
 from unalike.errors import UserError

@@ -10,9 +10,20 @@ from typing import Literal
 
 import numpy as np
 
-from unalike.data.columns import BINARY, MOST_CATEGORIES, Column, Inferred, number, read_csv, read_parquet
+from unalike.data.columns import (
+    BINARY,
+    FEW_CATEGORIES,
+    FEWEST_ROWS,
+    MOST_CATEGORIES,
+    Column,
+    Inferred,
+    check_few,
+    read_csv,
+)
 from unalike.data.dataset import Array, Dataset, register_dataset
 from unalike.data.folder import NotFound
+from unalike.data.numerals import all_numbers, number
+from unalike.data.parquet import read_parquet
 from unalike.errors import UserError, unknown
 
 Missing = Literal["error", "indicate", "drop"]
@@ -31,9 +42,15 @@ class CSV:
 
     Types are inferred (``infer`` shows them). Numbers are standardised by the mean and standard deviation of the
     training rows: that pools all parties' rows, as only a simulation may; parties that must not pool theirs need
-    agreed constants. Texts are categories, one column for each value seen in training; a value that only test
-    rows have is all zeros. yes/no and true/false become 1/0. Columns that never vary are left out. A text column
-    whose values all differ looks like an identifier and is refused, until it is named in ``ignore``.
+    agreed constants. A decimal comma (3,14) is understood; a column in which it could as well separate thousands
+    (1,234) is refused. ISO dates and times (2024-12-31, 2024-12-31T23:59+01:00) are numbers, too: days since 1970.
+    Other texts are categories, one column for each value seen in training; a value that only test rows have is all
+    zeros. yes/no and true/false become 1/0. Columns that never vary are left out. A text column whose values all
+    differ (an identifier), or that has more than 20 values and fewer than five rows for each of them on average (a
+    free text), is refused until it is named in ``ignore``; so are more than 1000 values.
+
+    A label of more than 20 numbers that are not the codes 0, 1, 2, ... or 1, 2, 3, ... is a quantity, not a class,
+    and is refused.
 
     Empty, ?, NA, N/A, NaN and null mean a missing value. ``missing="error"`` refuses them; ``"indicate"`` makes
     them 0 (after standardising; in all columns of a category) and adds a column ``<name>_missing``; ``"drop"``
@@ -120,6 +137,14 @@ class Roles:
     label: Column
     party: Column | None
     features: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        for column in (self.label, *([self.party] if self.party else []), *self.features):
+            if column.unusable:
+                raise UserError(
+                    f"column {column.name}: {column.unusable} cannot be used. Make it a number, a date or a text, "
+                    f"or set ignore={column.name}."
+                )
 
     @classmethod
     def choose(cls, columns: Sequence[Column], label: str, party: str, ignore: tuple[str, ...]) -> Roles:
@@ -212,13 +237,34 @@ def _classes(column: Column) -> tuple[Array, tuple[str, ...]]:
     classes = class_names(values.values())
     if len(classes) < 2:
         raise UserError(f"The label {column.name} is {classes[0]!r} in every row. It needs two classes or more.")
-    if len(classes) > MOST_CATEGORIES or len(classes) > max(20, len(column.cells) / 2):
-        raise UserError(
-            f"The label {column.name} has {len(classes)} different values in {len(column.cells)} rows. "
-            "Is it a number to predict, or an identifier? Name a column of classes."
-        )
+    check_labels(column.name, len(classes), len(column.cells))
+    check_quantity(column.name, classes)
     index = {text: classes.index(value) for text, value in values.items()}
     return np.array([index[text] for text in column.cells]), classes
+
+
+def check_labels(label: str, classes: int, rows: int) -> None:
+    """Refuse a label with so many values that hardly any is there twice, as those of an identifier or a quantity."""
+    if classes > MOST_CATEGORIES or classes > max(FEW_CATEGORIES, rows / FEWEST_ROWS):
+        raise UserError(
+            f"The label {label} has {classes} different values in {rows} rows. "
+            "Is it a number to predict, or an identifier? Name a column of classes."
+        )
+
+
+def check_quantity(label: str, classes: tuple[str, ...]) -> None:
+    """Refuse a label that is a quantity, such as an age, of which each value would be a class of its own.
+
+    These are more than 20 numbers or dates, unless they are the codes 0, 1, 2, ... or 1, 2, 3, ... without a gap, as
+    those of letters or of kinds of objects are. ``classes`` are sorted.
+    """
+    count = len(classes)
+    codes = [{str(number) for number in range(first, first + count)} for first in (0, 1)]
+    if count > FEW_CATEGORIES and all_numbers(classes) and set(classes) not in codes:
+        raise UserError(
+            f"The label {label} has {count} different numbers, from {classes[0]} to {classes[-1]}: a quantity, which "
+            "cannot be predicted yet. Cut it into ranges, or write classes as texts, such as c17."
+        )
 
 
 def class_names(values: Iterable[str]) -> tuple[str, ...]:
@@ -271,21 +317,14 @@ def _feature(column: Column, train: Array) -> dict[str, Array]:
     """The coded columns (float32) of one column; what they hold where a value is missing does not matter."""
     if column.kind == "constant":
         return {}
-    if column.kind == "number":
+    if column.kind in ("number", "date"):
         return {column.name: _standardise(column, column.numbers(), train)}
     if column.kind == "binary":
         yes = {pair[1] for pair in BINARY}
         return {column.name: np.array([text.strip().lower() in yes for text in column.cells], np.float32)}
-    if column.kind == "identifier":
-        raise UserError(
-            f"column {column.name}: every value differs, as an identifier's. Set ignore={column.name}."
-        )
+    column.check_feature()
     values = sorted(column.distinct)
-    if len(values) > MOST_CATEGORIES:
-        raise UserError(
-            f"column {column.name}: {len(values)} categories, more than {MOST_CATEGORIES}. "
-            f"Group them, or set ignore={column.name}."
-        )
+    check_few(column.name, len(values), len(column.cells) - column.missing)
     index = {value: place for place, value in enumerate(values)}
     codes = np.array([index.get(column.values.get(text, ""), -1) for text in column.cells])
     seen = np.unique(codes[train & (codes >= 0)])

@@ -1,0 +1,69 @@
+"""Ways in which a text can be a number: plain, with a decimal comma, or as a date."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
+
+_COMMA = re.compile(r"[+-]?[0-9]+(?:,[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+# 1,234 or 1.234.567,89: digits in threes, which 1,234 may be or may not
+_THREES = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:(?:,[0-9]{3})+(?:\.[0-9]+)?|(?:\.[0-9]{3})+(?:,[0-9]+)?)")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Reading(NamedTuple):
+    """A way to read texts as numbers: what they are, the number of a text (None if it is not one)."""
+
+    kind: Literal["number", "date"]
+    read: Callable[[str], float | None]
+
+
+def number(text: str) -> float | None:
+    """The number that ``text`` is, or None."""
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def comma_number(text: str) -> float | None:
+    """The number that ``text`` is with a decimal comma, as 3,14; or None."""
+    return float(text.replace(",", ".")) if _COMMA.fullmatch(text) else None
+
+
+def days(text: str) -> float | None:
+    """The days from 1970-01-01 to an ISO date or time such as 2024-12-31 or 2024-12-31T23:59+01:00; or None.
+
+    A time without a zone is taken as UTC.
+    """
+    if not _DATE.fullmatch(text):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
+    except ValueError:  # there is no 30 February
+        return None
+    return since / timedelta(days=1)
+
+
+PLAIN = Reading("number", number)
+WAYS = (PLAIN, Reading("number", comma_number), Reading("date", days))
+
+
+def in_threes(text: str) -> bool:
+    """Whether ``text`` is digits in groups of three, such as 1,234: which number that is depends on the country."""
+    return _THREES.fullmatch(text) is not None
+
+
+def any_number(text: str) -> float | None:
+    """Not None where ``text`` looks like a number in some country's way of writing it; do not use its value."""
+    return 0.0 if in_threes(text) else number(text) if comma_number(text) is None else comma_number(text)
+
+
+def all_numbers(texts: Iterable[str]) -> bool:
+    """Whether all texts are numbers or dates, all of them written in the same way."""
+    found = list(texts)
+    return any(all(way.read(text) is not None for text in found) for way in WAYS)
