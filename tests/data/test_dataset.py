@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from scipy import sparse
 
-from unalike.data import DATASETS, Dataset, load_dataset
+from unalike.data import DATASETS, Dataset, load_dataset, trainable
 from unalike.data.split import choose_test_rows, random_rank
 from unalike.errors import UserError
 
@@ -21,20 +23,81 @@ GOOD: dict[str, Any] = {
 }
 
 
+IMAGES = np.zeros((3, 3, 8, 8), np.uint8)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"x": np.zeros((0, 2)), "y": np.zeros(0, int)}, "small has no training rows"),
-        ({"x_test": np.zeros((0, 2)), "y_test": np.zeros(0, int)}, "small has no test rows"),
-        ({"y": np.array([0, 1])}, "small has 3 training rows but 2 labels"),
-        ({"y": np.array([0, 1, 2])}, "small has training labels from 0 to 2, but 2 classes"),
-        ({"y_test": np.array([-1])}, "small has test labels from -1 to -1"),
-        ({"x": np.array([[0, np.nan], [1, np.inf], [0, 0]])}, r"NaN or infinite values in 2 training row\(s\)"),
+        ({"x": np.zeros((0, 2)), "y": np.zeros(0, int)}, r"small's training rows have the shape \(0, 2\)"),
+        ({"x_test": np.zeros((0, 2)), "y_test": np.zeros(0, int)}, r"small's test rows have the shape \(0, 2\)"),
+        ({"y": np.array([0, 1])}, "small's training labels are 2, but there are 3 rows"),
+        ({"y": np.array([0, 1, 2])}, "small's training labels are from 0 to 2, but there are 2 classes"),
+        ({"y_test": np.array([-1])}, "small's test labels are from -1 to -1"),
+        ({"x": np.array([[0, np.nan], [1, np.inf], [0, 0]])}, r"hold NaN or infinite values in 2 row\(s\)"),
+        ({"x_test": None, "y_test": None}, "small's x_test is None. Give an array of rows that are not trained on"),
+        ({"y": None}, r"small's y is None\. Give an array\.$"),
+        ({"x": [[1], [1, 2], [3]]}, "small's x is a list that numpy cannot take"),
+        ({"x": torch.zeros(3, 2, dtype=torch.bfloat16)}, "small's x is a Tensor that numpy cannot take"),
+        ({"x": np.zeros(3)}, r"small's training rows have the shape \(3,\).*such as x\[:, None\]"),
+        ({"x": np.float32(3)}, r"training rows have the shape \(\)"),
+        ({"x": np.zeros((3, 2), complex)}, "training rows are of type complex128, not numbers"),
+        ({"x": np.array([["a", "b"]] * 3)}, "training rows are of type <U1, not numbers"),
+        ({"y": np.eye(3, 2, dtype=int)}, r"labels have the shape \(3, 2\).*y\.argmax\(axis=1\)"),
+        ({"y": np.zeros((3, 1), int)}, r"labels have the shape \(3, 1\).*y\.ravel\(\)"),
+        ({"y": np.array([0.0, 1.0, 1.0])}, "labels are of type float64, not whole numbers. Number the classes"),
+        ({"x_test": np.zeros((1, 3))}, r"training rows are dense of shape \(3, 2\), its test rows dense of shape \(1, 3"),
+        ({"x": sparse.csr_matrix((3, 2))}, r"training rows are sparse of shape \(3, 2\), its test rows dense"),
+        ({"x": IMAGES.transpose(0, 2, 3, 1)}, r"shape \(3, 8, 8, 3\): images must have their channels first"),
+        ({"classes": 2}, "small's classes must be names, got 2"),
+        ({"classes": None}, "small's classes must be names, got None"),
+        ({"group": np.array([0])}, r"natural parties of shape \(1,\) for 3 rows"),
     ],
 )
 def test_broken_data_are_refused(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=message) as caught:
         Dataset(**GOOD | change)
+    assert "\n" not in str(caught.value)
+
+
+def test_tensors_lists_and_sparse_matrices_are_taken() -> None:
+    parts = ("x", "y", "x_test", "y_test")
+    for make in (torch.tensor, np.ndarray.tolist):
+        data = Dataset(**GOOD | {part: make(GOOD[part]) for part in parts}, group=make(np.array([0, 1, 1])))
+        assert all(isinstance(getattr(data, part), np.ndarray) for part in (*parts, "group"))
+        np.testing.assert_array_equal(data.y, GOOD["y"])
+    graded = Dataset(**GOOD | {"x": torch.ones(3, 2, requires_grad=True), "classes": [0, 1]})
+    np.testing.assert_array_equal(graded.x, np.ones((3, 2)))
+    assert graded.classes == ("0", "1")
+    thin = Dataset(**GOOD | {part: sparse.coo_matrix(GOOD[part]) for part in ("x", "x_test")})
+    assert (thin.is_sparse, thin.x.format, thin.shape) == (True, "csr", (2,))
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 8, 8), (3, 1, 8, 8), (3, 64, 4, 4), (3, 16, 1, 1), (3, 2, 3, 3)])
+def test_images_whose_channels_are_first_are_taken(shape: tuple[int, ...]) -> None:
+    assert Dataset(**GOOD | {"x": np.zeros(shape), "x_test": np.zeros((1, *shape[1:]))}).shape == shape[1:]
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        ((GOOD["x"], GOOD["y"]), "a tuple of ndarray, ndarray"),
+        (GOOD["x"], "a ndarray"),
+        ("digits", "a str"),
+        ([], "a list of "),
+        ({"x": 1}, "a dict"),
+    ],
+)
+def test_what_is_no_data_set_is_told_how_to_become_one(data: object, shown: str) -> None:
+    with pytest.raises(UserError, match=rf"must be an unalike\.Dataset, got {shown}.*Make one: unalike\.Dataset\(name="):
+        trainable(data)
+
+
+def test_one_class_is_nothing_to_learn() -> None:
+    one = Dataset(**GOOD | {"y": np.array([1, 1, 1])})  # as a site may have
+    with pytest.raises(UserError, match="All 3 training rows of small have the label 'yes'"):
+        trainable(one)
+    assert trainable(Dataset(**GOOD)).name == "small"
 
 
 def test_good_data_are_taken() -> None:

@@ -56,6 +56,12 @@ def test_a_short_file(folder: Path) -> None:
         load_dataset("rcv1")
 
 
+def test_one_class_only(folder: Path) -> None:
+    (folder / "rcv1_train.binary.bz2").write_bytes(bz2.compress(b"-1 5:1\n" * 20_242))
+    with pytest.raises(UserError, match="All 15,182 training rows of rcv1 have the label 'markets or government'"):
+        load_dataset("rcv1")
+
+
 FOUND = [
     p for p in Path(os.environ.get("UNALIKE_DATA", ".")).glob("rcv1_train.binary*") if "UNALIKE_DATA" in os.environ
 ]

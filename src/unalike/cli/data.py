@@ -13,7 +13,7 @@ import typer
 from unalike.cli.options import AsJson, DataDir, Plugins
 from unalike.cli.plugin import load_plugins
 from unalike.cli.show import draw, print_json, table
-from unalike.data import DATASETS, Dataset
+from unalike.data import DATASETS, Dataset, trainable
 from unalike.data.heart import Heart
 from unalike.engine.files import atomic_write, make_folder
 from unalike.errors import UserError
@@ -49,7 +49,7 @@ def data(
     if columns and not as_json:  # before loading, which may refuse a column that is to be seen here
         rows = [[str(value) for value in column.values()] for column in columns]
         draw(table(list(columns[0]), rows, right=["missing", "distinct"]), "")
-    found = describe(loader.load()) | ({"columns": columns} if columns else {})
+    found = describe(trainable(loader.load())) | ({"columns": columns} if columns else {})
     if as_json:
         print_json(found)
     else:

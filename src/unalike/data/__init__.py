@@ -21,7 +21,7 @@ from unalike.data import (
     synthetic,
     table,
 )
-from unalike.data.dataset import DATASETS, Dataset, Loader
+from unalike.data.dataset import DATASETS, Dataset, Loader, trainable
 
 __all__ = [
     "DATASETS",
@@ -45,9 +45,10 @@ __all__ = [
     "svhn",
     "synthetic",
     "table",
+    "trainable",
 ]
 
 
 def load_dataset(text: str) -> Dataset:
     """The data set that ``text`` describes, e.g. ``digits`` or ``heart(missing=drop)``."""
-    return DATASETS.build(text).load()
+    return trainable(DATASETS.build(text).load())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeVar, dataclass_transform
@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeVar, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
+from unalike.data.arrays import as_array, check_labels, check_rows
 from unalike.errors import UserError
 from unalike.registry import Registry
 
@@ -28,7 +29,7 @@ class Dataset:
     hospital, writer, ...), an index into ``group_names``; it is None where the data have no natural parties.
     ``group_test`` is the same of the test rows (-1: of no party that has training rows). ``x`` may be a scipy CSR
     matrix, which stays sparse until the batch. Rows of ``tokens`` are whole numbers that mean words or characters
-    and stay so.
+    and stay so. Images are [rows, channels, height, width]. Torch tensors and lists become numpy arrays.
     """
 
     name: str
@@ -46,31 +47,27 @@ class Dataset:
     kind: Literal["numbers", "tokens"] = "numbers"
 
     def __post_init__(self) -> None:
-        for rows, labels, part in ((self.x, self.y, "training"), (self.x_test, self.y_test, "test")):
-            count = rows.shape[0]  # a sparse matrix has no len()
-            if count == 0:
-                raise UserError(f"{self.name} has no {part} rows. Check the file it was read from.")
-            if count != len(labels):
+        if isinstance(self.classes, str) or not isinstance(self.classes, Iterable):
+            raise UserError(f"{self.name}'s classes must be names, got {self.classes!r}. Use ('no', 'yes').")
+        object.__setattr__(self, "classes", tuple(map(str, self.classes)))
+        for part in ("x", "y", "x_test", "y_test", "group", "group_test"):
+            value = getattr(self, part)
+            if value is not None or not part.startswith("group"):
+                object.__setattr__(self, part, as_array(value, f"{self.name}'s {part}"))
+        check_rows(self.x, f"{self.name}'s training rows")
+        check_rows(self.x_test, f"{self.name}'s test rows")
+        check_labels(self.y, f"{self.name}'s training labels", self.x.shape[0], len(self.classes))
+        check_labels(self.y_test, f"{self.name}'s test labels", self.x_test.shape[0], len(self.classes))
+        if self.x.shape[1:] != self.x_test.shape[1:] or self.is_sparse != hasattr(self.x_test, "indptr"):
+            raise UserError(
+                f"{self.name}'s training rows are {_shown(self.x)}, its test rows {_shown(self.x_test)}. "
+                "Make them alike."
+            )
+        for group, labels in ((self.group, self.y), (self.group_test, self.y_test)):
+            if group is not None and group.shape != labels.shape:
                 raise UserError(
-                    f"{self.name} has {count} {part} rows but {len(labels)} labels. Every row needs a label."
-                )
-            if not np.issubdtype(np.asarray(labels).dtype, np.integer):
-                raise UserError(
-                    f"{self.name} has {part} labels of type {np.asarray(labels).dtype}, not whole numbers."
-                )
-            if not np.issubdtype(rows.dtype, np.number):
-                raise UserError(
-                    f"{self.name} has {part} rows of type {rows.dtype}, not numbers. Encode them first."
-                )
-            if labels.min() < 0 or labels.max() >= len(self.classes):
-                raise UserError(
-                    f"{self.name} has {part} labels from {labels.min()} to {labels.max()}, but "
-                    f"{len(self.classes)} classes. Labels are numbered from 0."
-                )
-            bad = _not_finite(rows)
-            if bad:
-                raise UserError(
-                    f"{self.name} has NaN or infinite values in {bad} {part} row(s). Remove or fill them first."
+                    f"{self.name} has natural parties of shape {group.shape} for {len(labels)} rows. "
+                    "Give one number for each row."
                 )
 
     @property
@@ -103,15 +100,30 @@ class Dataset:
         return tuple(self.x.shape[1:])
 
 
-def _not_finite(rows: Any) -> int:
-    """How many rows hold NaN or an infinity."""
-    if not np.issubdtype(rows.dtype, np.floating):
-        return 0
-    if hasattr(rows, "indptr"):  # a sparse matrix: what it does not store is zero
-        rows = rows.tocsr()
-        wrong = np.flatnonzero(~np.isfinite(rows.data))
-        return len(np.unique(np.searchsorted(rows.indptr, wrong, side="right")))
-    return int((~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)).sum())
+def _shown(rows: Any) -> str:
+    return f"{'sparse' if hasattr(rows, 'indptr') else 'dense'} of shape {rows.shape}"
+
+
+def trainable(data: Any) -> Dataset:
+    """The data set, if it is one and has rows of two classes or more; a UserError where there is nothing to learn.
+
+    A single site of a federation may well have one class alone: this is asked of all rows together.
+    """
+    if not isinstance(data, Dataset):
+        shown = f"a {type(data).__name__}"
+        if isinstance(data, tuple | list):
+            shown += f" of {', '.join(type(part).__name__ for part in data[:4])}"
+        raise UserError(
+            f"data must be an unalike.Dataset, got {shown}. Make one: unalike.Dataset(name='mine', x=x, y=y, "
+            "x_test=x_test, y_test=y_test, classes=('no', 'yes'))."
+        )
+    found = np.unique(data.y)
+    if len(found) < 2:
+        raise UserError(
+            f"All {data.size:,} training rows of {data.name} have the label {data.classes[found[0]]!r}. "
+            "There must be two classes or more."
+        )
+    return data
 
 
 class Loader(Protocol):

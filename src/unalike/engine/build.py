@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from unalike.data import Dataset, load_dataset
+from unalike.data import Dataset, load_dataset, trainable
 from unalike.engine.choose import choose_device
 from unalike.engine.federation import Federation, Rows, batch_of, take_public
 from unalike.engine.spec import RunSpec
@@ -35,7 +35,7 @@ def net_maker(spec: RunSpec, data: Dataset) -> Callable[[], Net]:
 
 def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
     """The data, split between the parties, and the task they share."""
-    data = load_dataset(spec.dataset) if data is None else data
+    data = load_dataset(spec.dataset) if data is None else trainable(data)
     dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
     device = choose_device(spec.device, dtype)
     task = Task(net_maker(spec, data), seed=spec.seed, dtype=dtype, device=device)

@@ -1,0 +1,69 @@
+"""Rows and labels that a user hands over: made numpy arrays or sparse matrices, and looked at before use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from unalike.errors import UserError
+
+_CHANNELS = (1, 3, 4)  # of an image: grey, colour, colour with transparency
+
+
+def as_array(value: Any, what: str) -> Any:
+    """The numpy array (of a torch tensor or a list, too) or the CSR matrix (of any scipy sparse one)."""
+    if value is None:
+        test = " of rows that are not trained on, such as a fifth of yours" if what.endswith("_test") else ""
+        raise UserError(f"{what} is None. Give an array{test}.")
+    if hasattr(value, "tocsr"):
+        return value.tocsr()
+    try:
+        # A torch tensor may be on an accelerator or have gradients; torch itself is not needed to ask it.
+        return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    except (ValueError, TypeError, RuntimeError) as error:
+        shown, reason = type(value).__name__, str(error).split(".")[0].splitlines()[0]
+        raise UserError(f"{what} is a {shown} that numpy cannot take ({reason}). Make it an array first.") from None
+
+
+def check_rows(rows: Any, what: str) -> None:
+    """Refuse rows that are not numbers, not finite, or images whose channels come last."""
+    if rows.ndim < 2 or rows.shape[0] == 0:
+        remedy = "Check where they come from." if rows.ndim > 1 else "Give (rows, columns), such as x[:, None]."
+        raise UserError(f"{what} have the shape {rows.shape}: there are no rows of numbers. {remedy}")
+    if rows.dtype.kind not in "iuf":
+        raise UserError(f"{what} are of type {rows.dtype}, not numbers. Encode them first, as np.float32.")
+    if rows.ndim == 4 and rows.shape[3] in _CHANNELS and min(rows.shape[1:3]) > max(_CHANNELS):
+        raise UserError(
+            f"{what} have the shape {rows.shape}: images must have their channels first. "
+            "Use x.transpose(0, 3, 1, 2), and so for the test rows."
+        )
+    bad = _not_finite(rows)
+    if bad:
+        raise UserError(f"{what} hold NaN or infinite values in {bad} row(s). Remove or fill them first.")
+
+
+def check_labels(labels: Any, what: str, rows: int, classes: int) -> None:
+    """Refuse labels that are not one whole number for each row, numbered from 0."""
+    if labels.ndim != 1:
+        remedy = "y.ravel()" if labels.size == rows else "y.argmax(axis=1)"
+        raise UserError(f"{what} have the shape {labels.shape}, not one number for each row. Use {remedy}.")
+    if len(labels) != rows:
+        raise UserError(f"{what} are {len(labels)}, but there are {rows} rows. Every row needs a label.")
+    if labels.dtype.kind not in "iu":
+        raise UserError(f"{what} are of type {labels.dtype}, not whole numbers. Number the classes from 0.")
+    if labels.min() < 0 or labels.max() >= classes:
+        raise UserError(
+            f"{what} are from {labels.min()} to {labels.max()}, but there are {classes} classes. "
+            "Labels are numbered from 0."
+        )
+
+
+def _not_finite(rows: Any) -> int:
+    """How many rows hold NaN or an infinity."""
+    if rows.dtype.kind != "f":
+        return 0
+    if hasattr(rows, "indptr"):  # a sparse matrix: what it does not store is zero
+        wrong = np.flatnonzero(~np.isfinite(rows.data))
+        return len(np.unique(np.searchsorted(rows.indptr, wrong, side="right")))
+    return int((~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)).sum())
