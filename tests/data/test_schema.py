@@ -138,7 +138,7 @@ def test_dates_are_pooled_as_days_since_1970():
 )
 def test_dates_do_not_mix_with_other_things(cells, said):
     dates, other = [table(d=each, y=labels(10)) for each in (["2024-01-01", "2024-01-31"] * 5, cells)]
-    with pytest.raises(UserError, match=f"column d: site0 has dates, {said}|column d: site1 has numbers, site0 has"):
+    with pytest.raises(UserError, match=f"column d: site0 has dates, {said}"):
         agreed(dates, other)
     with pytest.raises(UserError, match="column d: dates were agreed on, and it has none"):
         agreed(dates, dates).code(other, "error")
@@ -223,9 +223,9 @@ def test_names_and_free_text_never_leave():
     with pytest.raises(UserError, match="column c: every value differs, as an identifier's"):
         told(table(c=names, y=labels(40)))
     twice = names[:-1] + names[:1]
-    with pytest.raises(UserError, match=r"column c: 32 different texts in 32 rows are too many.*Group them, or set ignore=c"):
+    with pytest.raises(UserError, match=r"column c: 32 different texts in 32 rows are too many.*set ignore=c"):
         told(table(c=twice, y=labels(40)))
-    with pytest.raises(UserError, match=r"The label y has 40 different values in 40 rows.*Name a column of classes"):
+    with pytest.raises(UserError, match=r"The label y has 40 different values in 40 rows.*Name a column"):
         told(table(x=range(40), y=range(40)))
     assert told(table(c=names, x=range(40), y=labels(40)), ignore=("c",)).columns[0].name == "x"
 

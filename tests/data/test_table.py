@@ -279,7 +279,7 @@ def test_decimal_commas(tmp_path: Path) -> None:
     ],
 )
 def test_numbers_that_are_not_clear_are_refused(tmp_path: Path, cells: list[str], shown: str) -> None:
-    with pytest.raises(UserError, match=rf"column x: it is not clear which number '{re.escape(shown)}' is.*ignore=x"):
+    with pytest.raises(UserError, match=rf"column x: it is not clear which number '{re.escape(shown)}' is"):
         coded(tmp_path, cells)
     assert coded(tmp_path, cells, ", ignore=x").features == ("z",)
     assert infer(str(tmp_path / "t.csv"), ";")[0].type == "unclear"
@@ -289,14 +289,18 @@ def test_lists_of_codes_stay_categories(tmp_path: Path) -> None:
     assert coded(tmp_path, ["1,2,3", "2,3", "a"] * 20).features[:3] == ("x_1,2,3", "x_2,3", "x_a")
 
 
-@pytest.mark.parametrize(("values", "rows", "taken"), [(20, 24, True), (42, 210, True), (42, 209, False), (200, 1000, True)])
-def test_texts_with_very_many_values_are_no_categories(tmp_path: Path, values: int, rows: int, taken: bool) -> None:
+@pytest.mark.parametrize(
+    ("values", "rows", "taken"), [(20, 24, True), (42, 210, True), (42, 209, False), (200, 1000, True)]
+)
+def test_texts_with_very_many_values_are_no_categories(
+    tmp_path: Path, values: int, rows: int, taken: bool
+) -> None:
     """Up to 20 values always are; more need five rows each on average, as adult's 42 countries have."""
     cells = [f"country {n % values}" for n in range(rows)]
     if taken:
         assert len(coded(tmp_path, cells).features) > values * 0.7
         return
-    with pytest.raises(UserError, match=rf"column x: {values} different texts in {rows} rows are too many.*ignore=x\.$"):
+    with pytest.raises(UserError, match=rf"column x: {values} different texts in {rows} rows are.*ignore=x\.$"):
         coded(tmp_path, cells)
     assert coded(tmp_path, cells, ", ignore=x").features == ("z",)
 

@@ -67,7 +67,7 @@ def test_ranges_of_numbers(heart: Dataset, parties: int) -> None:
 def test_sparse_tables_and_ranges_that_look_alike() -> None:
     x = np.array([[0], [0], [3], [5]], np.float32)
     for rows in (x, sparse.csr_matrix(x)):
-        partition = make_partition("by('0')", replace(table(x), x=rows), None, 0)
+        partition = make_partition("by('0')", replace(table(x), x=rows, x_test=rows[:1]), None, 0)
         assert [part.tolist() for part in partition.rows] == [[0, 1], [2], [3]]
     near = table(1 + np.arange(4)[:, None] * 1e-9)
     assert make_partition("by('0')", near, None, 0).names == ("party 0", "party 1", "party 2", "party 3")

@@ -98,7 +98,10 @@ def test_mistakes_in_npz(tmp_path: Path, six: Dataset, rows: np.ndarray, message
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"a": np.zeros(2**24, np.int64)}, "p.npz: a.npy holds more than 1,120 bytes .* made has 6 rows: give each"),
+        (
+            {"a": np.zeros(2**24, np.int64)},
+            "a.npy holds more than 1,120 bytes .* made has 6 rows: give each",
+        ),
         ({f"p{n}": np.arange(6) for n in range(2000)}, "holds more than|lists more than 12 rows"),
         ({"a": np.arange(7)}, "row 6 is not in made"),
         ({"a": np.arange(6), "b": np.array([5])}, "row 5 is in 'a' and in 'b'"),

@@ -23,7 +23,9 @@ def as_array(value: Any, what: str) -> Any:
         return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
     except (ValueError, TypeError, RuntimeError) as error:
         shown, reason = type(value).__name__, str(error).split(".")[0].splitlines()[0]
-        raise UserError(f"{what} is a {shown} that numpy cannot take ({reason}). Make it an array first.") from None
+        raise UserError(
+            f"{what} is a {shown} that numpy cannot take ({reason}). Make it an array first."
+        ) from None
 
 
 def check_rows(rows: Any, what: str) -> None:

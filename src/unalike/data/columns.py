@@ -104,7 +104,7 @@ class Column:
 
     @cached_property
     def reading(self) -> Reading | None:
-        """The way in which (nearly) all values are numbers; None where they are texts, or it is not clear which."""
+        """The way in which (nearly) all values are numbers; None where they are texts, or not clear."""
         if self.complete is not None:
             return PLAIN
         commas = [value for value in self.distinct if "," in value]
@@ -141,14 +141,16 @@ class Column:
         return "category"
 
     def check_feature(self) -> None:
-        """Refuse a column that cannot be coded: an identifier, or numbers of which it is not clear which they are."""
+        """Refuse a column that cannot be coded: an identifier, or numbers that may mean this or that."""
         if self.kind == "identifier":
-            raise UserError(f"column {self.name}: every value differs, as an identifier's. Set ignore={self.name}.")
+            raise UserError(
+                f"column {self.name}: every value differs, as an identifier's. Set ignore={self.name}."
+            )
         if self.kind == "unclear":
             odd = next(value for text in self.cells if number(value := self.values.get(text, "0")) is None)
             raise UserError(
-                f"column {self.name}: it is not clear which number {odd[:30]!r} is. Write all numbers of the column "
-                f"as 1234.5, or set ignore={self.name}."
+                f"column {self.name}: it is not clear which number {odd[:30]!r} is. Write all numbers of the "
+                f"column as 1234.5, or set ignore={self.name}."
             )
 
     def numbers(self) -> Array:

@@ -47,9 +47,10 @@ class Dataset:
     kind: Literal["numbers", "tokens"] = "numbers"
 
     def __post_init__(self) -> None:
-        if isinstance(self.classes, str) or not isinstance(self.classes, Iterable):
-            raise UserError(f"{self.name}'s classes must be names, got {self.classes!r}. Use ('no', 'yes').")
-        object.__setattr__(self, "classes", tuple(map(str, self.classes)))
+        classes: Any = self.classes  # what a user gives may be of another type
+        if isinstance(classes, str) or not isinstance(classes, Iterable):
+            raise UserError(f"{self.name}'s classes must be names, got {classes!r}. Use ('no', 'yes').")
+        object.__setattr__(self, "classes", tuple(map(str, classes)))
         for part in ("x", "y", "x_test", "y_test", "group", "group_test"):
             value = getattr(self, part)
             if value is not None or not part.startswith("group"):
@@ -63,12 +64,6 @@ class Dataset:
                 f"{self.name}'s training rows are {_shown(self.x)}, its test rows {_shown(self.x_test)}. "
                 "Make them alike."
             )
-        for group, labels in ((self.group, self.y), (self.group_test, self.y_test)):
-            if group is not None and group.shape != labels.shape:
-                raise UserError(
-                    f"{self.name} has natural parties of shape {group.shape} for {len(labels)} rows. "
-                    "Give one number for each row."
-                )
 
     @property
     def size(self) -> int:

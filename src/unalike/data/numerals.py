@@ -54,7 +54,7 @@ WAYS = (PLAIN, Reading("number", comma_number), Reading("date", days))
 
 
 def in_threes(text: str) -> bool:
-    """Whether ``text`` is digits in groups of three, such as 1,234: which number that is depends on the country."""
+    """Whether ``text`` is digits in groups of three, such as 1,234: its number depends on the country."""
     return _THREES.fullmatch(text) is not None
 
 

@@ -57,15 +57,15 @@ def _value_type(kind: Any) -> Any:
 def _is_text(kind: Any) -> bool:
     from pyarrow import types
 
-    return types.is_string(_value_type(kind)) or types.is_large_string(_value_type(kind))
+    return bool(types.is_string(_value_type(kind)) or types.is_large_string(_value_type(kind)))
 
 
 def _usable(kind: Any) -> bool:
     from pyarrow import types
 
-    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_null, types.is_decimal)
-    tests = (*tests, types.is_date, types.is_timestamp)
-    return _is_text(kind) or any(test(_value_type(kind)) for test in tests)
+    numbers = (types.is_integer, types.is_floating, types.is_boolean, types.is_null, types.is_decimal)
+    dates = (types.is_date, types.is_timestamp)
+    return _is_text(kind) or any(test(_value_type(kind)) for test in (*numbers, *dates))
 
 
 def _cells(values: Any) -> list[str]:
@@ -81,7 +81,9 @@ def _cells(values: Any) -> list[str]:
             zone = "UTC" if words.type.tz else None
             words = words.cast(pyarrow.timestamp("us", zone), safe=False)
         found = ["" if word is None else str(word) for word in words.to_pylist()]
-        cells += found if places is None else ["" if place is None else found[place] for place in places.to_pylist()]
+        cells += (
+            found if places is None else ["" if place is None else found[place] for place in places.to_pylist()]
+        )
     return cells
 
 

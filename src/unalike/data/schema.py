@@ -55,7 +55,9 @@ class Field:
         made: list[Array]
         if self.kind in MEASURED:
             if column.values and (column.reading is None or column.reading.kind != self.kind):
-                raise UserError(f"column {self.name}: {self.kind}s were agreed on, and it has none. Code it alike.")
+                raise UserError(
+                    f"column {self.name}: {self.kind}s were agreed on, and it has none. Code it alike."
+                )
             values = (column.numbers() - self.shift) / self.scale
             made = [np.where(column.absent, 0.0, values).astype(np.float32)]
         elif self.kind == "binary":

@@ -244,7 +244,7 @@ def _classes(column: Column) -> tuple[Array, tuple[str, ...]]:
 
 
 def check_labels(label: str, classes: int, rows: int) -> None:
-    """Refuse a label with so many values that hardly any is there twice, as those of an identifier or a quantity."""
+    """Refuse a label with so many values that each has a few rows only, as an identifier or a quantity has."""
     if classes > MOST_CATEGORIES or classes > max(FEW_CATEGORIES, rows / FEWEST_ROWS):
         raise UserError(
             f"The label {label} has {classes} different values in {rows} rows. "
@@ -255,15 +255,15 @@ def check_labels(label: str, classes: int, rows: int) -> None:
 def check_quantity(label: str, classes: tuple[str, ...]) -> None:
     """Refuse a label that is a quantity, such as an age, of which each value would be a class of its own.
 
-    These are more than 20 numbers or dates, unless they are the codes 0, 1, 2, ... or 1, 2, 3, ... without a gap, as
-    those of letters or of kinds of objects are. ``classes`` are sorted.
+    These are more than 20 numbers or dates, unless they are the codes 0, 1, 2, ... or 1, 2, 3, ... without a gap,
+    as those of letters or of kinds of objects are. ``classes`` are sorted.
     """
     count = len(classes)
     codes = [{str(number) for number in range(first, first + count)} for first in (0, 1)]
     if count > FEW_CATEGORIES and all_numbers(classes) and set(classes) not in codes:
         raise UserError(
-            f"The label {label} has {count} different numbers, from {classes[0]} to {classes[-1]}: a quantity, which "
-            "cannot be predicted yet. Cut it into ranges, or write classes as texts, such as c17."
+            f"The label {label} has {count} different numbers, from {classes[0]} to {classes[-1]}: a quantity, "
+            "which cannot be predicted yet. Cut it into ranges, or write classes as texts, such as c17."
         )
 
 

@@ -44,7 +44,9 @@ class File:
         recipe = PARTITIONS.describe(self)
         if is_saved(path):
             saved = load_partition(path, dataset)
-            made = replace(_of_saved(path, saved, dataset), recipe=recipe, distortions=_distortions(saved, dataset))
+            made = replace(
+                _of_saved(path, saved, dataset), recipe=recipe, distortions=_distortions(saved, dataset)
+            )
             made = replace(made, leaves_rows=made.leaves_rows or self.partial)
         else:
             read = read_map(path, dataset)

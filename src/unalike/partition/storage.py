@@ -213,9 +213,7 @@ def _pack(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:
     return target.getvalue()
 
 
-def _unpack(
-    content: bytes, path: Path, dataset: Dataset | None = None
-) -> tuple[dict[str, Any], dict[str, Array]]:
+def _unpack(content: bytes, path: Path, dataset: Dataset | None = None) -> tuple[dict[str, Any], dict[str, Array]]:
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         header = json.loads(read_member(file, _HEADER, _MOST_HEADER, path, _AGAIN))
         if dataset is not None and (header["dataset"], header["size"]) != (dataset.name, dataset.size):
