@@ -313,6 +313,7 @@ def labelled(tmp_path: Path, labels: list[object]) -> Dataset:
     "labels",
     [
         range(17, 87),
+        [*range(17, 87), "unknown"],
         [n / 2 for n in range(21)],
         [n * n for n in range(21)],
         [f"{n},5" for n in range(30)],

@@ -16,7 +16,16 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from unalike.data.dataset import Array
-from unalike.data.numerals import PLAIN, WAYS, Reading, any_number, comma_number, in_threes, number
+from unalike.data.numerals import (
+    PLAIN,
+    SHARE_OF_NUMBERS,
+    WAYS,
+    Reading,
+    any_number,
+    comma_number,
+    in_threes,
+    number,
+)
 from unalike.errors import UserError
 
 Kind = Literal["number", "date", "binary", "category", "constant", "identifier", "unclear", "unusable"]
@@ -28,7 +37,6 @@ BINARY = (("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"))  # the secon
 MOST_CATEGORIES = 1000
 FEW_CATEGORIES = 20  # so many are never too many
 FEWEST_ROWS = 5  # of a category, on average: of fewer little can be learnt, and much told of single rows
-_SHARE_OF_NUMBERS = 0.95  # from this share on a column is one of numbers, and an odd text in it a mistake
 _FEWEST_IDENTIFIERS = 20  # in a shorter table, values that all differ do not show an identifier
 
 
@@ -120,7 +128,7 @@ class Column:
         return sum(self.counts[text] for text, value in self.values.items() if read(value) is not None)
 
     def _mostly(self, read: Callable[[str], float | None]) -> bool:
-        return self._rows_that(read) >= _SHARE_OF_NUMBERS * (len(self.cells) - self.missing)
+        return self._rows_that(read) >= SHARE_OF_NUMBERS * (len(self.cells) - self.missing)
 
     @cached_property
     def kind(self) -> Kind:
@@ -177,12 +185,17 @@ class Column:
         return UserError(f"column {self.name}: {shown} in {self.unit} {place} {rule}")
 
 
+def too_many(values: int, rows: int) -> bool:
+    """Whether a column with so many different texts in so many rows is none of categories or classes."""
+    return values > MOST_CATEGORIES or values > max(FEW_CATEGORIES, rows / FEWEST_ROWS)
+
+
 def check_few(column: str, values: int, rows: int) -> None:
     """Refuse a column of texts with too many different ones, such as names, identifiers or free text.
 
     Each would become a column of its own that is nearly always 0; and sites would tell each other these values.
     """
-    if values > MOST_CATEGORIES or values > max(FEW_CATEGORIES, rows / FEWEST_ROWS):
+    if too_many(values, rows):
         raise UserError(
             f"column {column}: {values} different texts in {rows} rows are too many for categories (at most "
             f"{MOST_CATEGORIES}, and {FEWEST_ROWS} rows of each on average). Group them, or set ignore={column}."

@@ -16,7 +16,8 @@ import numpy as np
 
 from unalike.data.columns import Column, check_few
 from unalike.data.dataset import Array
-from unalike.data.table import Missing, Roles, check_labels, class_names, complete, plain_number, test_rows
+from unalike.data.labels import check_labels, class_names, plain_number
+from unalike.data.table import Missing, Roles, complete, test_rows
 from unalike.errors import UserError
 
 Kind = Literal["number", "date", "binary", "category"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
+SHARE_OF_NUMBERS = 0.95  # from this share on texts are numbers, and an odd one among them is a mistake
 _COMMA = re.compile(r"[+-]?[0-9]+(?:,[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 # 1,234 or 1.234.567,89: digits in threes, which 1,234 may be or may not
 _THREES = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:(?:,[0-9]{3})+(?:\.[0-9]+)?|(?:\.[0-9]{3})+(?:,[0-9]+)?)")
@@ -63,7 +64,7 @@ def any_number(text: str) -> float | None:
     return 0.0 if in_threes(text) else number(text) if comma_number(text) is None else comma_number(text)
 
 
-def all_numbers(texts: Iterable[str]) -> bool:
-    """Whether all texts are numbers or dates, all of them written in the same way."""
-    found = list(texts)
-    return any(all(way.read(text) is not None for text in found) for way in WAYS)
+def mostly_numbers(texts: Collection[str]) -> bool:
+    """Whether (nearly) all texts are numbers or dates, all of them written in the same way."""
+    numbers = (sum(way.read(text) is not None for text in texts) for way in WAYS)
+    return max(numbers) >= SHARE_OF_NUMBERS * len(texts)

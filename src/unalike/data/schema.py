@@ -24,7 +24,8 @@ from unalike.data.description import (
     label_texts,
     texts,
 )
-from unalike.data.table import Missing, Roles, check_quantity, class_names, complete
+from unalike.data.labels import check_quantity, class_names
+from unalike.data.table import Missing, Roles, complete
 from unalike.errors import UserError
 
 MEASURED: frozenset[Kind] = frozenset(("number", "date"))  # coded by shift and scale

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from unalike.data.columns import (
-    BINARY,
-    FEW_CATEGORIES,
-    FEWEST_ROWS,
-    MOST_CATEGORIES,
-    Column,
-    Inferred,
-    check_few,
-    read_csv,
-)
+from unalike.data.columns import BINARY, Column, Inferred, check_few, read_csv
 from unalike.data.dataset import Array, Dataset, register_dataset
 from unalike.data.folder import NotFound
-from unalike.data.numerals import all_numbers, number
+from unalike.data.labels import number_classes
 from unalike.data.parquet import read_parquet
 from unalike.errors import UserError, unknown
 
@@ -182,7 +173,7 @@ def _check_test(name: str, test: float) -> None:
 def _dataset(name: str, roles: Roles, fraction: float, missing: Missing) -> Dataset:
     """The whole way from text to numbers."""
     roles = complete(roles, missing)
-    y, classes = _classes(roles.label)
+    y, classes = number_classes(roles.label)
     party, parties = np.zeros(len(y), np.int64), np.array([""])
     if roles.party:
         parties, party = np.unique([value.strip() for value in roles.party.cells], return_inverse=True)
@@ -227,58 +218,6 @@ def complete(roles: Roles, missing: Missing) -> Roles:
         raise UserError("Every row has a missing value. Use missing=indicate, or ignore the emptiest columns.")
     party = roles.party.where(keep) if roles.party else None
     return Roles(roles.label.where(keep), party, tuple(column.where(keep) for column in roles.features))
-
-
-def _classes(column: Column) -> tuple[Array, tuple[str, ...]]:
-    """The number of every row's class, and the classes: sorted, numbers by their size (1.0 is the class 1)."""
-    values = dict(column.values)
-    if all(number(value) is not None for value in values.values()):
-        values = {text: plain_number(value) for text, value in values.items()}
-    classes = class_names(values.values())
-    if len(classes) < 2:
-        raise UserError(f"The label {column.name} is {classes[0]!r} in every row. It needs two classes or more.")
-    check_labels(column.name, len(classes), len(column.cells))
-    check_quantity(column.name, classes)
-    index = {text: classes.index(value) for text, value in values.items()}
-    return np.array([index[text] for text in column.cells]), classes
-
-
-def check_labels(label: str, classes: int, rows: int) -> None:
-    """Refuse a label with so many values that each has a few rows only, as an identifier or a quantity has."""
-    if classes > MOST_CATEGORIES or classes > max(FEW_CATEGORIES, rows / FEWEST_ROWS):
-        raise UserError(
-            f"The label {label} has {classes} different values in {rows} rows. "
-            "Is it a number to predict, or an identifier? Name a column of classes."
-        )
-
-
-def check_quantity(label: str, classes: tuple[str, ...]) -> None:
-    """Refuse a label that is a quantity, such as an age, of which each value would be a class of its own.
-
-    These are more than 20 numbers or dates, unless they are the codes 0, 1, 2, ... or 1, 2, 3, ... without a gap,
-    as those of letters or of kinds of objects are. ``classes`` are sorted.
-    """
-    count = len(classes)
-    codes = [{str(number) for number in range(first, first + count)} for first in (0, 1)]
-    if count > FEW_CATEGORIES and all_numbers(classes) and set(classes) not in codes:
-        raise UserError(
-            f"The label {label} has {count} different numbers, from {classes[0]} to {classes[-1]}: a quantity, "
-            "which cannot be predicted yet. Cut it into ranges, or write classes as texts, such as c17."
-        )
-
-
-def class_names(values: Iterable[str]) -> tuple[str, ...]:
-    """The different values, sorted; by their size where all are numbers."""
-    found = set(values)
-    return tuple(sorted(found, key=float) if all(number(value) is not None for value in found) else sorted(found))
-
-
-def plain_number(text: str) -> str:
-    """A number in one way of writing: 1 for 1.0; another text as it is."""
-    value = number(text)
-    if value is None:
-        return text
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 
 def test_rows(y: Array, party: Array, fraction: float) -> Array:

@@ -1,0 +1,64 @@
+"""The label of a table: its classes, and the refusal of what is no class but a quantity or an identifier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from unalike.data.columns import FEW_CATEGORIES, Column, too_many
+from unalike.data.dataset import Array
+from unalike.data.numerals import mostly_numbers, number
+from unalike.errors import UserError
+
+
+def number_classes(column: Column) -> tuple[Array, tuple[str, ...]]:
+    """The number of every row's class, and the classes: sorted, numbers by their size (1.0 is the class 1)."""
+    values = dict(column.values)
+    if all(number(value) is not None for value in values.values()):
+        values = {text: plain_number(value) for text, value in values.items()}
+    classes = class_names(values.values())
+    if len(classes) < 2:
+        raise UserError(f"The label {column.name} is {classes[0]!r} in every row. It needs two classes or more.")
+    check_labels(column.name, len(classes), len(column.cells))
+    check_quantity(column.name, classes)
+    index = {text: classes.index(value) for text, value in values.items()}
+    return np.array([index[text] for text in column.cells]), classes
+
+
+def check_labels(label: str, classes: int, rows: int) -> None:
+    """Refuse a label with so many values that each has a few rows only, as an identifier or a quantity has."""
+    if too_many(classes, rows):
+        raise UserError(
+            f"The label {label} has {classes} different values in {rows} rows. "
+            "Is it a number to predict, or an identifier? Name a column of classes."
+        )
+
+
+def check_quantity(label: str, classes: tuple[str, ...]) -> None:
+    """Refuse a label that is a quantity, such as an age, of which each value would be a class of its own.
+
+    These are more than 20 values, (nearly) all of them numbers or dates, unless they are the codes 0, 1, 2, ...
+    or 1, 2, 3, ... without a gap, as those of letters or of kinds of objects are. ``classes`` are sorted.
+    """
+    count = len(classes)
+    codes = [{str(number) for number in range(first, first + count)} for first in (0, 1)]
+    if count > FEW_CATEGORIES and mostly_numbers(classes) and set(classes) not in codes:
+        raise UserError(
+            f"The label {label} has {count} different numbers, from {classes[0]} to {classes[-1]}: a quantity, "
+            "which cannot be predicted yet. Cut it into ranges, or write classes as texts, such as c17."
+        )
+
+
+def class_names(values: Iterable[str]) -> tuple[str, ...]:
+    """The different values, sorted; by their size where all are numbers."""
+    found = set(values)
+    return tuple(sorted(found, key=float) if all(number(value) is not None for value in found) else sorted(found))
+
+
+def plain_number(text: str) -> str:
+    """A number in one way of writing: 1 for 1.0; another text as it is."""
+    value = number(text)
+    if value is None:
+        return text
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
