@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from pathlib import Path
 from typing import Any
 
 from unalike.data.columns import Column, check_names, check_size, unreadable
+from unalike.data.parquet_size import claimed_size
 from unalike.errors import UserError
 
 VARIABLE = "UNALIKE_TABLE_GB"
@@ -31,7 +31,7 @@ def read_parquet(path: Path) -> list[Column]:
             check_names(path, [str(name).strip() for name in schema.names])
             check_size(path, file.metadata.num_rows)
             usable = [field.name for field in schema if _usable(field.type)]
-            _check_memory(path, file.metadata, set(usable))
+            _check_memory(path, set(usable))
         texts = [field.name for field in schema if field.name in usable and _is_text(field.type)]
         # Without read_dictionary, a long text that many rows share would be there once for every row.
         with parquet.ParquetFile(path, read_dictionary=texts) as file:
@@ -87,17 +87,13 @@ def _cells(values: Any) -> list[str]:
     return cells
 
 
-def _check_memory(path: Path, metadata: Any, columns: set[str]) -> None:
+def _check_memory(path: Path, columns: set[str]) -> None:
     """Refuse a table that would not fit, by its number of values and by what its pages unpack to."""
-    limit, needed = _limit(), 0
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        for group in map(metadata.row_group, range(metadata.num_row_groups)):
-            for chunk in map(group.column, range(metadata.num_columns)):
-                if chunk.path_in_schema in columns:
-                    needed += _CELL * max(group.num_rows, chunk.num_values) + _page_bytes(path, content, chunk)
+    limit, (values, unpacked) = _limit(), claimed_size(path, columns)
+    needed = _CELL * values + unpacked
     if needed > limit:
         raise UserError(
-            f"{path} holds {metadata.num_rows:,} rows that need {needed / 1e9:.2g} GB of memory, more than "
+            f"{path} holds {values:,} values that need {needed / 1e9:.2g} GB of memory, more than "
             f"{limit / 1e9:g} GB. Take fewer columns or rows, or set {VARIABLE} to more."
         )
 
@@ -111,72 +107,3 @@ def _limit() -> float:
     if not 0 < limit < 1e9:
         raise UserError(f"{VARIABLE} must be a number of gigabytes above 0, got {text[:40]!r}. Use {_DEFAULT:g}.")
     return limit * 1e9
-
-
-def _page_bytes(path: Path, content: Any, chunk: Any) -> int:
-    """The bytes that the pages of one column in one group of rows say to unpack to.
-
-    The sum in the file's own metadata would be easier to get, but unpacking goes by the pages' headers, and a file
-    that is made to fill the memory can have small sums and huge pages.
-    """
-    first, dictionary = chunk.data_page_offset, chunk.dictionary_page_offset
-    place = dictionary if dictionary and dictionary < first else first
-    end, total = place + chunk.total_compressed_size, 0
-    while place < end:
-        try:
-            header = _Compact(content, place)
-            sizes = header.struct()
-            unpacked, packed = sizes[2], sizes[3]
-        except (IndexError, KeyError, RecursionError):
-            unpacked = packed = -1
-        if unpacked < 0 or packed < 0:
-            raise UserError(f"Cannot read {path}: column {chunk.path_in_schema} is damaged. Write it again.")
-        total += unpacked
-        place = header.place + packed
-    return total
-
-
-class _Compact:
-    """Reads a page's header, a structure in Thrift's compact protocol: only whole numbers of it are wanted."""
-
-    def __init__(self, content: Any, place: int) -> None:
-        self._content, self.place = content, place
-
-    def struct(self) -> dict[int, int]:
-        """The whole numbers among the fields, by the field's number."""
-        found: dict[int, int] = {}
-        number = 0
-        while head := self._byte():
-            step, kind = head >> 4, head & 15
-            number = number + step if step else self._whole()
-            if kind in (4, 5, 6):
-                found[number] = self._whole()
-            elif kind > 2:  # 1 and 2 are true and false, and have no content
-                self._pass_over(kind)
-        return found
-
-    def _pass_over(self, kind: int) -> None:
-        if kind == 12:
-            self.struct()
-        elif kind == 8:  # bytes
-            length = self._unsigned()  # which moves the place, too
-            self.place += length
-        elif kind in (3, 7):  # a byte, a floating-point number
-            self.place += 1 if kind == 3 else 8
-        else:  # lists and maps, which headers of pages do not have
-            raise KeyError(kind)
-
-    def _byte(self) -> int:
-        self.place += 1
-        return int(self._content[self.place - 1])
-
-    def _unsigned(self) -> int:
-        value = shift = 0
-        while (byte := self._byte()) & 128 and shift < 63:
-            value |= (byte & 127) << shift
-            shift += 7
-        return value | (byte & 127) << shift
-
-    def _whole(self) -> int:
-        value = self._unsigned()
-        return (value >> 1) ^ -(value & 1)
