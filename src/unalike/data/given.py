@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 
-from unalike.data.dataset import DATASETS, Dataset, register_dataset
+from unalike.data.dataset import DATASETS, Dataset, register_dataset, trainable
 from unalike.errors import UserError
 
 
@@ -27,6 +27,7 @@ class Given:
 
 def given(data: Dataset) -> str:
     """What stands for the data in a run's spec: other rows, labels or natural parties are another run."""
+    data = trainable(data)
     sha = hashlib.sha256(data.digest.encode())
     sha.update(repr((data.classes, data.features, data.group_names, data.kind)).encode())
     for part in (data.group, data.group_test, data.shift, data.scale):

@@ -1,9 +1,9 @@
 """How large the columns of a Parquet file become, found out without unpacking any of them.
 
 The file's end describes its columns, and each page of a column has a header; both are structures in Thrift's
-compact protocol. Sums of the pages' sizes stand in the description, too, but unpacking goes by the headers, and a file
-that is made to fill the memory can have small sums and huge pages. (pyarrow shows the description, not the headers,
-and ends the whole program where some parts of the description are damaged.)
+compact protocol. Sums of the pages' sizes stand in the description, too, but unpacking goes by the headers, and a
+file that is made to fill the memory can have small sums and huge pages. (pyarrow shows the description, not the
+headers, and ends the whole program where some parts of the description are damaged.)
 """
 
 from __future__ import annotations
