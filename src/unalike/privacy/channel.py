@@ -13,7 +13,7 @@ from unalike.errors import UserError
 from unalike.privacy import grid
 from unalike.privacy.errors import ChannelError, NotFinite
 from unalike.privacy.layout import Array, Layout, Message, Upload, Vectors
-from unalike.privacy.rules import check_order
+from unalike.privacy.rules import check_cohort, check_order
 from unalike.privacy.setting import ChannelSetting
 from unalike.privacy.stage import Bound, Coder, Grid, Hidden, Noise, Sparse
 from unalike.registry import CompositionRegistry
@@ -37,6 +37,10 @@ class Channel:
 
     def __post_init__(self) -> None:
         check_order(self.parts, CHANNELS.brief)
+
+    def check_cohort(self, asked: int) -> None:
+        """Refuse a number of parties in a round that this channel cannot serve."""
+        check_cohort(self.hidden, asked, CHANNELS.brief)
 
     @cached_property
     def clip(self) -> Bound | None:
