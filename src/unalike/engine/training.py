@@ -76,7 +76,7 @@ class Training:
         self._taken_until = 0
 
     def _check_fit(self) -> None:
-        """Refuse what the optimiser, the net or the number of parties makes meaningless, before any work is done."""
+        """Refuse what the optimiser, the net or the number of parties makes meaningless, before any work."""
         self.channel.check_cohort(self.cohort_size)
         spec, body = self.spec, self.task.slices["body"]
         if self.algorithm.needs_sgd:

@@ -66,6 +66,11 @@ class Channel:
         return self.hidden is not None
 
     @property
+    def tells_single(self) -> bool:
+        """Whether figures of a single upload may be kept: not of sums, nor of what the server has yet to noise."""
+        return self.hidden is None and (self.noise is None or self.noise.where != "server")
+
+    @property
     def uniform_weights(self) -> bool:
         """Whether all parties weigh the same, and send no loss: a row count and a loss are data."""
         return self.noise is not None
