@@ -14,7 +14,7 @@ from unalike.crypto.primitives import signing_public
 from unalike.data.schema import Schema
 from unalike.engine.checkpoint import Checkpoint
 from unalike.engine.evaluation import Figures, summary, without_each
-from unalike.engine.files import atomic_write
+from unalike.engine.files import atomic_write, private_folder
 from unalike.engine.record import SEALS_WEIGHTS
 from unalike.engine.rundir import RunDirectory
 from unalike.engine.state import State
@@ -152,6 +152,7 @@ def serve(
     """Do the folder's job: train as the plan says, from where the last checkpoint left off, or measure first."""
     place = folders.ServerFolder(folder)
     plan = Plan.read(folder)
+    private_folder(folder)  # it holds what sites sent
     speaker = Speaker(
         plan=plan,
         transport=transport,
@@ -163,6 +164,7 @@ def serve(
     )
     if signing_public(speaker.signer).hex() != plan.server:
         raise UserError(f"The server's key in {folder} is not the one that {plan.name}'s plan names.")
+    private_folder(place.run)
     with RunDirectory.open(place.run) as record:
         schema, sizes = agreement(plan, speaker, place)
         if place.job() == folders.MEASURE:
