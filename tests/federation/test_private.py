@@ -2,10 +2,15 @@
 
 import os
 import stat
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from tests.federation.inside import HOSPITALS, World
+from unalike.engine.files import private_folder
+from unalike.errors import UserError
+from unalike.federation.making import SiteFolder, is_server
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="POSIX modes")
 
@@ -48,3 +53,19 @@ def test_a_folder_of_an_earlier_version_is_narrowed_on_start(tmp_path):
     world.serve()
     assert not open_to_others(tmp_path / "sites" / "va")
     assert not open_to_others(world.folder.path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_somebody_else_gets_one_line():
+    with tempfile.TemporaryDirectory() as place:  # not pytest's own, which nobody else may enter
+        Path(place).chmod(0o755)
+        folder = Path(place) / "server"
+        private_folder(folder / "invitations")
+        private_folder(folder)
+        os.seteuid(65534)
+        try:
+            for look in (lambda: is_server(folder), SiteFolder(folder).plan):
+                with pytest.raises(UserError, match=f"No permission to read {folder}"):
+                    look()
+        finally:
+            os.seteuid(0)

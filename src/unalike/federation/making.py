@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unalike.algorithms import ALGORITHMS
-from unalike.engine.files import atomic_write, private_folder
+from unalike.engine.files import atomic_write, private_folder, storage_error
 from unalike.errors import UserError
 from unalike.federation.folders import PUBLIC, Card, make_key
 from unalike.federation.plan import FILE, Plan
@@ -31,7 +31,8 @@ def make_federation(folder: Path, **values: Any) -> Plan:
     plan = Plan(server=make_key(folder / "keys" / "server.key").hex(), **values)
     create_authority(certificates, f"unalike federation {plan.name}")
     issue_server(certificates, [host])
-    private_folder(folder / "parties")
+    for name in ("parties", INVITATIONS):
+        private_folder(folder / name)
     for party in plan.parties:
         invitation = folder / INVITATIONS / party
         private_folder(invitation)
@@ -80,7 +81,7 @@ class SiteFolder:
 
     def plan(self) -> Plan:
         """The plan in the invitation."""
-        if not (self.path / FILE).exists():
+        if not _is_there(self.path / FILE):
             raise UserError(
                 f"{self.path} is no invitation: it has no {FILE}. Use the folder that the server's owner sent."
             )
@@ -99,7 +100,15 @@ class SiteFolder:
 
 def is_server(folder: Path) -> bool:
     """Whether this is a server's folder."""
-    return (folder / INVITATIONS).is_dir()
+    return _is_there(folder / INVITATIONS)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether it is there; in a folder that is somebody else's alone, that is for its owner to say."""
+    try:
+        return path.exists()
+    except PermissionError as error:
+        raise storage_error(path.parent, error, "read") from error
 
 
 def admit(folder: Path, card: Card, plan: Plan) -> bool:
