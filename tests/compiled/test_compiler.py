@@ -117,7 +117,7 @@ def assert_compiled_alone(folder, names):
     before, said = libraries(folder), []
     assert load(SOURCE, said.append).answer() == 42
     (line,) = said
-    assert line.startswith(f"Compiling the net for this machine (its cache folder {folder} is not used: ")
+    assert line.startswith(f"Compiling the net for this machine: its cache folder {folder} is not used, as ")
     assert names in line
     assert "UNALIKE_CACHE" in line
     assert "\n" not in line
@@ -129,7 +129,7 @@ def assert_compiled_alone(folder, names):
 def test_a_folder_that_others_can_write_to_is_not_used(tmp_path, planted, mode):
     folder = shared(tmp_path / "shared", mode)
     planted(folder)
-    assert_compiled_alone(folder, f"others can write to {folder}: chmod go-w {folder}")
+    assert_compiled_alone(folder, f"others can write to {folder}. Keep others out (chmod go-w)")
 
 
 @POSIX
@@ -227,7 +227,7 @@ def test_our_folder_is_ours_alone_whatever_the_umask(folder, monkeypatch):
 def test_nowhere_to_compile(tmp_path, planted, monkeypatch):
     planted(shared(tmp_path / "shared", 0o777))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "shared"))
-    with pytest.raises(NoCompiler, match=r"no folder to compile in: others can write to .*TMPDIR"):
+    with pytest.raises(NoCompiler, match=r"no folder to compile in, as others can write to .*TMPDIR"):
         load(SOURCE, lambda line: None)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
     with pytest.raises(NoCompiler, match="no folder to compile in"):

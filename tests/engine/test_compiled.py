@@ -199,7 +199,7 @@ class TestFallback:
         engine, said = self.choose(Task(lambda: MODELS.build("mlp").build((5,), 3)))
         assert engine.name == "compiled"
         (line,) = said
-        assert f"its cache folder {tmp_path} is not used: others can write to {tmp_path}" in line
+        assert f"its cache folder {tmp_path} is not used, as others can write to {tmp_path}" in line
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
         engine, said = self.choose(Task(lambda: MODELS.build("mlp").build((5,), 3)))
         assert engine.name == "vectorised"

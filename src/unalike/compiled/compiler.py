@@ -76,8 +76,8 @@ def load(source: str, say: Say) -> ctypes.CDLL:
         folder = _make(cache_folder())
         if (reason := why_not_ours(folder)) is not None:
             say(
-                f"Compiling the net for this machine (its cache folder {folder} is not used: {reason}, or name a "
-                f"folder of your own in {VARIABLE})."
+                f"Compiling the net for this machine: its cache folder {folder} is not used, as {reason}. Keep "
+                f"others out (chmod go-w), or name a folder of your own in {VARIABLE}."
             )
             return _alone(compiler, source)
         if (library := _kept(folder, key, say)) is not None:
@@ -113,7 +113,7 @@ def _alone(compiler: str, source: str) -> ctypes.CDLL:
         with tempfile.TemporaryDirectory(prefix="unalike-") as made:
             folder = Path(made).resolve(strict=True)
             if (reason := why_not_ours(folder)) is not None:
-                raise NoCompiler(f"there is no folder to compile in: {reason}, or set TMPDIR to one of your own")
+                raise NoCompiler(f"there is no folder to compile in, as {reason}; set TMPDIR to one of your own")
             return _opened(_compile(compiler, source, folder))
     except OSError as error:
         raise NoCompiler(f"there is no folder to compile in ({error.strerror})") from None

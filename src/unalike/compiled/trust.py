@@ -45,9 +45,9 @@ def why_not_our_file(path: Path) -> str | None:
 def _problem(path: Path, owners: set[int], *, sticky_is_fine: bool) -> str | None:
     found = path.lstat()
     if found.st_uid not in owners:
-        return f"{path} belongs to another user (uid {found.st_uid}): remove it"
+        return f"{path} belongs to another user (uid {found.st_uid})"
     if stat.S_ISLNK(found.st_mode):
         return f"{path} has just become a link"
     if found.st_mode & _OTHERS_WRITE and not (sticky_is_fine and found.st_mode & stat.S_ISVTX):
-        return f"others can write to {path}: chmod go-w {path}"
+        return f"others can write to {path}"
     return None
