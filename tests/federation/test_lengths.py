@@ -30,4 +30,5 @@ def test_the_longest_of_all_rounds_and_exchanges():
         {"round": 3},
     ]
     assert longest(rows) == {"a": Longest(2.0, 2), "b": Longest(3.0, 1)}
+    assert Longest(1234.5, 1).shown == "1,234"
     assert "b's update of round 1 was 3 times as long" in longest(rows)["b"].line("b")

@@ -11,7 +11,7 @@ from tests.federation.test_faults import participation
 from tests.federation.test_serving import assert_same
 from unalike.crypto.primitives import new_secret
 from unalike.data.description import MOST_ROWS
-from unalike.engine.rundir import read_rounds
+from unalike.engine.record import read_rounds
 from unalike.errors import UserError
 from unalike.federation import remote, speaker
 from unalike.federation.folders import read_key

@@ -99,6 +99,10 @@ def _update(found: Longest | None) -> dict[str, Any] | None:
     return None if found is None else {"times_the_others": found.times, "round": found.round}
 
 
+def _longest(told: dict[str, Any]) -> Longest:
+    return Longest(told["times_the_others"], told["round"])
+
+
 def _print_server(found: dict[str, Any]) -> None:
     running = "is running" if found["serving"] else "is not running"
     draw(
@@ -117,7 +121,7 @@ def _print_server(found: dict[str, Any]) -> None:
         draw("", "update: at its longest, how many times the median of the others' in that round.")
     for name, one in updates.items():
         if one["times_the_others"] >= FAR:
-            draw(Longest(one["times_the_others"], one["round"]).line(name))
+            draw(_longest(one).line(name))
     if found["damaged"]:
         draw("", f"Damaged: {found['damaged']} Run the training again: what is damaged is made again.")
     if found["log"]:
@@ -131,7 +135,7 @@ def _party_row(party: dict[str, Any]) -> list[str]:
         "admitted" if party["admitted"] else "not admitted yet",
         party["fingerprint"],
         MISSING if rows is None else f"{rows:,}",
-        MISSING if update is None else f"{update['times_the_others']:,.3g} x",
+        MISSING if update is None else f"{_longest(update).shown} x",
     ]
 
 

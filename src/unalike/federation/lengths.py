@@ -19,10 +19,15 @@ class Longest(NamedTuple):
     times: float
     round: int
 
+    @property
+    def shown(self) -> str:
+        """How many times, for a person."""
+        return f"{self.times:,.0f}" if self.times >= 100 else f"{self.times:.3g}"
+
     def line(self, party: str) -> str:
-        """For a person."""
+        """For a person who may have to do something about it."""
         return (
-            f"{party}'s update of round {self.round} was {self.times:,.3g} times as long as the median of the "
+            f"{party}'s update of round {self.round} was {self.shown} times as long as the median of the "
             "others': ask the site, or leave it out."
         )
 
