@@ -34,6 +34,18 @@ def test_mistakes_are_one_line(unalike, given, says):
     assert "Traceback" not in answer.err
 
 
+@pytest.mark.parametrize("channel", ["masked", "encrypted", "clip(1.0)+gauss(1.0, where=shared)+masked"])
+@pytest.mark.parametrize("parties", [("--parties", "2"), ("--parties", "5", "--sample", "0.4")])
+def test_two_parties_are_refused_in_simulation_as_by_sites(unalike, channel, parties):
+    """What is benchmarked is what can be deployed; the line is that of ``federation init``."""
+    answer = unalike("run", *parties, "--rounds", "1", "--quiet", "--channel", channel)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "needs three or more, 2 are asked. Add parties" in answer.err
+    sites = [option for name in "ab" for option in ("--party", name)]
+    plan = ("federation", "init", "plan", *sites, "--address", "localhost:1", "--label", "y", "--channel", channel)
+    assert unalike(*plan).err == answer.err
+
+
 def test_stages_are_listed(unalike):
     listed = unalike("list", "channels", "--json").json["channels"]
     assert {"clip", "gauss", "laplace", "topk", "quantise", "ternary", "masked", "encrypted"} == {

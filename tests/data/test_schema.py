@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from unalike.data.columns import Column
-from unalike.data.description import Described, Description, describe
+from unalike.data.description import MOST_ROWS, Described, Description, describe
 from unalike.data.schema import Field, Schema, agree
 from unalike.data.sites import site_data
 from unalike.data.table import test_rows as chosen_rows
@@ -298,7 +298,7 @@ described = st.builds(
     text,
     st.sampled_from(["number", "binary", "category"]),
     st.lists(text, max_size=3).map(tuple),
-    st.integers(0, 2**53),
+    st.integers(0, MOST_ROWS),
     finite,
     finite.map(abs),
     st.booleans(),
@@ -311,7 +311,7 @@ described = st.builds(
         text,
         st.lists(text, min_size=1, max_size=3).map(tuple),
         st.lists(described, max_size=4, unique_by=lambda one: one.name).map(tuple),
-        st.integers(1, 2**53),
+        st.integers(1, MOST_ROWS),
     )
 )
 @settings(max_examples=60, deadline=None)

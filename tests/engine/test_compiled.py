@@ -1,6 +1,7 @@
 """The compiled engine against the sequential one, for every algorithm."""
 
 import dataclasses
+import os
 
 import numpy as np
 import pytest
@@ -189,6 +190,20 @@ class TestFallback:
         assert engine.name == "vectorised"
         assert "no C compiler" in said[0]
         assert len(said) == 1
+
+    @pytest.mark.skipif(os.name != "posix", reason="POSIX modes")
+    def test_a_cache_that_others_can_write_to(self, tmp_path, monkeypatch):
+        """The engine stays the same, and so do the bits; one line says what is not used, and the remedy."""
+        tmp_path.chmod(0o1777)
+        monkeypatch.setenv("UNALIKE_CACHE", str(tmp_path))
+        engine, said = self.choose(Task(lambda: MODELS.build("mlp").build((5,), 3)))
+        assert engine.name == "compiled"
+        (line,) = said
+        assert f"its cache folder {tmp_path} is not used, as others can write to {tmp_path}" in line
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+        engine, said = self.choose(Task(lambda: MODELS.build("mlp").build((5,), 3)))
+        assert engine.name == "vectorised"
+        assert "there is no folder to compile in" in said[-1]
 
     def test_another_engine_takes_the_operation_away(self):
         task = Task(lambda: MODELS.build("mlp(6,4)").build((5,), 3))

@@ -6,11 +6,22 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from io import FileIO
 from pathlib import Path
 
 import pytest
 
-from unalike.engine.files import atomic_write, clean_leftovers, make_folder, storage_error, sync_folder
+from unalike.engine import files
+from unalike.engine.files import (
+    atomic_write,
+    clean_leftovers,
+    make_folder,
+    open_file,
+    private_folder,
+    storage_error,
+    sync_folder,
+)
 from unalike.errors import UserError
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="POSIX only")
@@ -47,14 +58,83 @@ def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> No
         assert link.is_symlink()
 
 
+@pytest.fixture
+def umask() -> Iterator[Callable[[int], int]]:
+    before = os.umask(0o022)
+    yield os.umask
+    os.umask(before)
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
 @POSIX
-def test_respects_the_umask(tmp_path: Path) -> None:
-    before = os.umask(0o027)
-    try:
-        atomic_write(tmp_path / "file", b"x")
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
+@pytest.mark.parametrize(("folder", "mask", "expected"), [
+    (0o755, 0o022, 0o644), (0o755, 0o027, 0o640), (0o770, 0o002, 0o664), (0o711, 0o022, 0o644),
+    (0o700, 0o000, 0o600), (0o700, 0o022, 0o600), (0o500 | 0o200, 0o077, 0o600),
+])  # fmt: skip
+def test_a_file_is_as_the_umask_says_and_private_in_a_private_folder(
+    folder: int, mask: int, expected: int, tmp_path: Path, umask: Callable[[int], int]
+) -> None:
+    tmp_path.chmod(folder)
+    umask(mask)
+    atomic_write(tmp_path / "whole", b"x")
+    with open_file(tmp_path / "appended", "ab") as file:
+        file.write(b"x")
+    assert [mode_of(tmp_path / name) for name in ("whole", "appended")] == [expected] * 2
+    atomic_write(tmp_path / "secret", b"x", private=True)
+    assert mode_of(tmp_path / "secret") == 0o600
+
+
+@POSIX
+def test_a_private_file_is_private_before_anything_is_in_it(
+    tmp_path: Path, umask: Callable[[int], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    real = files.write_all
+
+    def look(file: FileIO, data: bytes) -> None:
+        seen.extend(mode_of(path) for path in tmp_path.iterdir())
+        real(file, data)
+
+    monkeypatch.setattr(files, "write_all", look)
+    umask(0)
+    atomic_write(tmp_path / "file", b"x")
+    assert seen == [0o600]
+
+
+@POSIX
+def test_a_folder_is_made_private_with_what_is_in_it(tmp_path: Path, umask: Callable[[int], int]) -> None:
+    umask(0)
+    folder, elsewhere = tmp_path / "new" / "own", tmp_path / "elsewhere"
+    private_folder(folder)
+    assert (mode_of(folder), mode_of(folder.parent)) == (0o700, 0o777)
+    folder.chmod(0o777)
+    (folder / "below").mkdir()
+    for name in ("file", "below/file", "run"):
+        (folder / name).write_text("x")
+    (folder / "run").chmod(0o755)
+    elsewhere.write_text("x")
+    (folder / "link").symlink_to(elsewhere)
+    (folder / "nowhere").symlink_to(tmp_path / "nowhere")
+    private_folder(folder)
+    private_folder(folder)
+    found = {path.name: mode_of(path) for path in (folder, folder / "below", folder / "run")}
+    assert found == {"own": 0o700, "below": 0o700, "run": 0o700}
+    assert mode_of(folder / "file") == mode_of(folder / "below" / "file") == 0o600
+    assert mode_of(elsewhere) == 0o666
+
+
+@POSIX
+def test_a_folder_that_cannot_be_made_private_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(Path, "chmod", refuse)
+    with pytest.raises(UserError, match=r"No permission to keep others out of .*choose another folder"):
+        private_folder(tmp_path)
 
 
 @POSIX

@@ -98,6 +98,6 @@ def test_the_log_takes_what_others_wrote(server, monkeypatch):
     def full(*args, **more):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.open", full)
+    monkeypatch.setattr("unalike.federation.folders.open_file", full)
     with pytest.raises(UserError, match="No space left"):
         server.say("another")

@@ -10,9 +10,12 @@ from tests.federation.inside import HOSPITALS, Failure, World
 from tests.federation.test_faults import participation
 from tests.federation.test_serving import assert_same
 from unalike.crypto.primitives import new_secret
+from unalike.data.description import MOST_ROWS
+from unalike.engine.record import read_rounds
 from unalike.errors import UserError
 from unalike.federation import remote, speaker
 from unalike.federation.folders import read_key
+from unalike.federation.lengths import longest, times_the_others
 from unalike.federation.speaker import Speaker
 from unalike.federation.wire import Message, pack, peek, write
 
@@ -77,6 +80,10 @@ BROKEN = {
     "less": (with_arrays(lambda v: v.pop("message/delta")), "it has {"),
     "more": (with_arrays(lambda v: v.update({"message/evil": torch.ones(1)})), "it has {"),
     "a negative weight": (with_arrays(lambda v: v["message/engine/weight"].neg_()), "weight is below zero"),
+    "a weight beyond its rows": (
+        with_arrays(lambda v: v["message/engine/weight"].mul_(1.5)),
+        "the 58 training rows that it agreed with weigh 58",
+    ),
     "NaN": (with_bytes(0, math.nan), "is not finite"),
     "infinity": (with_bytes(0, math.inf), "is not finite"),
     "no arrays": (lambda world, message: changed(world, message, arrays=None), "malformed"),
@@ -210,14 +217,150 @@ def test_values_that_overflow_are_a_clear_end(tmp_path):
         world.serve()
 
 
-@pytest.mark.parametrize("rows", [0, -1, True, 1.5, "5", 2**60, None])
-def test_impossible_numbers_of_rows(rows, tmp_path):
-    world = World.make(tmp_path)
+def claim_rows(world, rows):
     break_answers(
         world, lambda world, message: changed(world, message, rows=rows), lambda header: header["kind"] == "agree"
     )
-    with pytest.raises(UserError, match=f"{NAME}.*how many rows"):
+
+
+@pytest.mark.parametrize("rows", [0, -1, True, 1.5, "5", 2**31, 2**52, 2**60, 10**400, None])
+def test_impossible_numbers_of_rows(rows, tmp_path):
+    world = World.make(tmp_path)
+    claim_rows(world, rows)
+    with pytest.raises(UserError, match=f"^{NAME}: it .*how many rows") as refused:
         world.serve()
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 200
+    assert not any(peek(raw).kind == "exchange" for _, raw, _ in world.transport.log)
+
+
+@pytest.mark.parametrize("rows", [0, 2**31, 2**52])
+def test_a_description_of_impossibly_many_rows(rows, tmp_path):
+    world = World.make(tmp_path)
+
+    def more(world, message):
+        return changed(world, message, description={**message.header["description"], "rows": rows})
+
+    break_answers(world, more, lambda header: header["kind"] == "describe")
+    with pytest.raises(UserError, match=f"{NAME}: its description is malformed: {rows} training rows; 1 to 2,147"):
+        world.serve()
+
+
+def test_the_most_rows_that_the_server_takes_the_sites_take_too(tmp_path):
+    """A claim that only one of the two sides refuses would stop everybody's training."""
+    world = World.make(tmp_path, train={"rounds": 1})
+    claim_rows(world, MOST_ROWS)
+    world.serve()
+    assert participation(world)[1, 0] == [0, 1, 2]
+
+
+def test_other_numbers_of_rows_after_a_restart_are_said(tmp_path):
+    world = World.make(tmp_path, train={"rounds": 1})
+    world.serve()
+    claim_rows(world, 5000)
+    world.serve()
+    assert f"{NAME} has 5,000 training rows now, 58 before: is that meant?" in world.said
+
+
+# What one site's upload counts for, and how long it is
+
+
+@pytest.mark.parametrize(
+    ("train", "share"),
+    [
+        ({}, 1.01),
+        ({"channel": "quantise(8)"}, 1.01),
+        ({"algorithm": "scaffold(weights=uniform)"}, 1.01),  # all weigh 1, whatever their rows
+        ({"algorithm": "fednova"}, 2**40),
+        ({"algorithm": "qfedavg"}, 2.0),
+    ],
+)
+def test_a_weight_beyond_the_agreed_rows_is_refused(train, share, tmp_path):
+    def heavier(world, message):
+        if "channel" in train:
+            (weight,) = struct.unpack("<d", message.body[:8])
+            return changed(world, message, body=struct.pack("<d", weight * share) + message.body[8:])
+        return with_arrays(lambda v: v["message/engine/weight"].mul_(share))(world, message)
+
+    world = World.make(tmp_path, quorum=2, train={"rounds": 1, **train})
+    break_answers(world, heavier)
+    world.serve()
+    assert participation(world)[1, 0] == [0, 2]
+    (line,) = [line for line in world.said if line.startswith(f"{NAME} sent an answer that is not accepted")]
+    assert "its weight is" in line
+    assert "training rows that it agreed with weigh" in line
+    assert_same(world, world.simulation(participation(world))[0])
+
+
+def test_a_smaller_weight_is_a_sites_own_matter(tmp_path):
+    """Rows may go, where somebody takes a consent back."""
+    world = World.make(tmp_path, train={"rounds": 1})
+    break_answers(world, with_arrays(lambda v: [value.mul_(0.5) for value in v.values()]))
+    world.serve()
+    assert participation(world)[1, 0] == [0, 1, 2]
+
+
+def poisoned(times):
+    """An update that is so many times as long."""
+    return with_arrays(lambda v: [value.mul_(times) for key, value in v.items() if "engine" not in key])
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold", "fednova", "rfedavg", "rfedavg+"])
+def test_a_poisoned_update_shows_in_the_record(algorithm, tmp_path):
+    train = {"rounds": 2, "algorithm": algorithm}
+    world = World.make(tmp_path / "honest", train=train)
+    world.serve()
+    rounds = read_rounds(world.folder.run)
+    assert all(one.times < 10 for one in longest(rounds).values())
+    honest = times_the_others(rounds[0]["norms"][0])
+    assert sorted(honest) == sorted(HOSPITALS)
+    assert not any("times as long" in line for line in world.said)
+    world = World.make(tmp_path / "poisoned", train=train)
+    break_answers(world, poisoned(1024.0), lambda header: header["kind"] == "exchange" and header["round"] == 1)
+    world.serve()
+    first = read_rounds(world.folder.run)[0]
+    assert len(first["norms"]) == len(first["answered"])
+    found = times_the_others(first["norms"][0])
+    assert found[NAME] == pytest.approx(1024 * honest[NAME], rel=1e-4)
+    assert all(found[name] < 10 for name in HOSPITALS if name != NAME)
+    assert any(line.startswith(f"{NAME}'s update of round 1 was ") for line in world.said)
+
+
+def test_norms_are_those_of_the_updates(tmp_path):
+    world = World.make(tmp_path, train={"rounds": 1})
+    world.serve()
+    updates = {}
+    for node, raw, answer in world.transport.log:
+        if peek(raw).kind == "exchange":
+            sent = peek(answer).vectors()
+            updates[HOSPITALS[node - 11]] = sent["message/delta"] / sent["message/engine/weight"]
+    (row,) = read_rounds(world.folder.run)
+    (norms,) = row["norms"]
+    assert norms == {name: pytest.approx(float(updates[name].norm()), rel=1e-5) for name in HOSPITALS}
+
+
+@pytest.mark.parametrize(
+    ("channel", "told"),
+    [("quantise(8)", True), ("clip(0.5)+gauss(0.1, where=party)", True), ("clip(0.5)+gauss(0.1)", False),
+     ("masked", False), ("clip(0.5)+gauss(0.1, where=shared)+masked", False), ("encrypted", False)],
+)  # fmt: skip
+def test_norms_are_kept_only_where_single_uploads_are_told(channel, told, tmp_path):
+    """Under the server's own noise, a figure of an upload before it would not be covered by epsilon."""
+    world = World.make(tmp_path, train={"rounds": 1, "channel": channel})
+    world.serve()
+    (row,) = read_rounds(world.folder.run)
+    assert ("norms" in row) is told
+    if told:
+        assert list(row["norms"][0]) == list(HOSPITALS)
+
+
+def test_what_is_shown_must_be_what_is_added(tmp_path):
+    """rFedAvg looks at single uploads: a harmless one must not hide another in the sum."""
+    world = World.make(tmp_path, quorum=2, train={"rounds": 1, "algorithm": "rfedavg"})
+    break_answers(world, with_arrays(lambda v: v["message/delta"].mul_(1000)))
+    world.serve()
+    assert participation(world)[1, 0] == [0, 2]
+    assert any("the delta that it shows is not the one that it adds" in line for line in world.said)
 
 
 # Who is who

@@ -9,12 +9,13 @@ import typer
 
 from unalike.cli.federation_needs import SitePath
 from unalike.cli.options import AsJson
-from unalike.cli.show import draw, percent, print_json, size, table
+from unalike.cli.show import MISSING, draw, percent, print_json, size, table
 from unalike.engine.files import is_held
 from unalike.engine.record import read_run
 from unalike.federation.attempts import Attempts
 from unalike.federation.audit import FILE, read_audit
-from unalike.federation.folders import AGREED, PUBLIC, Card, read_object
+from unalike.federation.folders import AGREED, PUBLIC, Card, ServerFolder, read_object
+from unalike.federation.lengths import FAR, Longest, longest
 from unalike.federation.making import SiteFolder, is_server
 from unalike.federation.plan import Plan
 
@@ -65,6 +66,7 @@ def _server(folder: Path) -> dict[str, Any]:
     rows, result = run.rounds, run.result
     outcome = attempts.outcome()
     log = _lines(folder / "log.txt")
+    updates, sizes = longest(rows), ServerFolder(folder).rows()
     return {
         "federation": plan.name,
         "address": plan.address,
@@ -76,7 +78,10 @@ def _server(folder: Path) -> dict[str, Any]:
         "round": rows[-1]["round"] if rows else 0,
         "rounds": plan.spec.rounds,
         "accuracy": rows[-1].get("accuracy") if rows else None,
-        "parties": [_party(folder, party) for party in plan.parties],
+        "parties": [
+            {**_party(folder, party), "rows": sizes.get(party), "update": _update(updates.get(party))}
+            for party in plan.parties
+        ],
         "damaged": run.damage,
         "log": log[-_LAST:],
         "server_sha256": None if result is None else result.get("server_sha256"),
@@ -89,6 +94,15 @@ def _party(folder: Path, party: str) -> dict[str, Any]:
     return {"name": party, "admitted": known, "fingerprint": Card.read(path).fingerprint if known else ""}
 
 
+def _update(found: Longest | None) -> dict[str, Any] | None:
+    """A site's longest update beside the others'."""
+    return None if found is None else {"times_the_others": found.times, "round": found.round}
+
+
+def _longest(told: dict[str, Any]) -> Longest:
+    return Longest(told["times_the_others"], told["round"])
+
+
 def _print_server(found: dict[str, Any]) -> None:
     running = "is running" if found["serving"] else "is not running"
     draw(
@@ -97,17 +111,32 @@ def _print_server(found: dict[str, Any]) -> None:
         + (f", accuracy {percent(found['accuracy'])}." if found["accuracy"] is not None else "."),
         "",
         table(
-            ["site", "", "key"],
-            [
-                [party["name"], "admitted" if party["admitted"] else "not admitted yet", party["fingerprint"]]
-                for party in found["parties"]
-            ],
+            ["site", "", "key", "rows", "update"],
+            [_party_row(party) for party in found["parties"]],
+            right=["rows", "update"],
         ),
     )
+    updates = {party["name"]: party["update"] for party in found["parties"] if party["update"]}
+    if updates:
+        draw("", "update: at its longest, how many times the median of the others' in that round.")
+    for name, one in updates.items():
+        if one["times_the_others"] >= FAR:
+            draw(_longest(one).line(name))
     if found["damaged"]:
         draw("", f"Damaged: {found['damaged']} Run the training again: what is damaged is made again.")
     if found["log"]:
         draw("", "Last lines of the log:", *(f"  {line}" for line in found["log"]))
+
+
+def _party_row(party: dict[str, Any]) -> list[str]:
+    rows, update = party["rows"], party["update"]
+    return [
+        party["name"],
+        "admitted" if party["admitted"] else "not admitted yet",
+        party["fingerprint"],
+        MISSING if rows is None else f"{rows:,}",
+        MISSING if update is None else f"{_longest(update).shown} x",
+    ]
 
 
 def _site(folder: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from unalike.cli.federation_needs import ServerPath, algorithm_of, need_flower, need_server
 from unalike.cli.federation_server import STOP_SERVE
@@ -17,6 +17,7 @@ from unalike.cli.progress import headline
 from unalike.cli.show import costs, draw, duration, figures_table, print_json, privacy_line, say
 from unalike.cli.signals import Stopped
 from unalike.cli.tail import Tail
+from unalike.engine.files import file_lock
 from unalike.engine.record import read_rounds, read_run
 from unalike.errors import UserError
 from unalike.federation.attempts import Attempts, Outcome
@@ -87,7 +88,7 @@ def stop(
     else:
         draw(f"No training is under way in {folder}.")
     if everything:
-        (folder / STOP_SERVE).touch()
+        (folder / STOP_SERVE).touch(0o600)
         draw("The server ends within a second.")
 
 
@@ -101,7 +102,7 @@ def _finished(folder: Path, plan: Plan) -> dict[str, Any] | None:
 def follow(folder: Path, plan: Plan, job: str, *, quiet: bool) -> Outcome:
     """Let the running server do the job, and say how it goes, to the end; a user's mistake there is one here."""
     try:
-        with FileLock(folder / ".run.lock", timeout=0):
+        with file_lock(folder / ".run.lock"):
             return Supervisor(folder, plan, job, quiet=quiet).follow()
     except Timeout:
         raise UserError(

@@ -18,7 +18,7 @@ from unalike.cli.show import draw, say
 from unalike.cli.signals import Stopped
 from unalike.cli.spec_flags import with_flags
 from unalike.cli.tail import Tail
-from unalike.engine.files import list_folder
+from unalike.engine.files import list_folder, private_folder
 from unalike.errors import UserError
 from unalike.federation import making
 from unalike.federation.folders import PUBLIC, Card
@@ -157,6 +157,7 @@ def serve(
     """
     need_flower()
     plan = Plan.read(need_server(folder))
+    private_folder(folder)
     logging.getLogger("unalike.federation").addHandler(_Said())
     (folder / STOP_SERVE).unlink(missing_ok=True)
     say(f"Starting the server of {plan.name} ...")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from unalike.cli.federation_needs import SitePath, need_flower
 from unalike.cli.federation_terms import show_terms
@@ -21,7 +21,7 @@ from unalike.cli.program import program
 from unalike.cli.show import draw, duration, say, size
 from unalike.cli.signals import Stopped
 from unalike.data.sites import read_table
-from unalike.engine.files import atomic_write
+from unalike.engine.files import atomic_write, file_lock, open_file, private_folder, write_all
 from unalike.errors import UserError
 from unalike.federation.folders import read_key, read_object
 from unalike.federation.making import SiteFolder, is_server
@@ -60,9 +60,10 @@ def join(
     if label is not None and label != plan.label:
         raise UserError(f"The plan of {plan.name} predicts {plan.label!r}, not {label!r}. Ask the server's owner.")
     plan.number(place.name)
+    private_folder(folder)
     _agree(place, plan, data, yes=yes)
     try:
-        with FileLock(folder / ".join.lock", timeout=0):  # a second one would mend files that the first is writing
+        with file_lock(folder / ".join.lock"):  # a second one would mend files that the first is writing
             _join(place, plan, data)
     except Timeout:
         raise UserError(
@@ -136,8 +137,9 @@ def _told(site: Site, errors: Path) -> Callable[[bytes], bytes]:
         try:
             made = site.answer(raw)
         except Exception:
-            with errors.open("a", encoding="utf-8") as file:  # it may quote data, so it stays here
-                file.write(f"{datetime.now(UTC).isoformat(timespec='seconds')}\n{traceback.format_exc()}\n")
+            when = datetime.now(UTC).isoformat(timespec="seconds")
+            with open_file(errors, "ab") as file:  # it may quote data, so it stays here
+                write_all(file, f"{when}\n{traceback.format_exc()}\n".encode(errors="replace"))
             say(f"A message could not be answered: see {errors}")
             raise
         line = _line(raw, made)

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import platformdirs
 
+from unalike.compiled.trust import why_not_our_file, why_not_ours
+
 VARIABLE = "UNALIKE_CACHE"
 COMPILERS = ("clang", "cc", "gcc")
 """The first that is there. Clang's code was a fifth faster than GCC's on simple-cnn."""
@@ -61,21 +63,29 @@ def vector_width() -> int:
 
 
 def load(source: str, say: Say) -> ctypes.CDLL:
-    """The library of a source: from the folder, or compiled now. A damaged one is compiled again."""
+    """The library of a source: from the folder, or compiled now. A damaged one is compiled again.
+
+    Where somebody else could have put a library into the folder, nothing there is used: the net is compiled for
+    this process alone, and one line says why.
+    """
     compiler = find_compiler()
     # The macros say what -march=native is here, so that a folder may be shared by different machines.
     target = (_asked(compiler, *FLAGS[:3], "-dM", "-E", "-"), _asked(compiler, "--version"), platform.machine())
     key = hashlib.sha256("\0".join([source, *FLAGS, *target]).encode()).hexdigest()[:24]
-    folder = cache_folder()
-    if (library := _kept(folder, key)) is not None:
-        return library
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = _make(cache_folder())
+        if (reason := why_not_ours(folder)) is not None:
+            say(
+                f"Compiling the net for this machine: its cache folder {folder} is not used, as {reason}. Keep "
+                f"others out (chmod go-w), or name a folder of your own in {VARIABLE}."
+            )
+            return _alone(compiler, source)
+        if (library := _kept(folder, key, say)) is not None:
+            return library
         making = tempfile.TemporaryDirectory(dir=folder, prefix="making-")
-    except OSError:  # nothing can be kept there: compile for this process alone
-        with tempfile.TemporaryDirectory(prefix="unalike-") as alone:
-            say("Compiling the net for this machine (its cache folder cannot be written to).")
-            return _opened(_compile(compiler, source, Path(alone)))
+    except OSError:  # nothing can be kept there
+        say("Compiling the net for this machine (its cache folder cannot be written to).")
+        return _alone(compiler, source)
     with making as place:
         say("Compiling the net for this machine, once.")
         made = _compile(compiler, source, Path(place))
@@ -85,6 +95,28 @@ def load(source: str, say: Say) -> ctypes.CDLL:
         except OSError as error:
             raise NoCompiler(f"the library cannot be kept in {folder} ({error.strerror})") from None
         return _opened(made)
+
+
+def _make(folder: Path) -> Path:
+    """The folder, made if it is not there, with what is missing above it, for this user alone; no links in it."""
+    missing = [level for level in (folder, *folder.parents) if not level.exists()]
+    for level in reversed(missing):
+        level.mkdir(0o700, exist_ok=True)
+    if not folder.is_dir():
+        raise NotADirectoryError(folder)
+    return folder.resolve(strict=True)
+
+
+def _alone(compiler: str, source: str) -> ctypes.CDLL:
+    """The library, compiled for this process and kept nowhere."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="unalike-") as made:
+            folder = Path(made).resolve(strict=True)
+            if (reason := why_not_ours(folder)) is not None:
+                raise NoCompiler(f"there is no folder to compile in, as {reason}; set TMPDIR to one of your own")
+            return _opened(_compile(compiler, source, folder))
+    except OSError as error:
+        raise NoCompiler(f"there is no folder to compile in ({error.strerror})") from None
 
 
 def _compile(compiler: str, source: str, folder: Path) -> Path:
@@ -98,6 +130,7 @@ def _compile(compiler: str, source: str, folder: Path) -> Path:
     if done.returncode or not made.exists():
         first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:200])
         raise NoCompiler(f"{compiler} failed ({first})")
+    made.chmod(0o644)  # whatever the umask is, nobody else may change what is kept
     return made
 
 
@@ -109,11 +142,16 @@ def _opened(path: Path) -> ctypes.CDLL:
         raise NoCompiler(f"what was compiled cannot be loaded ({error})") from None
 
 
-def _kept(folder: Path, key: str) -> ctypes.CDLL | None:
-    """A library of the folder, if it is whole, which its name says: opening half of one could end the process."""
+def _kept(folder: Path, key: str, say: Say) -> ctypes.CDLL | None:
+    """A library of the folder, if it is whole, which its name says: opening half of one could end the process.
+
+    The folder is ours, so a file that is ours stays what it is between the looks at it.
+    """
     for path in sorted(folder.glob(f"{key}-*.so")):
         try:
-            if path.stem == f"{key}-{_digest(path)}":
+            if (reason := why_not_our_file(path)) is not None:
+                say(f"A compiled net is not used, but made again: {reason}.")
+            elif path.stem == f"{key}-{_digest(path)}":
                 return ctypes.CDLL(str(path))
         except OSError:
             continue

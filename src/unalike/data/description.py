@@ -22,6 +22,8 @@ from unalike.errors import UserError
 
 Kind = Literal["number", "date", "binary", "category"]
 MOST_COLUMNS = 100_000
+MOST_ROWS = 2**31 - 1
+"""Rows that a site can have: server and sites refuse more alike, before anything is trained."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,10 @@ class Description:
                 raise ValueError(f"column {column.name!r} has an impossible count")
         if not isinstance(made.label, str) or not made.classes:
             raise ValueError("no label")
-        if not is_count(made.rows) or not made.rows or len(columns) > MOST_COLUMNS:
-            raise ValueError("an impossible number of rows or columns")
+        if not is_count(made.rows) or not made.rows:
+            raise ValueError(f"{str(made.rows)[:40]} training rows; 1 to {MOST_ROWS:,} are possible")
+        if len(columns) > MOST_COLUMNS:
+            raise ValueError(f"{len(columns):,} columns; at most {MOST_COLUMNS:,} are possible")
         if len({column.name for column in columns}) < len(columns):
             raise ValueError("a column is there twice")
         return made
@@ -122,7 +126,7 @@ def is_number(value: object) -> bool:
 
 def is_count(value: object) -> bool:
     """Whether it is a whole number that rows can have."""
-    return type(value) is int and 0 <= value <= 2**53
+    return type(value) is int and 0 <= value <= MOST_ROWS
 
 
 def label_texts(column: Column) -> list[str]:

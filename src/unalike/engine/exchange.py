@@ -109,7 +109,7 @@ class Exchange:
 
     def counts(self, number: int) -> tuple[int, int]:
         """A party's training rows and local steps."""
-        rows = len(self.rows(number))
+        rows = self.federation.count(number, self.round)
         return rows, self.work.count(rows) if self.trains else 0
 
     def rows(self, number: int) -> Array:

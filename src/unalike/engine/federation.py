@@ -150,6 +150,10 @@ class Federation:
         chosen: Array = train[phases == (earlier[-1] if len(earlier) else there[0])]
         return chosen
 
+    def count(self, number: int, round: int) -> int:
+        """How many rows a party trains on in a round."""
+        return len(self.train_rows(number, round))
+
     @cached_property
     def activations_per_row(self) -> int:
         """Numbers that a forward pass makes for one row, input included."""

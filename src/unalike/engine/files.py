@@ -1,4 +1,8 @@
-"""Files that are either there as a whole or not at all, whenever the process or the machine stops."""
+"""Files that are either there as a whole or not at all, whenever the process or the machine stops.
+
+What is made in a folder that only its owner can enter is its owner's alone, too, whatever the umask says: one
+folder is made private (``private_folder``), and everything that is ever written there is.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,12 @@ import time
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from unalike.errors import UserError
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 # EFBIG is what a limit on the size of files (ulimit -f) answers. Windows has no EDQUOT.
 _NO_SPACE = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
@@ -22,20 +30,22 @@ _NO_FOLDER_SYNC = {errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.ENOSYS, errno
 
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{16}\.unalike-tmp")
 _WINDOWS_ATTEMPTS = 10
+_OTHERS = 0o077
 
 
-def atomic_write(path: Path, data: bytes | bytearray) -> None:
+def atomic_write(path: Path, data: bytes | bytearray, *, private: bool = False) -> None:
     """Write ``data`` to ``path`` so that a reader, also after a power cut, finds the old or the new content.
 
     The content is on the disk when this returns. A failure leaves no temporary file. What is no file, such as
-    /dev/null or a named pipe, is written to and not replaced.
+    /dev/null or a named pipe, is written to and not replaced. ``private``: for its owner alone wherever it lies,
+    as secrets are.
     """
     if _takes_no_place(path):
         return _write_straight(path, data)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.unalike-tmp")
     try:
-        # Not tempfile: it makes files that only their owner can read, whatever the user's umask says.
-        with temporary.open("xb", buffering=0) as file:
+        # Not tempfile: it makes files that only their owner can read, wherever they are.
+        with open_file(temporary, "xb", private=private) as file:
             write_all(file, data)
             os.fsync(file.fileno())
         _replace(temporary, path)
@@ -45,6 +55,15 @@ def atomic_write(path: Path, data: bytes | bytearray) -> None:
     finally:
         with suppress(OSError):  # after success it is gone already
             temporary.unlink()
+
+
+def open_file(path: Path, mode: Literal["ab", "wb", "xb"], *, private: bool = False) -> FileIO:
+    """Open a file to write to, without a buffer; one that is to be private is so from its first moment."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags, 0o600 if private or is_private(path.parent) else 0o666)
+
+    return open(path, mode, buffering=0, opener=opener)
 
 
 def _takes_no_place(path: Path) -> bool:
@@ -86,11 +105,11 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def make_folder(folder: Path) -> None:
-    """Create ``folder`` and its parents, all of which survive a power cut."""
+def make_folder(folder: Path, *, private: bool = False) -> None:
+    """Create ``folder`` and its parents, all of which survive a power cut; ``private``: for its owner alone."""
     try:
         missing = [level for level in (folder, *folder.parents) if not level.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(0o700 if private else 0o777, parents=True, exist_ok=True)
         for level in missing:
             sync_folder(level.parent)
     except OSError as error:
@@ -102,6 +121,38 @@ def named_folder(name: Path | str, flag: str) -> Path:
     if name == "":
         raise UserError(f"{flag} must name a folder, got ''. Write . for the current folder.")
     return Path(name)
+
+
+def private_folder(folder: Path) -> None:
+    """Create ``folder`` for its owner alone; one that is there is narrowed, with all of the owner's in it.
+
+    The folder first: from then on nobody else can put anything into it. Links are left alone.
+    """
+    make_folder(folder, private=True)
+    if os.name == "nt":  # which has no such modes
+        return
+    try:
+        _narrow(folder)
+        for level, folders, files in os.walk(folder):
+            for name in (*folders, *files):
+                with suppress(FileNotFoundError):  # somebody's temporary file
+                    _narrow(Path(level) / name, os.geteuid())
+    except OSError as error:
+        raise storage_error(folder, error, "keep others out of") from error
+
+
+def _narrow(path: Path, owner: int | None = None) -> None:
+    """Take away what others may do with it, unless it belongs to another than ``owner``."""
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode) or owner not in (None, found.st_uid):
+        return
+    if found.st_mode & _OTHERS:
+        path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
+
+
+def is_private(folder: Path) -> bool:
+    """Whether only its owner can enter the folder."""
+    return not folder.stat().st_mode & _OTHERS
 
 
 def clean_leftovers(folder: Path) -> int:
@@ -118,14 +169,22 @@ def clean_leftovers(folder: Path) -> int:
     return removed
 
 
+def file_lock(path: Path, timeout: float = 0.0) -> FileLock:
+    """A lock that ends with the process that holds it, however that ends; its file is as all files are."""
+    from filelock import FileLock
+
+    private = path.parent.exists() and is_private(path.parent)
+    return FileLock(path, timeout, mode=0o600 if private else 0o644, thread_local=False)
+
+
 def is_held(lock: Path) -> bool:
-    """Whether a process holds the lock, which ends with it, however it ends."""
-    from filelock import FileLock, Timeout
+    """Whether a process holds the lock."""
+    from filelock import Timeout
 
     if not lock.exists():
         return False
     try:
-        with FileLock(lock, timeout=0):
+        with file_lock(lock):
             return False
     except Timeout:
         return True

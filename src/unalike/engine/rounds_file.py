@@ -11,7 +11,7 @@ from typing import Any
 
 from unalike.engine.chain import read_chain, seal
 from unalike.engine.checkpoint import JSON
-from unalike.engine.files import atomic_write, read_bytes, storage_error, sync_folder, write_all
+from unalike.engine.files import atomic_write, open_file, read_bytes, storage_error, sync_folder, write_all
 
 
 class RoundsFile:
@@ -26,7 +26,7 @@ class RoundsFile:
         if found.damage:
             atomic_write(path.with_name(f"{path.name}.damaged"), data)
         try:
-            self._file = path.open("ab", buffering=0)
+            self._file = open_file(path, "ab")
             self._file.truncate(self._size)
         except OSError as error:
             raise storage_error(path, error) from error

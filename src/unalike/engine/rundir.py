@@ -12,14 +12,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from unalike.engine.chain import seal
 from unalike.engine.checkpoint import JSON, Checkpoint, load_latest, save_checkpoint, tensor_bytes
 from unalike.engine.files import (
     atomic_write,
     clean_leftovers,
+    file_lock,
     make_folder,
+    open_file,
     storage_error,
 )
 from unalike.engine.record import (
@@ -158,7 +160,7 @@ class RunDirectory:
 
 def _lock(path: Path, stack: ExitStack) -> None:
     """Lock the folder until ``stack`` ends, and note who has it."""
-    lock = FileLock(path / _LOCK, timeout=0, thread_local=False)
+    lock = file_lock(path / _LOCK)
     pid = path / _PID
     try:
         lock.acquire()
@@ -172,8 +174,8 @@ def _lock(path: Path, stack: ExitStack) -> None:
         raise storage_error(path / _LOCK, error) from error
     stack.callback(lock.release)
     # Beside the lock, since on Windows nobody can read a locked file. A courtesy that a full disk may refuse.
-    with suppress(OSError):
-        pid.write_text(str(os.getpid()))
+    with suppress(OSError), open_file(pid, "wb") as file:
+        file.write(str(os.getpid()).encode())
     stack.callback(_forget, pid)
 
 

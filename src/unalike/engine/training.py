@@ -76,7 +76,8 @@ class Training:
         self._taken_until = 0
 
     def _check_fit(self) -> None:
-        """Refuse an algorithm that the optimiser or the net makes meaningless, before any work is done."""
+        """Refuse what the optimiser, the net or the number of parties makes meaningless, before any work."""
+        self.channel.check_cohort(self.cohort_size)
         spec, body = self.spec, self.task.slices["body"]
         if self.algorithm.needs_sgd:
             self.optimiser.step_sum(torch.ones(()))

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from filelock import FileLock
 
-from unalike.engine.files import atomic_write, is_held
+from unalike.engine.files import atomic_write, file_lock, is_held
 from unalike.errors import UserError
 from unalike.federation import serving
 from unalike.federation.folders import ServerFolder, read_object
@@ -41,7 +40,7 @@ class Outcome:
 def serve(transport: Transport, folder: Path) -> None:
     """Train, and say how it ended."""
     torch.set_num_threads(1)  # as in simulation
-    with FileLock(folder / _LOCK, timeout=_PATIENCE):
+    with file_lock(folder / _LOCK, _PATIENCE):
         atomic_write(folder / _ATTEMPT, json.dumps({"pid": os.getpid()}).encode())
         outcome = _try(transport, folder)
         atomic_write(folder / _OUTCOME, json.dumps(asdict(outcome)).encode())

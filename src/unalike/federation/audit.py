@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from unalike.engine.chain import Chain, read_chain, seal
-from unalike.engine.files import read_bytes, storage_error, write_all
+from unalike.engine.files import open_file, read_bytes, storage_error, write_all
 from unalike.errors import UserError
 
 FILE = "audit.jsonl"
@@ -48,7 +48,7 @@ class Audit:
         data, made = seal(line, self._last)
         whole = self._path.stat().st_size if self._path.exists() else 0
         try:
-            with self._path.open("ab", buffering=0) as file:
+            with open_file(self._path, "ab") as file:
                 write_all(file, data)
                 os.fsync(file.fileno())
         except OSError as error:

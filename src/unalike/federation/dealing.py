@@ -90,8 +90,7 @@ class SiteKeys:
         return {}, b""
 
     def _keep(self, secret: bytes) -> None:
-        atomic_write(self._path, secret)
-        self._path.chmod(0o600)
+        atomic_write(self._path, secret, private=True)
 
     def _checked(self, party: str, box: Any) -> bytes:
         try:

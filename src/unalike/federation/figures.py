@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from unalike.data.description import MOST_ROWS
 from unalike.federation.wire import Message, Refused
 
 
@@ -17,6 +18,8 @@ def checked_sums(message: Message) -> dict[str, list[float]]:
         good = isinstance(values, list) and len(values) == 3
         if not good or not all(type(v) in (int, float) and 0 <= v <= 2**53 for v in values):
             raise Refused("they are not numbers")
+        if values[0] > MOST_ROWS:
+            raise Refused(f"they are of {values[0]:g} rows; at most {MOST_ROWS:,} are possible")
         if values[2] > values[0]:
             raise Refused("they have more right answers than rows")
     return sums

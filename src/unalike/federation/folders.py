@@ -11,7 +11,7 @@ from typing import Any
 from unalike.crypto.primitives import new_secret, signing_public
 from unalike.data.schema import Schema
 from unalike.data.sites import read_schema
-from unalike.engine.files import atomic_write, make_folder, storage_error
+from unalike.engine.files import atomic_write, open_file, private_folder, storage_error, write_all
 from unalike.errors import UserError
 from unalike.federation.plan import Plan, is_name
 
@@ -98,8 +98,8 @@ class ServerFolder:
         """One line for the log that ``run`` and ``status`` show."""
         path = self.path / "log.txt"
         try:
-            with path.open("a", encoding="utf-8", errors="replace") as file:
-                file.write(f"{_now()} {line}\n")
+            with open_file(path, "ab") as file:
+                write_all(file, f"{_now()} {line}\n".encode(errors="replace"))
         except OSError as error:
             raise storage_error(path, error) from error
 
@@ -185,10 +185,8 @@ def read_object(path: Path) -> dict[str, Any]:
 def make_key(path: Path) -> bytes:
     """A new secret key in a file that only its owner can read, unless there is one; the public key."""
     if not path.exists():
-        make_folder(path.parent)
-        path.parent.chmod(0o700)
-        atomic_write(path, new_secret().hex().encode())
-        path.chmod(0o600)
+        private_folder(path.parent)
+        atomic_write(path, new_secret().hex().encode(), private=True)
     return signing_public(read_key(path))
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from unalike.algorithms import ALGORITHMS
-from unalike.engine.files import atomic_write, make_folder
+from unalike.engine.files import atomic_write, private_folder, storage_error
 from unalike.errors import UserError
 from unalike.federation.folders import PUBLIC, Card, make_key
 from unalike.federation.plan import FILE, Plan
@@ -27,17 +26,18 @@ def make_federation(folder: Path, **values: Any) -> Plan:
     host, _ = split_address(values["address"])
     ALGORITHMS.build(Plan(server="0" * 64, **values).spec.algorithm)  # what is wrong is told before all else
     certificates = folder / "certificates"
-    make_folder(certificates)
-    certificates.chmod(0o700)
+    private_folder(folder)
+    private_folder(certificates)
     plan = Plan(server=make_key(folder / "keys" / "server.key").hex(), **values)
     create_authority(certificates, f"unalike federation {plan.name}")
     issue_server(certificates, [host])
-    make_folder(folder / "parties")
+    for name in ("parties", INVITATIONS):
+        private_folder(folder / name)
     for party in plan.parties:
         invitation = folder / INVITATIONS / party
-        make_folder(invitation)
+        private_folder(invitation)
         plan.write(invitation)
-        shutil.copyfile(certificates / AUTHORITY, invitation / AUTHORITY)
+        atomic_write(invitation / AUTHORITY, (certificates / AUTHORITY).read_bytes())
         atomic_write(invitation / _PARTY, f"{party}\n".encode())
     plan.write(folder)  # last: a folder with a plan is a whole one
     return plan
@@ -81,7 +81,7 @@ class SiteFolder:
 
     def plan(self) -> Plan:
         """The plan in the invitation."""
-        if not (self.path / FILE).exists():
+        if not _is_there(self.path / FILE):
             raise UserError(
                 f"{self.path} is no invitation: it has no {FILE}. Use the folder that the server's owner sent."
             )
@@ -100,7 +100,15 @@ class SiteFolder:
 
 def is_server(folder: Path) -> bool:
     """Whether this is a server's folder."""
-    return (folder / INVITATIONS).is_dir()
+    return _is_there(folder / INVITATIONS)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether it is there; in a folder that is somebody else's alone, that is for its owner to say."""
+    try:
+        return path.exists()
+    except PermissionError as error:
+        raise storage_error(path.parent, error, "read") from error
 
 
 def admit(folder: Path, card: Card, plan: Plan) -> bool:
@@ -118,6 +126,6 @@ def admit(folder: Path, card: Card, plan: Plan) -> bool:
     for other in (folder / "parties").glob(f"*{PUBLIC}"):
         if {Card.read(other).sign, Card.read(other).node} & {card.sign, card.node}:
             raise UserError(f"{card.name} has the key of {other.name.removesuffix(PUBLIC)}. Each needs its own.")
-    make_folder(path.parent)
+    private_folder(path.parent)
     card.write(path)
     return True

@@ -114,13 +114,10 @@ class Plan:
 
     def _check_hidden(self) -> None:
         """Refuse a quorum with which a server that lies could read one update out of sums that should hide it."""
-        if parse_channel(self.spec.channel).hidden is None:
+        channel = parse_channel(self.spec.channel)
+        channel.check_cohort(self.cohort)
+        if channel.hidden is None:
             return
-        if self.cohort < 3:
-            raise UserError(
-                "A hidden sum of two sites shows each the other's update: it needs three or more, "
-                f"{self.cohort} are asked in a round."
-            )
         least = safe_threshold(self.cohort)
         if 0 < self.quorum < least:
             raise UserError(

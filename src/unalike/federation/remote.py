@@ -24,6 +24,7 @@ from unalike.federation.rows import Elsewhere
 from unalike.federation.speaker import SAYS, WRONG, Outgoing, Speaker, Stopped
 from unalike.federation.summing import Protection, ProtocolError, TooFewParties, secure_total
 from unalike.federation.vault import START, version_name
+from unalike.federation.weighing import check_single, check_weight, norm_of, update_in
 from unalike.federation.wire import Message, Refused, pack, shown
 from unalike.federation.work import BUFFERS, MESSAGE, PAYLOAD, UPLOAD
 from unalike.privacy import Coded
@@ -57,6 +58,9 @@ class Remote:
         """when a line was said last in this exchange"""
         self.answered: list[list[int]] = []
         """who answered, by exchange of this round"""
+        self.norms: list[dict[str, float]] = []
+        """by exchange of this round, how long each party's upload is, where single ones are seen"""
+        self._norm: dict[str, float] = {}
 
     def header(self, exchange: Exchange, number: int) -> dict[str, Any]:
         """What a party is told of an exchange, beside its payload."""
@@ -76,7 +80,7 @@ class Remote:
     def exchange(self, exchange: Exchange) -> list[Reply]:
         """The replies of those who answered, in party order."""
         plan = self.speaker.plan
-        self._told = {}
+        self._told, self._norm = {}, {}
         self._expected = self._outline(exchange)
         arrays, body = pack(outgoing(exchange))
         messages = {}
@@ -90,6 +94,7 @@ class Remote:
         for number in replies:
             self.accepted[number] = version_name(exchange.round, exchange.turn, self.speaker.incarnation)
         self.answered.append(sorted(replies))
+        self.norms.append(dict(sorted(self._norm.items())))
         return [replies[number] for number in sorted(replies)]
 
     def _summed(self, exchange: Exchange, wire: Wire, messages: Outgoing) -> dict[int, Reply]:
@@ -223,22 +228,28 @@ class Remote:
         number, expected = self.speaker.plan.number(party), self._expected
         if exchange.wire is not None:
             layout = layout_of(exchange, expected.upload)
+            channel = exchange.wire.channel
             try:
-                exchange.wire.channel.decode(message.body, layout, exchange.wire.setting(exchange.turn, None))
+                opened = channel.decode(message.body, layout, exchange.wire.setting(exchange.turn, None))
             except ChannelError as error:
                 raise Refused(str(error)) from None
+            if not channel.uniform_weights:
+                check_weight(exchange, number, opened.weight)
+            if channel.tells_single:
+                self._norm[party] = norm_of(opened.vectors)
             return Reply(number, {}, expected.upload, {}, None, Encoded(Coded(data=message.body), {}))
         arrays = message.vectors()
         sent = {k.removeprefix(MESSAGE): v for k, v in arrays.items() if k.startswith(MESSAGE)}
         if _layout(sent) != _layout(expected.message):
             raise Refused(f"it has {_shapes(sent)}, not {_shapes(expected.message)}")
-        if not float(sent[f"{ENGINE}weight"]) >= 0:
-            raise Refused("its weight is below zero")
+        check_weight(exchange, number, float(sent[f"{ENGINE}weight"]))
         upload = expected.upload
         if exchange.algorithm.needs_each:
             upload = {k.removeprefix(UPLOAD): v for k, v in arrays.items() if k.startswith(UPLOAD)}
             if _layout(upload) != _layout(expected.upload):
                 raise Refused(f"it uploads {_shapes(upload)}, not {_shapes(expected.upload)}")
+            check_single(exchange, sent, upload)
+        self._norm[party] = norm_of(update_in(exchange, number, sent))
         return Reply(number, sent, upload, {})
 
 

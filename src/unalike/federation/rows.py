@@ -69,6 +69,10 @@ class Elsewhere(Federation):
     def _sizes(self) -> Array:
         return self._counts
 
+    def count(self, number: int, round: int) -> int:
+        """The training rows that a site agreed with."""
+        return int(self._counts[number])
+
     @cached_property
     def pretended(self) -> OwnRows:
         """Made-up rows of a party that does not exist, to see what a party's answers look like."""

@@ -6,16 +6,15 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 import unalike
 from unalike.algorithms.contract import Ask, Vectors
 from unalike.crypto.primitives import signing_public
-from unalike.data.description import Description
-from unalike.data.schema import Schema, agree
+from unalike.data.schema import Schema
 from unalike.engine.checkpoint import Checkpoint
 from unalike.engine.evaluation import Figures, summary, without_each
-from unalike.engine.files import atomic_write
+from unalike.engine.files import atomic_write, private_folder
 from unalike.engine.record import SEALS_WEIGHTS
 from unalike.engine.rundir import RunDirectory
 from unalike.engine.state import State
@@ -23,15 +22,17 @@ from unalike.engine.training import Ledger, Training
 from unalike.engine.wire import Wire
 from unalike.errors import UserError
 from unalike.federation import folders
+from unalike.federation.agreeing import agreement
 from unalike.federation.dealing import deal_keys
 from unalike.federation.figures import accuracy, checked_sums, pooled
+from unalike.federation.lengths import FAR, NORMS, longest
 from unalike.federation.measuring import measure_sites
 from unalike.federation.plan import Plan
 from unalike.federation.remote import Remote, outgoing
 from unalike.federation.rows import Elsewhere, make_task
 from unalike.federation.speaker import Outgoing, Speaker, Transport
 from unalike.federation.summing import Protection
-from unalike.federation.wire import Message, Refused, pack, shown
+from unalike.federation.wire import Refused, pack
 from unalike.federation.work import weights_digest
 from unalike.measure.support import Of
 from unalike.privacy import Channel, Participation
@@ -81,7 +82,7 @@ class RemoteTraining(Training):
     def play_round(self) -> tuple[State, Figures]:
         """As everywhere, and who answered; bytes are those that really went over the wire."""
         speaker = self.engine.speaker
-        self.engine.answered = []
+        self.engine.answered, self.engine.norms = [], []
         before = speaker.sent_by.total(), speaker.sent_to.total()
         state, row = super().play_round()
         up, down = speaker.sent_by.total() - before[0], speaker.sent_to.total() - before[1]
@@ -90,7 +91,8 @@ class RemoteTraining(Training):
             "bytes_down": down,
             "traffic": {"up": {"messages": up}, "down": {"messages": down}},
         }
-        return state, row | {"answered": self.engine.answered}
+        row["answered"] = self.engine.answered
+        return state, row | ({NORMS: self.engine.norms} if self.channel.tells_single else {})
 
     def evaluate(self, after: State) -> Figures:
         """The figures of all sites' own rows, each counted at its site; none where the plan says so."""
@@ -150,6 +152,7 @@ def serve(
     """Do the folder's job: train as the plan says, from where the last checkpoint left off, or measure first."""
     place = folders.ServerFolder(folder)
     plan = Plan.read(folder)
+    private_folder(folder)  # it holds what sites sent
     speaker = Speaker(
         plan=plan,
         transport=transport,
@@ -161,8 +164,9 @@ def serve(
     )
     if signing_public(speaker.signer).hex() != plan.server:
         raise UserError(f"The server's key in {folder} is not the one that {plan.name}'s plan names.")
+    private_folder(place.run)
     with RunDirectory.open(place.run) as record:
-        schema, sizes = _agreement(plan, speaker, place)
+        schema, sizes = agreement(plan, speaker, place)
         if place.job() == folders.MEASURE:
             return _measure(speaker, schema, place)
         training = RemoteTraining(plan, schema, sizes, speaker)
@@ -203,6 +207,9 @@ def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerF
         record.save_checkpoint(Checkpoint(state.round, state.tensors(), meta))
         training.engine.durable = dict(training.engine.accepted)
         speaker.say(_line(row, spec.rounds))
+        for party, one in longest([row]).items():
+            if one.times >= FAR:
+                speaker.say(one.line(party))
     left = training.finish()
     figures = _outcome(training, record.rounds(), left)
     w = training.algorithm.global_model(training.task, training.state.server)
@@ -212,61 +219,6 @@ def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerF
     record.write_result(figures)
     place.tell("finished" + (f"; not reached with the final model: {', '.join(left)}" if left else ""))
     return figures
-
-
-def _agreement(plan: Plan, speaker: Speaker, place: folders.ServerFolder) -> tuple[Schema, list[int]]:
-    """The schema that all sites agree on, and how many training rows each has.
-
-    Both are kept: after a restart a quorum of the sites is enough, as in any exchange.
-    """
-    place.tell("agreeing on a schema")
-    known, rows = place.schema(), place.rows()
-    everybody = len(plan.parties)
-    if known is None:
-        told = _ask_all(plan, speaker, {"kind": "describe"}, _description, everybody)
-        known = agree({party: told[party] for party in plan.parties})
-        place.keep_schema(known)
-        rows = {}
-        for label in known.classes:
-            holders = [party for party in plan.parties if label in told[party].classes]
-            if len(holders) == 1:
-                speaker.say(f"The label {shown(label, 60)!r} occurs at {holders[0]} only: is that meant?")
-    roster = {name: key.hex() for name, key in speaker.roster.items()}
-    header = {"kind": "agree", "schema": known.to_dict(), "roster": roster}
-    needed = plan.needed(everybody) if set(rows) == set(plan.parties) else everybody
-    answers = _ask_all(plan, speaker, header, _rows_and_model, needed)
-    place.models = {party: model for party, (_, model) in answers.items()}
-    rows |= {party: number for party, (number, _) in answers.items()}
-    place.keep_rows(rows)
-    return known, [rows[party] for party in plan.parties]
-
-
-def _ask_all(
-    plan: Plan, speaker: Speaker, header: dict[str, Any], use: Callable[[Message], Any], needed: int
-) -> dict[str, Any]:
-    """What the sites answer, ``needed`` of them at least."""
-    answers = Remote(speaker, "").everybody(dict.fromkeys(plan.parties, (header, b"")), needed)
-    found = {}
-    for party, message in answers.items():
-        try:
-            found[party] = use(message)
-        except Refused as error:
-            raise UserError(f"{party}: {error}.") from None
-    return found
-
-
-def _description(message: Message) -> Description:
-    try:
-        return Description.from_dict(message.header["description"])
-    except (KeyError, ValueError) as error:
-        raise Refused(f"its description is malformed: {error}") from None
-
-
-def _rows_and_model(message: Message) -> tuple[int, str]:
-    rows, model = message.header.get("rows"), message.header.get("model")
-    if type(rows) is not int or not 0 < rows < 2**53 or not isinstance(model, str):
-        raise Refused("it does not say how many rows it has")
-    return rows, model
 
 
 def _check_models(place: folders.ServerFolder, training: RemoteTraining) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from unalike.data.description import Description, describe
 from unalike.data.schema import Schema
 from unalike.data.sites import read_table, site_data
-from unalike.engine.files import atomic_write, make_folder
+from unalike.engine.files import atomic_write, private_folder
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
 from unalike.federation.dealing import BOX, DEAL, KEY, SiteKeys
@@ -56,7 +56,7 @@ class Site:
     say: Callable[[str], None] = lambda line: None
 
     def __post_init__(self) -> None:
-        make_folder(self.folder)
+        private_folder(self.folder)  # figures, models, the log: all of it tells of rows
         self.number = self.plan.number(self.name)
         self._audit = Audit(self.folder)
         self._vault = Vault(self.folder / "state")

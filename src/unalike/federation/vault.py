@@ -14,7 +14,7 @@ from pathlib import Path
 
 from unalike.algorithms.contract import Vectors
 from unalike.engine.checkpoint import Checkpoint, Damaged, decode_checkpoint, encode_checkpoint
-from unalike.engine.files import atomic_write, clean_leftovers, list_folder, make_folder, storage_error
+from unalike.engine.files import atomic_write, clean_leftovers, list_folder, private_folder, storage_error
 from unalike.federation.wire import Refused
 
 START = ""
@@ -32,8 +32,7 @@ class Vault:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        make_folder(folder)
-        folder.chmod(0o700)  # what an algorithm keeps says as much about rows as an update
+        private_folder(folder)  # what an algorithm keeps says as much about rows as an update
         clean_leftovers(folder)
 
     def load(self, version: str) -> Vectors:

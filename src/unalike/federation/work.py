@@ -15,6 +15,7 @@ from torch import Tensor
 
 from unalike.algorithms.contract import Ask, Kind, Vectors
 from unalike.data.dataset import Dataset
+from unalike.data.description import MOST_ROWS
 from unalike.data.schema import Schema
 from unalike.engine.checkpoint import tensor_bytes
 from unalike.engine.evaluation import Figures, row_scores
@@ -109,7 +110,7 @@ class SiteWork(Training):
         ledger.memories[self.number] = {
             k.removeprefix(_MEMORY): v for k, v in kept.items() if k.startswith(_MEMORY)
         }
-        self._most_rows = max(1, _whole(header, "most_rows"))
+        self._most_rows = max(1, _whole(header, "most_rows", MOST_ROWS))
         if _STATISTICS in kept:
             ledger.own_buffers[self.number] = kept[_STATISTICS]
         return self.exchange(Ask(kind, payload, phase), round, [self.number], ledger), kept
@@ -277,8 +278,8 @@ def _figures(sums: Sums) -> Figures:
     return {"rows": int(rows), "loss": loss / rows, "accuracy": right / rows} if rows else {"rows": 0}
 
 
-def _whole(header: dict[str, Any], key: str) -> int:
+def _whole(header: dict[str, Any], key: str, most: int = 2**31 - 1) -> int:
     value = header.get(key)
-    if type(value) is not int or not 0 <= value < 2**31:
+    if type(value) is not int or not 0 <= value <= most:
         raise Refused(f"its {key} is not a number")
     return value

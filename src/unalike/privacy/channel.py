@@ -13,7 +13,7 @@ from unalike.errors import UserError
 from unalike.privacy import grid
 from unalike.privacy.errors import ChannelError, NotFinite
 from unalike.privacy.layout import Array, Layout, Message, Upload, Vectors
-from unalike.privacy.rules import check_order
+from unalike.privacy.rules import check_cohort, check_order
 from unalike.privacy.setting import ChannelSetting
 from unalike.privacy.stage import Bound, Coder, Grid, Hidden, Noise, Sparse
 from unalike.registry import CompositionRegistry
@@ -38,6 +38,10 @@ class Channel:
     def __post_init__(self) -> None:
         check_order(self.parts, CHANNELS.brief)
 
+    def check_cohort(self, asked: int) -> None:
+        """Refuse a number of parties in a round that this channel cannot serve."""
+        check_cohort(self.hidden, asked, CHANNELS.brief)
+
     @cached_property
     def clip(self) -> Bound | None:
         """What limits an upload."""
@@ -60,6 +64,11 @@ class Channel:
     def hides_single(self) -> bool:
         """Whether the server sees nothing but sums."""
         return self.hidden is not None
+
+    @property
+    def tells_single(self) -> bool:
+        """Whether figures of a single upload may be kept: not of sums, nor of what the server has yet to noise."""
+        return self.hidden is None and (self.noise is None or self.noise.where != "server")
 
     @property
     def uniform_weights(self) -> bool:

@@ -10,6 +10,8 @@ from unalike.errors import UserError
 from unalike.privacy.stage import Bound, Coder, Hidden, Noise, Sparse
 
 _CENTRAL = ("server", "shared")
+FEWEST_HIDDEN = 3
+"""Parties in a hidden sum: of two, each could take its own upload from the sum and read the other's."""
 
 
 def check_order(parts: Sequence[Any], brief: Callable[[Any], str]) -> None:
@@ -29,6 +31,15 @@ def check_order(parts: Sequence[Any], brief: Callable[[Any], str]) -> None:
         raise UserError(
             f"{brief(lossy)} saves nothing under {brief(hidden)}, which adds whole vectors on its own grid. "
             f"Leave {brief(lossy)} out."
+        )
+
+
+def check_cohort(hidden: Hidden | None, asked: int, brief: Callable[[Any], str]) -> None:
+    """Refuse to hide uploads in a sum of so few parties that it hides none, in simulation as at real sites."""
+    if hidden is not None and asked < FEWEST_HIDDEN:
+        raise UserError(
+            f"A hidden sum of two parties shows each the other's update: {brief(hidden)} needs three or more, "
+            f"{asked} are asked. Add parties, raise --sample, or leave {brief(hidden)} out of --channel."
         )
 
 

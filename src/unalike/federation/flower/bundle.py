@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from unalike.engine.files import atomic_write, make_folder
+
 PYPROJECT = """\
 # Made by unalike. Flower passes it to every site, where it is not unpacked: sites run what they have installed.
 [project]
@@ -28,8 +30,8 @@ clientapp = "unalike.federation.flower.client_app:app"
 def write_bundle(folder: Path) -> Path:
     """Write the bundle's source into ``folder / app``, for whoever wants to see it or use ``flwr run``."""
     target = folder / "app"
-    target.mkdir(parents=True, exist_ok=True)
-    (target / "pyproject.toml").write_text(PYPROJECT)
+    make_folder(target, private=True)
+    atomic_write(target / "pyproject.toml", PYPROJECT.encode())
     return target
 
 

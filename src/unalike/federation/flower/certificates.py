@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-import os
-import secrets
 import socket
 import ssl
 from collections.abc import Iterable
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -41,8 +38,8 @@ def create_authority(folder: Path, name: str = "unalike federation", days: int =
     builder = _builder(subject, subject, key.public_key(), days).add_extension(usage, critical=True)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    write_private(folder / "ca.key", _private_pem(key))
-    (folder / "ca.pem").write_bytes(_pem(builder.sign(key, hashes.SHA384())))
+    atomic_write(folder / "ca.key", _private_pem(key), private=True)
+    atomic_write(folder / "ca.pem", _pem(builder.sign(key, hashes.SHA384())))
 
 
 def issue_server(folder: Path, hosts: Iterable[str], days: int = SERVER_DAYS) -> None:
@@ -62,7 +59,7 @@ def issue_server(folder: Path, hosts: Iterable[str], days: int = SERVER_DAYS) ->
         (x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), False),
     ):
         builder = builder.add_extension(extension, critical=critical)
-    write_private(folder / "server.key", _private_pem(key))
+    atomic_write(folder / "server.key", _private_pem(key), private=True)
     atomic_write(folder / "server.pem", _pem(builder.sign(signer, hashes.SHA384())))
 
 
@@ -118,7 +115,7 @@ def create_node_key(path: Path) -> bytes:
         raise UserError(f"{path} exists: a node's key is its identity. Move it away if a new identity is wanted.")
     key = ec.generate_private_key(ec.SECP384R1())
     coding = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
-    write_private(path, key.private_bytes(*coding))
+    atomic_write(path, key.private_bytes(*coding), private=True)
     return public_key(path)
 
 
@@ -166,23 +163,6 @@ def split_address(address: str) -> tuple[str, int]:
     if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise UserError(f"{address!r} is no address: write host:port, for example hospital.example:9443.")
     return host.removeprefix("[").removesuffix("]"), int(port)
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a secret that only its owner can read, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.unalike-tmp")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise UserError(f"Cannot write {path} ({error.strerror or error}): mend that and run it again.") from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
 
 
 def _builder(

@@ -12,11 +12,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
+from unalike.engine.files import atomic_write, file_lock, private_folder
 from unalike.errors import UserError
 from unalike.federation.flower.bundle import write_bundle
-from unalike.federation.flower.certificates import check_server, split_address, why_unreachable, write_private
+from unalike.federation.flower.certificates import check_server, split_address, why_unreachable
 from unalike.federation.flower.control import CERTIFICATES, WORK, Control, RunState
 from unalike.federation.flower.nginx import nginx_configuration
 from unalike.federation.flower.processes import BackOff, Child, Keeper, free_port, refuse_windows
@@ -47,7 +48,7 @@ class Link(Control):
         self._waiting: list[bytes] = []
         self._children: dict[str, tuple[Child, BackOff]] = {}
         self._keeper: Keeper | None = None
-        self._lock = FileLock(self.folder / ".link.lock")
+        self._lock = file_lock(self.folder / ".link.lock")
 
     def __enter__(self) -> Self:
         left = check_server(self.folder / CERTIFICATES, self._host)
@@ -84,14 +85,15 @@ class Link(Control):
 
     def _start(self) -> None:
         work = self.folder / WORK
-        work.mkdir(mode=0o700, exist_ok=True)
+        private_folder(work)
         write_bundle(work)
-        write_private(work / "secret", secrets.token_bytes(32))
+        atomic_write(work / "secret", secrets.token_bytes(32), private=True)
         port = free_port()
-        write_private(work / "link.json", json.dumps({"port": port, "address": self.address}).encode())
+        about = {"port": port, "address": self.address}
+        atomic_write(work / "link.json", json.dumps(about).encode(), private=True)
         upstream = f"https://127.0.0.1:{port}"
         nginx = nginx_configuration(self._host, self._public_port, upstream, self.folder / CERTIFICATES)
-        (work / "nginx.conf").write_text(nginx)
+        atomic_write(work / "nginx.conf", nginx.encode())
         self._make_children(work, port, upstream)
         self._begin("link")
         self._wait_for_health(upstream)

@@ -10,10 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
+from unalike.engine.files import atomic_write, file_lock, private_folder
 from unalike.errors import UserError
-from unalike.federation.flower.certificates import public_key, split_address, why_unreachable, write_private
+from unalike.federation.flower.certificates import public_key, split_address, why_unreachable
 from unalike.federation.flower.processes import BackOff, Child, Keeper, free_port, refuse_windows
 
 CONNECTED = "connected"
@@ -48,16 +49,16 @@ class Node:
         self._child: Child | None = None
         self._judged, self._node_id, self._read = False, "", -1
         self._back_off = BackOff(first=1.0, last=15.0, good=60.0)
-        self._lock = FileLock(self._folder / ".node.lock")
         self._keeper = Keeper(self._look)
 
     def __enter__(self) -> Self:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(self._folder)
+        self._lock = file_lock(self._folder / ".node.lock")
         try:
             self._lock.acquire(timeout=0)
         except Timeout as error:
             raise UserError(f"This site has joined already, in another process ({self._folder}).") from error
-        write_private(self._folder / "secret", secrets.token_bytes(32))
+        atomic_write(self._folder / "secret", secrets.token_bytes(32), private=True)
         self._start()
         self._keeper.start()
         return self
@@ -116,7 +117,7 @@ class Node:
         found = _NODE_ID.search(output)
         if found and found[1] != self._node_id:
             self._node_id = found[1]
-            write_private(self._folder / "node-id", found[1].encode())
+            atomic_write(self._folder / "node-id", found[1].encode(), private=True)
         if output.rfind(_TRYING) > output.rfind(_AGAIN):
             self._set(_LOST if self._node_id else "unreachable: trying again")
         elif found or self.state == _LOST:

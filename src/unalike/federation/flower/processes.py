@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from unalike.engine.files import atomic_write, open_file
 from unalike.errors import UserError
 from unalike.federation.flower.child import GRACE
 
@@ -66,10 +66,15 @@ class Child:
     def start(self) -> None:
         """Start the process; what it writes is appended to its log."""
         self.limit_log()
-        with self.log.open("ab") as output:
+        with open_file(self.log, "ab") as output:
             self._begin = output.tell()
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=self._environment
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=self._environment,
+                umask=0o077,  # Flower's own files are this user's alone, as ours
             )
 
     @property
@@ -94,9 +99,9 @@ class Child:
 
     def limit_log(self) -> None:
         """Move what is in a long log to ``.1``; the writer appends, so it goes on in the emptied file."""
-        with suppress(OSError):
+        with suppress(OSError, UserError):
             if self.log.stat().st_size > _LOG_LIMIT:
-                shutil.copyfile(self.log, self.log.with_name(self.log.name + ".1"))
+                atomic_write(self.log.with_name(self.log.name + ".1"), self.log.read_bytes())
                 os.truncate(self.log, 0)
                 self._begin = 0
 
