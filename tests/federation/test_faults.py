@@ -11,6 +11,7 @@ from unalike.federation import remote
 from unalike.federation.speaker import Stopped
 from unalike.federation.wire import Message, peek, write
 from unalike.privacy.accountant import gauss_epsilon
+from unalike.secure.policy import Policy
 
 
 @pytest.fixture(autouse=True)
@@ -378,4 +379,20 @@ def test_a_sum_that_began_to_be_unmasked_is_made_again_of_the_same_parties(resta
     played = participation(world)
     assert played[1, 0] == [0, 1, 2]
     assert played[2, 0] == [0, 1, 2, 3]
+    assert_same(world, world.simulation(played)[0])
+
+
+@pytest.mark.parametrize("channel", ["masked", "encrypted"])
+def test_a_later_exchange_of_those_who_are_left(channel, tmp_path):
+    """Fewer are asked in it; the threshold stays that of all whom the plan asks in the round."""
+    names = ("s0", "s1", "s2", "s3", "s4")
+    train = {"channel": channel, "algorithm": "rfedavg+", "rounds": 1}
+    world = World.make(tmp_path, names, quorum=4, train=train)
+    drop(world, "s2", (1, 0))
+    world.serve()
+    sums = [peek(raw) for node, raw, _ in world.transport.log if node == 11 and peek(raw).kind == "sum"]
+    terms = [Policy.from_bytes(message.body) for message in sums if message.header["step"] == 0]
+    assert [(policy.parties, policy.threshold) for policy in terms] == [(5, 4), (4, 4)]
+    played = participation(world)
+    assert played == {(1, 0): [0, 1, 3, 4], (1, 1): [0, 1, 3, 4]}
     assert_same(world, world.simulation(played)[0])
