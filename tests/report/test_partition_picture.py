@@ -159,3 +159,39 @@ def test_the_same_picture_each_time():
     for file in (first, again):
         partition_picture(portrait(load_dataset("heart"), "natural")).savefig(file, format="png", dpi=50)
     assert first.getvalue() == again.getvalue()
+
+
+def reach_of(figure, title):
+    """From where to where the panel of that feature goes."""
+    return next(one for one in figure.axes if any(text.get_text() == title for text in one.texts)).get_xlim()
+
+
+AGES = np.repeat(np.arange(30.0, 80.0), 4)
+
+
+def write_ages(path):
+    lines = [f"{age:g},{'old' if age > 50 else 'young'},{150 + age % 7}" for age in AGES]
+    path.write_text("\n".join(["years,outcome,height", *lines]))
+    return path
+
+
+@pytest.mark.parametrize("partition", ["label-count(1)", "label-count(1)+feature-noise(0.1)"])
+def test_features_are_drawn_in_the_units_of_the_table(tmp_path, partition):
+    table = write_ages(tmp_path / "ages.csv")
+    shown = portrait(load_dataset(f"csv({str(table)!r}, label=outcome)"), partition, 2)
+    low, high = reach_of(partition_picture(shown), "years")
+    assert 10 <= low <= 35
+    assert 70 <= high <= 100
+
+
+def test_sites_and_hospitals_have_units_too(tmp_path):
+    (tmp_path / "sites").mkdir()
+    for name in ("east", "west"):
+        write_ages(tmp_path / "sites" / f"{name}.csv")
+    sites = load_dataset(f"sites({str(tmp_path / 'sites')!r}, label=outcome)")
+    years = sites.units.read(sites.x)[:, sites.features.index("years")]
+    assert set(np.round(years, 3)) <= set(AGES)
+    heart = load_dataset("heart")
+    age = heart.units.read(heart.x)[:, heart.features.index("age")]
+    assert np.allclose(age, np.round(age), atol=1e-4)  # whole years
+    assert (age.min(), age.max()) == pytest.approx((28, 77), abs=1)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol, TypeVar, dataclass_transform
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,23 @@ C = TypeVar("C", bound=type)
 Array = NDArray[Any]
 
 
+class Units(NamedTuple):
+    """From coded features back to the table's own values: ``x * scale + shift``, one number for each feature."""
+
+    shift: Array = np.zeros(())
+    scale: Array = np.ones(())
+
+    def read(self, x: Array) -> Array:
+        """The values as they stood in the table: years, not standard deviations from the mean age.
+
+        What was standardised was kept in float32, so it is rounded to the digits that this has.
+        """
+        own = np.asarray(x, np.float64) * self.scale + self.shift
+        last = 10.0 ** np.floor(np.log10(np.maximum(np.abs(self.shift), self.scale)) - 5)
+        coded: Array = (self.scale != 1) | (self.shift != 0)
+        return np.where(coded, np.round(own / last) * last, own) + 0.0  # no -0
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """Rows ``x`` with labels ``y`` for training, and a global test set that no party trains on.
@@ -29,7 +46,8 @@ class Dataset:
     hospital, writer, ...), an index into ``group_names``; it is None where the data have no natural parties.
     ``group_test`` is the same of the test rows (-1: of no party that has training rows). ``x`` may be a scipy CSR
     matrix, which stays sparse until the batch. Rows of ``tokens`` are whole numbers that mean words or characters
-    and stay so. Images are [rows, channels, height, width]. Torch tensors and lists become numpy arrays.
+    and stay so. Images are [rows, channels, height, width]. Torch tensors and lists become numpy arrays. ``units``
+    says how to read ``x`` in the units of the table that it was coded from.
     """
 
     name: str
@@ -45,6 +63,7 @@ class Dataset:
     shift: Array = field(default_factory=lambda: np.zeros((), np.float32))
     scale: Array = field(default_factory=lambda: np.ones((), np.float32))
     kind: Literal["numbers", "tokens"] = "numbers"
+    units: Units = field(default_factory=Units)
 
     def __post_init__(self) -> None:
         classes: Any = self.classes  # what a user gives may be of another type

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from unalike.data.dataset import Array, Dataset, register_dataset
+from unalike.data.dataset import Array, Dataset, Units, register_dataset
 from unalike.data.split import choose_test_rows
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
@@ -62,7 +62,7 @@ class Heart:
         """Read the patients from the file that comes with the package."""
         table, hospital, disease = _read()
         test = choose_test_rows(hospital * 2 + disease, 0.2, _SPLIT_SEED)
-        x, names = _encode(table, indicate=self.missing == "indicate")
+        x, names, units = _encode(table, indicate=self.missing == "indicate")
         keep = np.ones(len(x), bool)
         if self.missing == "drop":
             keep = ~np.any([np.isnan(column) for column in table.values()], axis=0)
@@ -79,6 +79,7 @@ class Heart:
             group=group,
             group_names=tuple(HOSPITALS[k] for k in present),
             group_test=np.array([list(present).index(k) if k in present else -1 for k in hospital[test]]),
+            units=units,
         )
 
     def tables(self) -> dict[str, list[dict[str, str]]]:
@@ -109,8 +110,8 @@ def _read() -> tuple[dict[str, Array], Array, Array]:
     return table, hospital, disease
 
 
-def _encode(table: dict[str, Array], indicate: bool) -> tuple[Array, tuple[str, ...]]:
-    """The float32 matrix that models are trained on, and the names of its columns."""
+def _encode(table: dict[str, Array], indicate: bool) -> tuple[Array, tuple[str, ...], Units]:
+    """The float32 matrix that models are trained on, the names of its columns, and their units."""
     columns: dict[str, Array] = {}
     for name, values in table.items():
         if name in CATEGORIES:
@@ -121,4 +122,9 @@ def _encode(table: dict[str, Array], indicate: bool) -> tuple[Array, tuple[str, 
     if indicate:
         gaps = [name for name in FEATURES if name not in ALWAYS_RECORDED]
         columns |= {f"{name}_missing": np.isnan(table[name]) for name in gaps}
-    return np.stack(list(columns.values()), axis=1).astype(np.float32), tuple(columns)
+    shift, scale = zip(*(CONTINUOUS.get(name, (0.0, 1.0)) for name in columns), strict=True)
+    return (
+        np.stack(list(columns.values()), axis=1).astype(np.float32),
+        tuple(columns),
+        Units(np.array(shift), np.array(scale)),
+    )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from unalike.data.columns import BINARY, MOST_CATEGORIES, Column
-from unalike.data.dataset import Array
+from unalike.data.dataset import Array, Units
 from unalike.data.description import (
     MOST_COLUMNS,
     Described,
@@ -88,6 +88,13 @@ class Schema:
                 f"The coded column {min(twice)!r} would be there twice. Rename a column at every site."
             )
         object.__setattr__(self, "features", tuple(names))
+
+    @property
+    def units(self) -> Units:
+        """From coded columns back to the values in the tables."""
+        numbers = {one.name: (one.shift, one.scale) for one in self.fields}
+        each = np.array([numbers.get(name, (0.0, 1.0)) for name in self.features])
+        return Units(each[:, 0], each[:, 1])
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""

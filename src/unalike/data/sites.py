@@ -41,7 +41,9 @@ def site_data(name: str, schema: Schema, columns: list[Column], missing: Missing
     chosen = test_rows(y, np.zeros(len(y), np.int64), test)
     if not chosen.any():
         raise UserError(f"{name} has too few rows for a test set: {len(y)}. Add rows, or make test larger.")
-    return Dataset(name, x[~chosen], y[~chosen], x[chosen], y[chosen], schema.classes, schema.features)
+    return Dataset(
+        name, x[~chosen], y[~chosen], x[chosen], y[chosen], schema.classes, schema.features, units=schema.units
+    )
 
 
 @register_dataset("sites")

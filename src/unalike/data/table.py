@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from unalike.data.columns import BINARY, Column, Inferred, check_few, read_csv
-from unalike.data.dataset import Array, Dataset, register_dataset
+from unalike.data.dataset import Array, Dataset, Units, register_dataset
 from unalike.data.folder import NotFound
 from unalike.data.labels import number_classes
 from unalike.data.parquet import read_parquet
@@ -180,7 +180,7 @@ def _dataset(name: str, roles: Roles, fraction: float, missing: Missing) -> Data
     test = test_rows(y, party, fraction)
     if not test.any():
         raise UserError(f"{name} has too few rows for a test set: {len(y)}. Add rows, or make test larger.")
-    x, features = _code(roles.features, ~test, indicate=missing == "indicate")
+    x, features, units = _code(roles.features, ~test, indicate=missing == "indicate")
     present, group = np.unique(party[~test], return_inverse=True)
     place = np.full(len(parties), -1)  # a party with test rows only is no party
     place[present] = np.arange(len(present))
@@ -195,6 +195,7 @@ def _dataset(name: str, roles: Roles, fraction: float, missing: Missing) -> Data
         group=group if roles.party else None,
         group_names=tuple(map(str, parties[present])) if roles.party else (),
         group_test=place[party[test]] if roles.party else None,
+        units=units,
     )
 
 
@@ -236,23 +237,35 @@ def test_rows(y: Array, party: Array, fraction: float) -> Array:
     return test
 
 
-def _code(columns: tuple[Column, ...], train: Array, indicate: bool) -> tuple[Array, tuple[str, ...]]:
-    """The float32 matrix, and the names of its columns."""
-    coded: dict[str, Array] = {}
+class _Coded(NamedTuple):
+    """A coded column, float32; ``values * scale + shift`` are the table's own."""
+
+    values: Array
+    shift: float = 0.0
+    scale: float = 1.0
+
+
+def _code(columns: tuple[Column, ...], train: Array, indicate: bool) -> tuple[Array, tuple[str, ...], Units]:
+    """The float32 matrix, the names of its columns, and their units."""
+    coded: dict[str, _Coded] = {}
     for column in columns:
-        made = {k: np.where(column.absent, np.float32(0), v) for k, v in _feature(column, train).items()}
+        made = {
+            name: one._replace(values=np.where(column.absent, np.float32(0), one.values))
+            for name, one in _feature(column, train).items()
+        }
         if indicate and column.missing:
-            made[f"{column.name}_missing"] = column.absent.astype(np.float32)
+            made[f"{column.name}_missing"] = _Coded(column.absent.astype(np.float32))
         for name in made:
             if name in coded:
                 raise UserError(f"column {column.name}: its coded column {name!r} is there already. Rename one.")
         coded |= made
     if not coded:
         raise UserError("No column varies, so there is nothing to learn from. Check the table.")
-    return np.stack(list(coded.values()), axis=1), tuple(coded)
+    values, shift, scale = zip(*coded.values(), strict=True)
+    return np.stack(values, axis=1), tuple(coded), Units(np.array(shift), np.array(scale))
 
 
-def _feature(column: Column, train: Array) -> dict[str, Array]:
+def _feature(column: Column, train: Array) -> dict[str, _Coded]:
     """The coded columns (float32) of one column; what they hold where a value is missing does not matter."""
     if column.kind == "constant":
         return {}
@@ -260,17 +273,17 @@ def _feature(column: Column, train: Array) -> dict[str, Array]:
         return {column.name: _standardise(column, column.numbers(), train)}
     if column.kind == "binary":
         yes = {pair[1] for pair in BINARY}
-        return {column.name: np.array([text.strip().lower() in yes for text in column.cells], np.float32)}
+        return {column.name: _Coded(np.array([text.strip().lower() in yes for text in column.cells], np.float32))}
     column.check_feature()
     values = sorted(column.distinct)
     check_few(column.name, len(values), len(column.cells) - column.missing)
     index = {value: place for place, value in enumerate(values)}
     codes = np.array([index.get(column.values.get(text, ""), -1) for text in column.cells])
     seen = np.unique(codes[train & (codes >= 0)])
-    return {f"{column.name}_{values[code]}": (codes == code).astype(np.float32) for code in seen}
+    return {f"{column.name}_{values[code]}": _Coded((codes == code).astype(np.float32)) for code in seen}
 
 
-def _standardise(column: Column, values: Array, train: Array) -> Array:
+def _standardise(column: Column, values: Array, train: Array) -> _Coded:
     """Minus the training rows' mean, divided by their standard deviation (1 where they do not vary)."""
     known = values[train & ~column.absent]
     mean, deviation = (known[0], 1.0) if len(known) else (0.0, 1.0)
@@ -281,4 +294,4 @@ def _standardise(column: Column, values: Array, train: Array) -> Array:
     # An infinite deviation would make every value 0, which is finite: it needs a look of its own.
     if not (np.isfinite(deviation) and np.isfinite(scaled[~column.absent]).all()):
         raise UserError(f"column {column.name}: its values are too large to standardise. Rescale them.")
-    return scaled
+    return _Coded(scaled, float(mean), float(deviation))

@@ -62,12 +62,12 @@ def _short(name: str) -> str:
 
 
 def _look(dataset: Dataset, partition: Partition) -> list[Array]:
-    """Some random rows of each party as it sees them, in the data set's own units."""
+    """Some random rows of each party as it sees them, in the units of the table that they are from."""
     most = max(50, _MOST_NUMBERS // (partition.parties * dataset.shape[0]))
     seen = []
     for party in range(partition.parties):
         x = _some(seen_by(dataset, partition, party)[0], most).astype(np.float64)
-        seen.append(x * dataset.scale + dataset.shift if changes_features(partition) else x)
+        seen.append(dataset.units.read(x * dataset.scale + dataset.shift if changes_features(partition) else x))
     return seen
 
 
