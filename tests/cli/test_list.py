@@ -40,6 +40,18 @@ def test_everything(unalike):
     assert all(f"{kind.upper()}\n" in out for kind in everything)
 
 
+def test_engines_tell_what_this_machine_has(unalike, monkeypatch):
+    def compiled():
+        return {part["name"]: part["summary"] for part in unalike("list", "engines", "--json").json["engines"]}
+
+    monkeypatch.setenv("CC", sys.executable)  # any program that is there
+    assert f"The C compiler here is {sys.executable}." in compiled()["compiled"]
+    monkeypatch.setenv("CC", "no-such-compiler")
+    assert "Not on this machine: there is no C compiler (no-such-compiler)" in compiled()["compiled"]
+    automatic = compiled()["auto"]
+    assert all(word in automatic for word in ("sequential", "vectorised", "compiled", "100,000 weights"))
+
+
 def test_version(unalike):
     assert unalike("--version") == (0, f"unalike {package.__version__}\n", "")
 
@@ -49,11 +61,11 @@ def test_help(unalike, args):
     answer = unalike(*args)
     assert answer.code == 0
     assert all(f"\n  {name} " in answer.out for name in ("demo", "run", "runs", "list"))
-    assert "completion" not in answer.out
 
 
 @pytest.mark.parametrize(
-    "args", [["--help"], ["--version"], ["list", "algorithms"], ["list", "algorithms", "--json"]]
+    "args",
+    [["--help"], ["--version"], ["list", "algorithms"], ["list", "algorithms", "--json"], ["list", "engines"]],
 )
 def test_starts_without_the_heavy_libraries(args):
     source = (

@@ -4,10 +4,14 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import UNALIKE
 from unalike.engine.record import read_run
 from unalike.engine.rundir import RunDirectory
 
@@ -49,10 +53,9 @@ def test_list_is_newest_first(unalike, two):
     assert [Path(run["run_dir"]) for run in runs] == [two["fedprox"], two["fedavg"]]
     assert all(run["state"] == "finished" and run["rounds_done"] == run["rounds"] == 4 for run in runs)
     lines = unalike("runs", "list").out.splitlines()
-    assert "fedprox(0.5)" in lines[2]
-    assert "digits, iid" in lines[2]
-    assert "4/4 finished" in lines[2]
-    assert runs[0]["key"].startswith(lines[2].split()[0])
+    key, *cells = lines[1].split()
+    assert cells[:4] == ["fedprox(0.5)", "digits", "iid", "4/4"]
+    assert runs[0]["key"].startswith(key)
 
 
 def test_a_look_at_a_finished_run_does_not_make_it_newer(unalike, two):
@@ -63,12 +66,69 @@ def test_a_look_at_a_finished_run_does_not_make_it_newer(unalike, two):
 
 
 def test_list_fits_eighty_columns(unalike, two, monkeypatch):
-    from rich.console import Console
-
-    monkeypatch.setattr("unalike.cli.show.console", lambda: Console(width=80, highlight=False))
+    monkeypatch.setattr("unalike.cli.show.screen_width", lambda: 80)
     lines = unalike("runs", "list").out.splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) == 4  # nothing is wrapped
+
+
+@pytest.fixture
+def many(unalike, two):
+    """Eight runs that differ in most settings, as they come together in a folder."""
+    specs = [("fedavg", "iid", 0.1), ("scaffold", "label-dirichlet(0.5)", 0.02), ("fedavgm(0.5)", "iid", 0.05)]
+    for seed, (algorithm, partition, lr) in enumerate(specs, 1):
+        flags = ("--algorithm", algorithm, "--partition", partition, "--lr", str(lr), "--seed", str(seed))
+        assert unalike(*QUICK, *flags, "--batch-size", str(16 * seed), "--model", f"mlp({seed})").code == 0
+        assert unalike(*QUICK, *flags, "--rounds", "3", "--held-out", "0.2").code == 0
+    return [run["key"] for run in unalike("runs", "list", "--json").json["runs"]]
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, None])
+@pytest.mark.parametrize("command", ["list", "compare"])
+def test_tables_of_runs_fit_any_width(unalike, many, monkeypatch, width, command):
+    everything = unalike("runs", "compare", "--json").json["runs"]
+    monkeypatch.setattr("unalike.cli.show.screen_width", lambda: width)
+    lines = unalike("runs", command).out.splitlines()
+    words = {word for line in lines for word in line.split()}
+    assert width is None or max(map(len, lines)) <= width
+    assert {"fedavg", "fedprox(0.5)", "scaffold", "fedavgm(0.5)", "label-dirichlet(0.5)"} <= words
+    assert {f"{100 * run['accuracy']:.1f}%" for run in everything} <= words
+    assert all(any(word and key.startswith(word) for word in words) for key in many)
+    if width is None:
+        row = next(line for line in lines if line.startswith(many[0][:6]))
+        assert len(row.split()) >= 8  # all of it, on one line that grep finds
+
+
+def test_compare_tells_once_what_all_runs_share(unalike, many, monkeypatch):
+    monkeypatch.setattr("unalike.cli.show.screen_width", lambda: 80)
+    out = " ".join(unalike("runs", "compare").out.split())
+    assert out.startswith("All: dataset digits, parties 3, ")
+    assert out.count("digits") == 1
+    assert "Left out at this width: sent down" in out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_the_width_is_that_of_the_terminal(two, tmp_path):
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    done = subprocess.run([*UNALIKE, "runs", "compare"], stdout=theirs, stdin=theirs, env=environment, timeout=60)
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # Linux says so at the end
+        while piece := os.read(ours, 65536):
+            shown += piece
+    os.close(ours)
+    lines = shown.decode().splitlines()
+    assert done.returncode == 0
+    assert max(map(len, lines)) <= 60
+    assert lines[0].startswith("All: dataset digits")
+    assert any(line.startswith("─") for line in lines)
 
 
 def test_other_folders_and_files_are_no_runs(unalike, two):
@@ -183,7 +243,9 @@ def test_compare(unalike, two):
         result["selected"]["accuracy"],
     )
     out = unalike("runs", "compare", *keys).out
-    assert "fedprox(mu=0.5)" in out
+    assert "fedprox(0.5)" in out
+    assert out.startswith("All: dataset digits, partition iid, parties 3, seed 0, ")
+    assert compared.json["common"]["lr"] == 0.01
     assert f"rounds to {100 * compared.json['target']:.0f}%" in out
 
 
@@ -221,9 +283,9 @@ def test_compare_warns_of_unlike_runs(unalike, two):
 def test_compare_many_runs_has_a_row_for_each(unalike, two):
     for seed in range(1, 4):
         shutil.copytree(two["fedavg"], f"runs/digits-fedavg-{seed:016x}")
-    lines = unalike("runs", "compare").out.splitlines()
-    assert len(lines) == 2 + 5
-    assert lines[0].split()[0] == "run"
+    common, empty, *lines = unalike("runs", "compare").out.splitlines()
+    assert len(lines) == 1 + 5
+    assert (common[:4], empty, lines[0].split()[0]) == ("All:", "", "run")
 
 
 @pytest.mark.parametrize(
@@ -240,7 +302,7 @@ def test_partitions_are_listed_in_short(unalike, monkeypatch, partition, shown):
     assert unalike("run", *flags, "--quiet").code == 0
     for command in ("list", "compare"):
         assert unalike("runs", command).code == 0
-    assert f"heart, {shown} " in unalike("runs", "list").out
+    assert f" heart    {shown} " in unalike("runs", "list").out
     assert unalike("runs", "show", "heart").code == 0
 
 

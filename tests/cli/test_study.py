@@ -78,7 +78,7 @@ def test_run_and_look(finished, unalike):
     assert report.code == 0
     assert "12 of 12 runs done" in report.out
     assert "rounds to 20%" in report.out
-    assert re.search(r"digits, iid, model mlp\(8\)\s+fedavg\s+\d", report.out)
+    assert re.search(r"digits\s+iid\s+mlp\(8\)\s+fedavg\s+\d", report.out)
     assert "Tuned on validation rows" in report.out
     lines = unalike("study", "report", name, "--runs", runs, "--json").json["lines"]
     assert {line["accuracy"]["seeds"] for line in lines} == {2}
@@ -149,12 +149,24 @@ def test_a_page(finished, unalike):
     assert (refused.code, "there is no folder no" in refused.err) == (2, True)
 
 
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_the_report_fits_any_width(finished, unalike, monkeypatch, width):
+    name, runs = finished
+    lines = unalike("study", "report", name, "--runs", runs, "--json").json["lines"]
+    monkeypatch.setattr("unalike.cli.show.screen_width", lambda: width)
+    shown = unalike("study", "report", name, "--runs", runs).out.splitlines()
+    assert max(map(len, shown)) <= width
+    text = " ".join(" ".join(shown).split())
+    assert all(f"{line['accuracy']['mean']:.1f}±" in text for line in lines)
+    assert (width == 120) != ("All: dataset digits, partition iid, seeds 2" in text)  # where needed, told once
+
+
 def test_settings_that_differ_in_another_field_are_told_apart_beside_a_paper(finished, unalike):
     runs = finished[1]
     Path("beside.toml").write_text(f'published = "niid-bench-table3"\n{STUDY}')
     shown = unalike("study", "report", "beside.toml", "--runs", runs)
-    assert "digits, iid, model mlp(8)" in shown.out
-    assert "digits, iid, model logistic" in shown.out
+    assert re.search(r"digits\s+iid\s+mlp\(8\)\s", shown.out)
+    assert re.search(r"digits\s+iid\s+logistic\s", shown.out)
     cells = unalike("study", "report", "beside.toml", "--runs", runs, "--json").json["compared"]
     assert {cell["model"] for cell in cells} == {"mlp(8)", "logistic"}
 

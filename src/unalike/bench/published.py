@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 
+from unalike.engine.parts import registry
 from unalike.errors import UserError
-from unalike.partition import PARTITIONS
 
 TABLES = {
     "niid-bench-table3": "Li et al. 2022, NIID-Bench (arXiv:2102.02079), Table 3",
@@ -41,7 +41,7 @@ class Cell:
         """The partition as results name it: ``fcube``, ``similarity(10.0)``."""
         text = _OURS.get(self.partition, self.partition)
         try:
-            return PARTITIONS.brief(PARTITIONS.build(text))
+            return registry("partition").brief(registry("partition").build(text))
         except UserError:  # none of ours: it stays as the paper has it
             return text
 

@@ -6,12 +6,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from unalike.cli.show import MISSING, draw, duration, percent, size, table
+from unalike.cli.brief import brief
+from unalike.cli.show import MISSING, Paragraph, draw, duration, percent, size, table
 from unalike.cli.store import StoredRun
+from unalike.cli.table import Table
 
 SAME_FOR_A_FAIR_COMPARISON = ("dataset", "partition", "parties", "seed")
+_TOLD = (*SAME_FOR_A_FAIR_COMPARISON, "algorithm", "model", "rounds", "epochs", "steps", "lr", "channel")
+"""What is told where it is the same in all runs."""
 _COLUMNS_UP_TO = 4
 """More runs than this are the table's rows, not its columns."""
+_SPARE = ("sent down", "sent up", "time", "accuracy, selected", "rounds played")
+"""Figures that a narrow screen can do without, the least important first."""
 
 Comparison = dict[str, Any]
 
@@ -30,6 +36,7 @@ def comparison(runs: Sequence[StoredRun]) -> Comparison:
     return {
         "runs": [_one(run, differing, target) for run in runs],
         "differing": differing,
+        "common": {name: runs[0].spec.get(name) for name in names if name not in differing},
         "target": target,
         "not_comparable": [name for name in differing if name in SAME_FOR_A_FAIR_COMPARISON],
     }
@@ -55,8 +62,11 @@ def _one(run: StoredRun, differing: Sequence[str], target: float | None) -> dict
 
 
 def print_comparison(compared: Comparison) -> None:
-    """The comparison as a table."""
-    target = compared["target"]
+    """What is the same in all runs in a sentence, and what differs with the figures as a table."""
+    runs, target = compared["runs"], compared["target"]
+    common = [f"{name} {brief(name, compared['common'][name])}" for name in _TOLD if name in compared["common"]]
+    if common and len(runs) > 1:
+        draw(Paragraph(f"All: {', '.join(common)}."), "")
     labels = [
         "run",
         *compared["differing"],
@@ -69,12 +79,22 @@ def print_comparison(compared: Comparison) -> None:
         "time",
         *([] if target is None else [f"rounds to {100 * target:.0f}%"]),
     ]
-    columns = [_cells(run, target is not None) for run in compared["runs"]]
-    if len(columns) > _COLUMNS_UP_TO:
-        draw(table(labels, columns))
+    cells = [_cells(run, target is not None) for run in runs]
+    rows = _as_rows(labels, cells, compared["differing"])
+    if len(runs) > _COLUMNS_UP_TO:
+        draw(rows)
     else:
-        rows = list(zip(labels, *columns, strict=True))
-        draw(table(rows[0], rows[1:]))
+        heading, *lines = zip(labels, *cells, strict=True)
+        draw(table(heading, lines, narrow=rows))
+
+
+def _as_rows(labels: Sequence[str], cells: Sequence[Sequence[str]], differing: Sequence[str]) -> Table:
+    """A line for each run. Of the settings, those of a fair comparison and the algorithm stay the longest."""
+    kept = (*SAME_FOR_A_FAIR_COMPARISON, "algorithm")
+    settings = [name for name in reversed(differing) if name not in kept]
+    figures = labels[1 + len(differing) :]
+    spare = (*_SPARE, *settings, *figures[7:], "worst party")
+    return table(labels, cells, right=figures, text=("partition",), spare=spare)
 
 
 def _cells(run: dict[str, Any], target: bool) -> list[str]:
@@ -82,7 +102,7 @@ def _cells(run: dict[str, Any], target: bool) -> list[str]:
     state = "" if run["state"] == "finished" else f" ({run['state']})"
     return [
         run["key"][:8],
-        *(MISSING if value is None else str(value) for value in run["differing"].values()),
+        *(MISSING if value is None else brief(name, value) for name, value in run["differing"].items()),
         f"{run['rounds']}{state}",
         percent(run["accuracy"]),
         percent(run["selected_accuracy"]),

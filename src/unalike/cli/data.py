@@ -5,18 +5,19 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
+from unalike.cli import complete
 from unalike.cli.options import AsJson, DataDir, Plugins
 from unalike.cli.plugin import load_plugins
-from unalike.cli.show import draw, print_json, table
-from unalike.data import DATASETS, Dataset, trainable
-from unalike.data.heart import Heart
+from unalike.cli.show import Paragraph, draw, print_json, table
 from unalike.engine.files import atomic_write, make_folder
 from unalike.errors import UserError
+
+if TYPE_CHECKING:
+    from unalike.data import Dataset
 
 _MOST = 20
 """Labels and natural parties up to which each is shown."""
@@ -24,7 +25,12 @@ _MOST = 20
 
 def data(
     dataset: Annotated[
-        str, typer.Argument(metavar="DATASET", help="e.g. heart, or csv:patients.csv(label=outcome)")
+        str,
+        typer.Argument(
+            metavar="DATASET",
+            help='e.g. heart, or "csv:patients.csv(label=outcome)"',
+            autocompletion=complete.parts("dataset"),
+        ),
     ],
     plugin: Plugins = None,
     data_dir: DataDir = None,
@@ -40,6 +46,8 @@ def data(
       unalike data heart
       unalike data "csv:patients.csv(label=outcome, party=hospital)"
     """
+    from unalike.data import DATASETS, trainable
+
     load_plugins(plugin)
     loader = DATASETS.build(dataset)
     if export is not None:
@@ -58,6 +66,8 @@ def data(
 
 def _export(loader: Any, dataset: str, folder: Path) -> None:
     """One CSV for each natural party, to try a federation of real sites with."""
+    from unalike.data.heart import Heart
+
     if not isinstance(loader, Heart):
         raise UserError(f"{dataset} has no tables of its own to export. heart has.")
     tables = loader.tables()
@@ -76,6 +86,8 @@ def _export(loader: Any, dataset: str, folder: Path) -> None:
 
 def describe(data: Dataset) -> dict[str, Any]:
     """What there is to know of a data set, ready for JSON."""
+    import numpy as np
+
     counts = np.bincount(data.y, minlength=len(data.classes))
     tests = np.bincount(data.y_test, minlength=len(data.classes))
     groups = [] if data.group is None else np.bincount(data.group, minlength=len(data.group_names)).tolist()
@@ -101,11 +113,11 @@ def describe(data: Dataset) -> dict[str, Any]:
 def _print(found: dict[str, Any]) -> None:
     shape = " x ".join(map(str, found["shape"])) or "1"
     sparse = ", sparse" if found["sparse"] else ""
-    draw(
+    told = (
         f"{found['name']}: {found['rows']:,} rows to train on and {found['test_rows']:,} to test; "
-        f"each row {shape} {found['kind']} ({found['type']}{sparse})",
-        "",
+        f"each row {shape} {found['kind']} ({found['type']}{sparse})"
     )
+    draw(Paragraph(told), "")
     labels = [[part["name"], f"{part['rows']:,}", f"{part['test_rows']:,}"] for part in found["labels"]]
     draw(table(["label", "rows", "to test"], labels[:_MOST], right=["rows", "to test"]))
     _more(labels, "labels")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from unalike.cli.federation_needs import SitePath
-from unalike.cli.options import AsJson
-from unalike.cli.show import MISSING, draw, percent, print_json, size, table
+from unalike.cli.show import MISSING, Paragraph, draw, percent, print_json, size
+from unalike.cli.table import Table, table
 from unalike.engine.files import is_held
 from unalike.engine.record import read_run
 from unalike.federation.attempts import Attempts
@@ -23,11 +20,8 @@ _LAST = 5
 _KEYS = {True: "as in its own file", False: "NOT as in its own file", None: "as the server says"}
 
 
-def status(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="the server's folder, or a site's")],
-    as_json: AsJson = False,
-) -> None:
-    """Show how a federation stands: at the server all of it, at a site its own part."""
+def status(folder: Path, *, as_json: bool) -> None:
+    """How a federation stands, seen from its server or from a site."""
     found = _server(folder) if is_server(folder) else _site(folder)
     if as_json:
         print_json(found)
@@ -37,16 +31,23 @@ def status(
         _print_site(found)
 
 
-def audit(folder: SitePath, as_json: AsJson = False) -> None:
-    """Show every message that came and went, after checking that the log is whole and unchanged."""
+def audit(folder: Path, *, as_json: bool) -> None:
+    """Every message of a site's log, which is checked first."""
     SiteFolder(folder).plan()
     rows = read_audit(folder)
     if as_json:
         print_json({"whole": True, "messages": rows})
         return
     shown = [_audit_row(row) for row in rows]
-    draw(table(["time", "", "kind", "bytes", "sha256", "outcome"], shown, right=["bytes"]), "")
-    draw(f"{folder / FILE}: {len(rows)} lines, each follows the one before: none between was changed or removed.")
+    draw(_messages("time", shown), "")
+    told = f"{folder / FILE}: {len(rows)} lines, each follows the one before: none between was changed or removed."
+    draw(Paragraph(told))
+
+
+def _messages(first: str, shown: list[list[str]]) -> Table:
+    """Messages, a line each; ``first`` heads their times."""
+    columns = [first, "", "kind", "bytes", "sha256", "outcome"]
+    return table(columns, shown, right=["bytes"], text=["outcome"], spare=["sha256"])
 
 
 def _audit_row(row: dict[str, Any]) -> list[str]:
@@ -121,7 +122,7 @@ def _print_server(found: dict[str, Any]) -> None:
         draw("", "update: at its longest, how many times the median of the others' in that round.")
     for name, one in updates.items():
         if one["times_the_others"] >= FAR:
-            draw(_longest(one).line(name))
+            draw(Paragraph(_longest(one).line(name)))
     if found["damaged"]:
         draw("", f"Damaged: {found['damaged']} Run the training again: what is damaged is made again.")
     if found["log"]:
@@ -188,10 +189,11 @@ def _print_site(found: dict[str, Any]) -> None:
         rows = [[each["name"], each["fingerprint"], _KEYS[each["same"]]] for each in found["others"]]
         draw("", table(["the others' keys", "", ""], rows))
         if not all(each["same"] for each in found["others"]):
-            draw("Compare these with the other sites by telephone: masks are worth what these keys are worth.")
+            told = "Compare these with the other sites by telephone: masks are worth what these keys are worth."
+            draw(Paragraph(told))
     if found["last"]:
         shown = [_audit_row(row) for row in found["last"]]
-        draw("", table(["last messages", "", "kind", "bytes", "sha256", "outcome"], shown, right=["bytes"]))
+        draw("", _messages("last messages", shown))
     if found["figures"]:
         rows = [
             [name, f"{each['rows']:,}", percent(each.get("accuracy"))] for name, each in found["figures"].items()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 
-import typer
-
-from unalike.cli.federation_needs import ServerPath, need_flower, need_server
+from unalike.cli.federation_needs import need_flower, need_server
 from unalike.cli.federation_run import done, follow
-from unalike.cli.options import AsJson, FirstDegree
-from unalike.cli.show import draw, print_json, size, table
+from unalike.cli.show import Paragraph, draw, print_json, size, table
 from unalike.errors import UserError
 from unalike.federation.folders import MEASURE, ServerFolder
 from unalike.federation.plan import Plan
@@ -18,17 +16,8 @@ from unalike.measure.degree import METRIC, Headline, headline, meaning, shown
 from unalike.measure.support import Of
 
 
-def measure(
-    folder: ServerPath,
-    as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress and no messages")] = False,
-    degree: FirstDegree = None,
-) -> None:
-    """How unalike the sites' labels and features are. "unalike federation serve" must be running.
-
-    Counts are added under masks: the server sees those of all sites together, never a single site's. Each site
-    compares itself with the sum and tells its degrees, rounded, from 0 (alike) to 1.
-    """
+def measure(folder: Path, *, as_json: bool, quiet: bool, degree: str | None) -> None:
+    """Let the running server measure the sites, and show what it found; ``degree`` of labels stands first."""
     first: dict[Of, Headline] = {"labels": headline("labels", degree), "features": headline("features")}
     need_flower()
     plan = Plan.read(need_server(folder))
@@ -62,8 +51,8 @@ def _print(of: Of, one: dict[str, Any], first: Headline) -> None:
     up, down = (size(sum(p[key] for p in parties) / len(parties)) for key in ("bytes_up", "bytes_down"))
     draw(
         f"How unalike the sites' {of} are",
-        table(columns, rows, right=columns[1:]),
-        meaning(of, first, mean, chance),
+        table(columns, rows, right=columns[1:], spare=["CvM", "area", "quantity", "share"]),
+        Paragraph(meaning(of, first, mean, chance)),
         f"Each site sent {up} and received {down}.",
         "",
     )

@@ -5,18 +5,11 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from unalike.algorithms import ALGORITHMS
 from unalike.errors import UserError
 from unalike.federation.making import is_server
 from unalike.federation.plan import Plan
-
-ServerPath = Annotated[Path, typer.Argument(metavar="DIR", help="the server's folder")]
-SitePath = Annotated[Path, typer.Argument(metavar="SITE", help="the site's copy of its invitation folder")]
-
 
 POSIX = os.name == "posix"
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from unalike.cli.federation_needs import ServerPath, algorithm_of
-from unalike.cli.options import AsJson
+from unalike.cli.federation_needs import algorithm_of
 from unalike.cli.progress import follower
 from unalike.cli.show import costs, draw, figures_table, print_json
 from unalike.data.sites import Sites
@@ -19,18 +15,8 @@ from unalike.errors import UserError
 from unalike.federation.plan import Plan
 
 
-def rehearse(
-    folder: ServerPath,
-    tables: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="a table for every site: NAME.csv or NAME.parquet")
-    ],
-    as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress and no messages")] = False,
-) -> None:
-    """Play the plan here, in one process, on tables in one folder: real or made-up ones.
-
-    The same tables at real sites give the same model, to the last bit: compare server_sha256.
-    """
+def rehearse(folder: Path, tables: Path, *, as_json: bool, quiet: bool) -> None:
+    """Train as the plan says in this process, on a table for every site."""
     plan = Plan.read(folder)
     sites = Sites(str(tables), plan.label, plan.ignore, plan.missing, plan.test)
     there = tuple(sites.tables())

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from filelock import Timeout
 
-from unalike.cli.federation_needs import ServerPath, algorithm_of, need_flower, need_server
+from unalike.cli.federation_needs import algorithm_of, need_flower, need_server
 from unalike.cli.federation_server import STOP_SERVE
-from unalike.cli.options import AsJson
 from unalike.cli.program import program
 from unalike.cli.progress import headline
 from unalike.cli.show import costs, draw, duration, figures_table, print_json, privacy_line, say
@@ -36,15 +35,8 @@ _PATIENCE = 600.0
 _FAILED = 1
 
 
-def run(
-    folder: ServerPath,
-    as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress and no messages")] = False,
-) -> None:
-    """Train as the plan says, on the sites that joined. "unalike federation serve" must be running.
-
-    The same command goes on with a stopped training. Ctrl-C stops it after what is under way.
-    """
+def run(folder: Path, *, as_json: bool, quiet: bool) -> None:
+    """Let the running server train, and follow it to the end; a finished training's result is shown at once."""
     need_flower()
     plan = Plan.read(need_server(folder))
     ServerFolder(folder).roster(plan)  # who is missing is told at once
@@ -70,11 +62,8 @@ def done(folder: Path, outcome: Outcome, command: str) -> None:
         raise typer.Exit(_FAILED)
 
 
-def stop(
-    folder: ServerPath,
-    everything: Annotated[bool, typer.Option("--all", help="also end unalike federation serve")] = False,
-) -> None:
-    """Stop the training; "run" goes on with it later, from the last whole round."""
+def stop(folder: Path, *, everything: bool) -> None:
+    """Ask the training to stop and wait for it; ``everything``: end the server too."""
     attempts = Attempts(need_server(folder))
     if attempts.working and attempts.outcome() is None:
         attempts.ask_to_stop()

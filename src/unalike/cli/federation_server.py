@@ -8,21 +8,18 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from unalike.cli.federation_needs import ServerPath, algorithm_of, need_flower, need_server
+from unalike.cli.federation_needs import algorithm_of, need_flower, need_server
 from unalike.cli.program import program
 from unalike.cli.show import draw, say
 from unalike.cli.signals import Stopped
-from unalike.cli.spec_flags import with_flags
 from unalike.cli.tail import Tail
 from unalike.engine.files import list_folder, private_folder
 from unalike.errors import UserError
 from unalike.federation import making
 from unalike.federation.folders import PUBLIC, Card
-from unalike.federation.plan import FILE, FIXED, Plan
+from unalike.federation.plan import FILE, Plan
 from unalike.federation.wire import ANYBODY, SERVER
 
 STOP_SERVE = "stop-serve"
@@ -34,42 +31,8 @@ if TYPE_CHECKING:
     from unalike.federation.flower.link import Link
 
 
-def init(
-    folder: ServerPath,
-    party: Annotated[list[str], typer.Option("--party", metavar="NAME", help="a site that takes part; repeat it")],
-    address: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="where sites reach the server, e.g. fl.example.org:9443")
-    ],
-    label: Annotated[
-        str, typer.Option(metavar="COLUMN", help="the column to predict, of the same name everywhere")
-    ],
-    name: Annotated[str | None, typer.Option(help="what the federation is called [the folder's name]")] = None,
-    missing: Annotated[str, typer.Option(help="missing values: error, indicate or drop")] = "error",
-    ignore: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="a column to leave out; repeat it")
-    ] = None,
-    quorum: Annotated[
-        int,
-        typer.Option(min=0, help="so many sites must answer, two thirds if updates are hidden; 0: all asked"),
-    ] = 0,
-    deadline: Annotated[float, typer.Option(help="seconds that sites have for an answer")] = 3600.0,
-    figures: Annotated[
-        str, typer.Option(help="whether sites tell how well the model does: each or none")
-    ] = "each",
-    measure: Annotated[
-        bool, typer.Option("--measure/--no-measure", help="whether the server may ask how unalike the sites are")
-    ] = True,
-    **fields: Any,
-) -> None:
-    """Make a federation: the server's keys and certificates, the plan, and an invitation for every site.
-
-    \b
-    Example:
-      unalike federation init heart --party cleveland --party hungarian --party va \\
-        --address fl.example.org:9443 --label outcome --missing indicate --algorithm scaffold --rounds 20
-
-    Nothing of a run is fixed silently: the plan (federation.toml) has every value, and sites agree to its digest.
-    """
+def init(folder: Path, party: list[str], name: str | None, train: dict[str, Any], **settings: Any) -> None:
+    """Make a federation, and say what to do next; ``train`` are the given fields of the run's spec."""
     need_flower()
     twice = [each for each, count in Counter(party).items() if count > 1]
     if twice:
@@ -78,15 +41,8 @@ def init(
         folder,
         name=_name_of(folder) if name is None else name,
         parties=tuple(sorted(party)),
-        address=address,
-        train={key: value for key, value in fields.items() if value is not None},
-        label=label,
-        ignore=tuple(ignore or ()),
-        missing=missing,
-        quorum=quorum,
-        deadline=deadline,
-        figures=figures,
-        measure=measure,
+        train=train,
+        **settings,
     )
     _what_next(folder, plan)
 
@@ -117,11 +73,8 @@ def _what_next(folder: Path, plan: Plan) -> None:
     )
 
 
-def admit(
-    folder: ServerPath,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help=f"the sites' files NAME{PUBLIC}")],
-) -> None:
-    """Admit sites by the public keys that they sent. Compare the fingerprint with them by telephone first."""
+def admit(folder: Path, files: list[Path]) -> None:
+    """Let the sites in whose public keys these files hold, and say who is missing."""
     need_flower()
     plan = Plan.read(need_server(folder))
     cards = [Card.read(path) for path in files]
@@ -143,18 +96,8 @@ def _check_node(card: Card) -> None:
     normalised_public_key(card.node.encode())
 
 
-def serve(
-    folder: ServerPath,
-    listen: Annotated[
-        str | None,
-        typer.Option(metavar="HOST", help="listen here instead of at the address's host, e.g. 0.0.0.0"),
-    ] = None,
-) -> None:
-    """Run the server: wait for sites and pass their messages on, until Ctrl-C or "stop --all".
-
-    The only port that others can reach is that of the plan's address; it takes nothing but what sites send.
-    Sites that "admit" adds are let in at once.
-    """
+def serve(folder: Path, listen: str | None) -> None:
+    """Run the server until Ctrl-C or ``stop --all``."""
     need_flower()
     plan = Plan.read(need_server(folder))
     private_folder(folder)
@@ -232,6 +175,3 @@ def _cards(folder: Path, plan: Plan) -> dict[str, Card]:
             except UserError:
                 continue
     return found
-
-
-with_flags(init, without=FIXED)

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from filelock import Timeout
 
-from unalike.cli.federation_needs import SitePath, need_flower
+from unalike.cli.federation_needs import need_flower
 from unalike.cli.federation_terms import show_terms
 from unalike.cli.program import program
 from unalike.cli.show import draw, duration, say, size
@@ -39,19 +38,8 @@ _STATES = {
 }
 
 
-def join(
-    folder: SitePath,
-    data: Annotated[str, typer.Option(metavar="TABLE", help="this site's own table, e.g. csv:patients.csv")],
-    label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="check that the plan predicts this column")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="agree without being asked, for scripts")] = False,
-) -> None:
-    """Take part in a federation with this site's own table. Rows never leave this machine.
-
-    First it shows what you are asked to agree to; nothing is sent before you do. Then it stays and answers the
-    server's messages until Ctrl-C. Every message is noted in audit.jsonl.
-    """
+def join(folder: Path, data: str, label: str | None, *, yes: bool) -> None:
+    """Show what the site is asked to agree to, and once it agrees answer the server until Ctrl-C."""
     need_flower()
     if is_server(folder):
         raise UserError(f"{folder} is the server's folder. A site joins with a copy of {folder}/invitations/NAME.")

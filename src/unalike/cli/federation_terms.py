@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rich.console import RenderableType
-
-from unalike.cli.show import draw, duration, table
+from unalike.cli.show import Paragraph, draw, duration
+from unalike.cli.table import Table, table
 from unalike.federation.folders import Card
 from unalike.federation.terms import Terms, Upload
 
@@ -23,7 +22,7 @@ _KINDS = {
 
 def show_terms(terms: Terms, name: str, data: str) -> None:
     """Print them on stdout."""
-    draw(
+    parts = [
         *_who(terms, name),
         "",
         *_what(terms),
@@ -38,7 +37,14 @@ def show_terms(terms: Terms, name: str, data: str) -> None:
         "WHO CAN SEE IT",
         *_privacy(terms),
         "",
-    )
+    ]
+    draw(*(_paragraph(part) if isinstance(part, str) else part for part in parts))
+
+
+def _paragraph(line: str) -> Paragraph:
+    """The line, wrapped under its own first word."""
+    text = line.lstrip()
+    return Paragraph(text, len(line) - len(text))
 
 
 def _who(terms: Terms, name: str) -> list[str]:
@@ -72,7 +78,7 @@ def _what(terms: Terms) -> list[str]:
     ]
 
 
-def _description(terms: Terms, data: str) -> list[RenderableType]:
+def _description(terms: Terms, data: str) -> list[str | Table]:
     told = terms.description
     rows = []
     for column in told.columns:
@@ -84,7 +90,7 @@ def _description(terms: Terms, data: str) -> list[RenderableType]:
     rows.append([f"    {told.label}", "label", f"its {len(told.classes)} classes: {_short(told.classes)}"])
     return [
         f"  Once, before training, a description of {data}: {told.rows:,} training rows, and of each column",
-        table(["    column", "type", "what is told"], rows),
+        table(["    column", "type", "what is told"], rows, text=["what is told"]),
     ]
 
 

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unalike.bench.blocks import Block, parse_target, published_blocks, run_blocks
-from unalike.bench.leaderboard import Entry, Table, leaderboard
 from unalike.bench.published import TABLES
 from unalike.bench.ranking import ALPHA
-from unalike.bench.results import read_records, settings
-from unalike.bench.tree import grow
+from unalike.cli import complete
 from unalike.cli.options import DEFAULT_RUNS, AsJson, Plugins, runs_folder
 from unalike.cli.plugin import load_plugins
 from unalike.cli.program import program
-from unalike.cli.show import MISSING, draw, duration, print_json, say, say_damaged, size, table
+from unalike.cli.show import (
+    MISSING,
+    Paragraph,
+    draw,
+    duration,
+    paragraphs,
+    print_json,
+    say,
+    say_damaged,
+    size,
+    table,
+)
 from unalike.errors import UserError
+
+if TYPE_CHECKING:
+    from unalike.bench.blocks import Block
+    from unalike.bench.leaderboard import Entry, Table
 
 KINDS_OF_FILE = ("svg", "png", "pdf")
 
@@ -37,11 +49,20 @@ def show_leaderboard(
         ),
     ] = None,
     published: Annotated[
-        str | None, typer.Option(metavar="TABLE", help=f"rank a paper's numbers instead: {', '.join(TABLES)}")
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help=f"rank a paper's numbers instead: {', '.join(TABLES)}",
+            autocompletion=complete.choices(*TABLES),
+        ),
     ] = None,
     algorithm: Annotated[
         list[str] | None,
-        typer.Option(metavar="TEXT", help="compare only this one and others so named; repeatable"),
+        typer.Option(
+            metavar="TEXT",
+            help="compare only this one and others so named; repeatable",
+            autocompletion=complete.parts("algorithm"),
+        ),
     ] = None,
     apart: Annotated[
         bool, typer.Option("--apart", help="each parametrisation apart, instead of the best on validation rows")
@@ -51,7 +72,7 @@ def show_leaderboard(
         typer.Option(metavar="PERCENT", help="count rounds to this accuracy [fedavg: FedAvg's final accuracy]"),
     ] = None,
     alpha: Annotated[
-        float, typer.Option(metavar="<float>", help="level of the tests [0.05]", show_default=False)
+        float, typer.Option(metavar="FLOAT", help="level of the tests [0.05]", show_default=False)
     ] = ALPHA,
     output: Annotated[
         Path | None,
@@ -72,6 +93,10 @@ def show_leaderboard(
 
     A setting is all but the algorithm and the seed. Runs that failed come last in theirs.
     """
+    from unalike.bench.blocks import parse_target, published_blocks
+    from unalike.bench.leaderboard import leaderboard
+    from unalike.bench.tree import grow
+
     load_plugins(plugin)
     for file in (output, tree):
         _check_file(file)
@@ -97,6 +122,9 @@ def show_leaderboard(
 
 
 def _own(folders: Sequence[Path], target: float | None, *, apart: bool) -> tuple[list[Block], str]:
+    from unalike.bench.blocks import run_blocks
+    from unalike.bench.results import read_records, settings
+
     records = [record for folder in folders for record in read_records(folder)]
     say_damaged(records)
     ended = [record for record in records if record.state != "unfinished"]
@@ -121,12 +149,12 @@ def _save(figure: Any, file: Path) -> None:
 
 
 def _print(tables: Sequence[Table], source: str, target: str | None) -> None:
-    draw(f"From {source}.")
+    draw(Paragraph(f"From {source}."))
     for each in tables:
         draw("", f"{each.category} ({each.ranking.settings} compared)")
         if each.entries:
             draw("", _entries(each, target))
-        draw(*_verdict(each), *each.left_out)
+        draw(*paragraphs([*_verdict(each), *each.left_out]))
 
 
 def _entries(each: Table, target: str | None) -> Any:
@@ -147,7 +175,8 @@ def _entries(each: Table, target: str | None) -> Any:
         ]
         for place, entry in enumerate(each.entries, start=1)
     ]
-    return table(columns, rows, right=[column for column in columns if column != "algorithm"])
+    right = [column for column in columns if column != "algorithm"]
+    return table(columns, rows, right=right, spare=["time", "sent", *columns[-2:], "wins"])
 
 
 def _costs(entry: Entry, settings: int) -> list[str]:

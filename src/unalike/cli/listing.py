@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
+from unalike.cli.complete import choices
 from unalike.cli.options import AsJson, Plugins
 from unalike.cli.plugin import load_plugins
 from unalike.cli.show import draw, indented, print_json
+from unalike.engine.parts import registry
 from unalike.errors import unknown
-from unalike.registry import Registry
 
-# Where each kind lives. Imported on demand: some of them load torch.
-_REGISTRIES = {
-    "algorithms": ("unalike.algorithms", "ALGORITHMS"),
-    "datasets": ("unalike.data", "DATASETS"),
-    "partitions": ("unalike.partition", "PARTITIONS"),
-    "models": ("unalike.models", "MODELS"),
-    "channels": ("unalike.privacy", "CHANNELS"),
-    "optimisers": ("unalike.engine.optimisers", "OPTIMISERS"),
-}
-_KINDS = (*_REGISTRIES, "engines")
+_FIELDS = {f"{field}s": field for field in ("algorithm", "dataset", "partition", "model", "channel", "optimiser")}
+_KINDS = (*_FIELDS, "engines")
 
 Part = dict[str, Any]
 
 
 def list_parts(
-    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help=f"one of {', '.join(_KINDS)} [all]")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[KIND]", help=f"one of {', '.join(_KINDS)} [all]", autocompletion=choices(*_KINDS)
+        ),
+    ] = None,
     plugin: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
@@ -55,8 +52,6 @@ def parts(kind: str) -> list[Part]:
     """What is registered of a kind, ready for JSON. A parameter without a default has none here either."""
     if kind == "engines":
         return _engines()
-    module, name = _REGISTRIES[kind]
-    registry: Registry[Any] = getattr(import_module(module), name)
     return [
         {
             "name": entry.name,
@@ -64,16 +59,14 @@ def parts(kind: str) -> list[Part]:
             "summary": entry.summary,
             "paper": entry.paper,
         }
-        for entry in registry
+        for entry in registry(_FIELDS[kind])
     ]
 
 
 def _engines() -> list[Part]:
-    from unalike.engine.choose import ENGINES, LARGEST_STACKED
+    from unalike.engine.engines import engines
 
-    automatic = f"The faster one: vectorised for small nets (up to {LARGEST_STACKED} weights), else sequential."
-    lines = {"auto": automatic} | {name: (cls.__doc__ or "").split("\n")[0] for name, cls in ENGINES.items()}
-    return [{"name": name, "parameters": [], "summary": line, "paper": ""} for name, line in lines.items()]
+    return [{"name": name, "parameters": [], "summary": what, "paper": ""} for name, what in engines().items()]
 
 
 def _parameter(field: dataclasses.Field[Any]) -> Part:

@@ -12,14 +12,15 @@ from importlib import import_module
 from typing import Annotated, Any, TextIO
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 import unalike
+from unalike.cli.commands import App, Command, Group
 from unalike.cli.program import program
 from unalike.cli.signals import Stopped, StopSignals
 from unalike.errors import UserError
 
+_SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 USER_ERROR = 2
 STOPPED = 130
 BROKEN_PIPE = 1
@@ -42,7 +43,11 @@ _COMMANDS = {
         "show_leaderboard",
         "Rank algorithms by your runs or a paper's table.",
     ),
-    "study": ("unalike.cli.study", "app", "Run a grid of runs in parallel, and see it beside the papers'."),
+    "study": (
+        "unalike.cli.study",
+        "app",
+        "Run a grid of runs in parallel, beside the papers' numbers.",
+    ),
     "federation": ("unalike.cli.federation", "app", "Train between real sites, each of which keeps its own rows."),
     "list": ("unalike.cli.listing", "list_parts", "List algorithms, data sets, partitions and other parts."),
 }
@@ -51,34 +56,58 @@ _COMMANDS = {
 _UsageError: Any = typer.BadParameter.__base__
 
 
-class _Commands(TyperGroup):
-    """Commands that are imported when they are called, so that ``--help`` does not load torch."""
+class _Commands(Group):
+    """Commands that are imported when they are called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = {name: TyperCommand(name, help=line) for name, (_, _, line) in _COMMANDS.items()}
+        self.commands = {name: Command(name, help=line) for name, (_, _, line) in _COMMANDS.items()}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The real command in place of the line that stands for it in the help."""
-        name, _, rest = super().resolve_command(ctx, args)
-        return name, _load(str(name)), rest
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, None if found is None else _load(name), rest
 
 
 def _load(name: str) -> Any:
     module, attribute, _ = _COMMANDS[name]
     command = getattr(import_module(module), attribute)
-    if not isinstance(command, typer.Typer):
-        function, command = command, _new_app()
+    if not isinstance(command, App):
+        function, command = command, App()
         command.command(name)(function)
     return get_command(command)
 
 
-def _new_app(**settings: Any) -> typer.Typer:
-    """Plain help: it starts twice as fast as the framed one, says more on a screen, and suits a pipe."""
-    return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **settings)
+app = App(
+    group=_Commands,
+    add_completion=True,
+    epilog="To begin: unalike demo, then unalike run. Examples: unalike run --help.",
+)
 
 
-app = _new_app(cls=_Commands)
+def _entry() -> Any:
+    """The whole command line, whose ``--install-completion`` first looks whether it knows the shell."""
+    command = get_command(app)
+    for parameter in command.params:
+        if parameter.name in ("install_completion", "show_completion"):
+            parameter.callback = _for_known_shell(parameter.callback)
+    return command
+
+
+def _for_known_shell(act: Any) -> Any:
+    def check(ctx: Any, parameter: Any, wanted: Any) -> Any:
+        if wanted and not ctx.resilient_parsing:
+            from shellingham import ShellDetectionFailure, detect_shell
+
+            try:
+                shell = detect_shell()[0]
+            except ShellDetectionFailure:
+                shell = "unknown"
+            if shell not in _SHELLS:
+                raise UserError(f"The shell here is {shell}; completion is for {', '.join(_SHELLS)}. Start one.")
+        return act(ctx, parameter, wanted)
+
+    return check
 
 
 def _show_version(wanted: bool) -> None:
@@ -99,7 +128,7 @@ def _unalike(
 def call(args: Sequence[str], signals: StopSignals | None = None) -> int:
     """Run the command line ``args`` and return its exit code. Only bugs end in an exception."""
     try:
-        code = get_command(app).main(list(args) or ["--help"], prog_name="unalike", standalone_mode=False)
+        code = _entry().main(list(args) or ["--help"], prog_name="unalike", standalone_mode=False)
         sys.stdout.flush()  # here, where a closed pipe can still be answered
         return code if isinstance(code, int) else 0
     except Stopped as stop:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unalike.cli import complete
 from unalike.cli.options import (
     DEFAULT_RUNS,
     AsJson,
@@ -21,25 +22,15 @@ from unalike.cli.options import (
     Seed,
 )
 from unalike.cli.plugin import load_plugins
-from unalike.cli.show import draw, duration, print_json, size, table
+from unalike.cli.show import Paragraph, draw, duration, paragraphs, print_json, size, table
 from unalike.cli.store import find_run, read_runs
-from unalike.data import Dataset, load_dataset
 from unalike.errors import UserError
-from unalike.measure import (
-    Degree,
-    LabelSkew,
-    Measurement,
-    dimension_names,
-    label_skew,
-    party_features,
-    party_labels,
-)
-from unalike.measure import (
-    measure as measure_parties,
-)
-from unalike.measure.degree import SHORT, meaning, shown
-from unalike.measure.extract import Extractor
-from unalike.partition import Partition, make_partition, seen_label_counts
+
+if TYPE_CHECKING:
+    from unalike.data import Dataset
+    from unalike.measure import Degree, LabelSkew, Measurement
+    from unalike.measure.extract import Extractor
+    from unalike.partition import Partition
 
 _KINDS = ("svg", "png", "pdf")
 _MOST_LINES = 40
@@ -51,10 +42,22 @@ def measure(
     partition: PartitionText = "iid",
     parties: PartiesNumber = None,
     of: Annotated[
-        str, typer.Option(metavar="TEXT", help="labels or features [labels]", show_default=False)
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help="labels or features [labels]",
+            show_default=False,
+            autocompletion=complete.choices("labels", "features"),
+        ),
     ] = "labels",
     protect: Annotated[
-        str, typer.Option(metavar="TEXT", help="none, fhe or fhe+masks [fhe+masks]", show_default=False)
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help="none, fhe or fhe+masks [fhe+masks]",
+            show_default=False,
+            autocompletion=complete.choices("none", "fhe", "fhe+masks"),
+        ),
     ] = "fhe+masks",
     weighting: Annotated[
         str,
@@ -71,6 +74,7 @@ def measure(
             "--model-of",
             metavar="RUN",
             help="features are those of this finished run's model [columns, or a random projection]",
+            autocompletion=complete.runs,
         ),
     ] = None,
     runs: RunsFolder = DEFAULT_RUNS,
@@ -104,11 +108,16 @@ def measure(
     Examples:
       unalike measure --dataset heart --partition natural
       unalike measure --partition "label-dirichlet(0.1)" --figure degrees.png
-      unalike measure --partition "feature-noise(0.5)" --of features --protect none
+      unalike measure --partition "feature-noise(0.5)" --of features
       unalike measure --partition "label-dirichlet(0.1)" --degree cdf
 
     Each party learns how far its distribution is from that of all rows, from 0 (alike) to 1.
     """
+    from unalike.data import load_dataset
+    from unalike.measure import dimension_names, label_skew, party_features, party_labels
+    from unalike.measure import measure as measure_parties
+    from unalike.partition import make_partition, seen_label_counts
+
     load_plugins(plugin)
     _check_figure(figure)
     features = of == "features"
@@ -195,15 +204,17 @@ def _draw(found: Measurement, data: Dataset, recipe: str, path: Path | None) -> 
 
 
 def _print(found: Measurement, data: Dataset, recipe: str, plain: LabelSkew | None, files: Sequence[str]) -> None:
-    draw(f"{data.name}, {found.policy.of} of {len(found.kept)} parties: {recipe}", "")
+    draw(Paragraph(f"{data.name}, {found.policy.of} of {len(found.kept)} parties: {recipe}"), "")
     if found.published:
         draw(_table(found), "")
-    draw(*_summary(found, plain), _costs(found))
+    draw(*paragraphs([*_summary(found, plain), _costs(found)]))
     if files:
         draw("", f"Saved {' and '.join(files)}.")
 
 
 def _table(found: Measurement) -> Any:
+    from unalike.measure.degree import SHORT, shown
+
     features = found.policy.of == "features"
     metrics = shown(found.policy.of, found.headline)
     worst = [f"worst {SHORT[found.headline]} in"] if features else []
@@ -219,7 +230,8 @@ def _table(found: Measurement) -> Any:
         where = [f"{max(at):.2f} {found.names[at.index(max(at))]}"] if features else []
         chance = f"{one.expected.at(found.headline):.2f}"
         rows.append([one.party, f"{100 * one.share:.2g}%", *degrees, chance, *where, f"{one.quantity:.2f}"])
-    return table(columns, rows, right=[column for column in columns if column not in ("party", *worst)])
+    right = [column for column in columns if column not in ("party", *worst)]
+    return table(columns, rows, right=right, spare=["CvM", "area", "quantity", "share", *worst])
 
 
 def _some(found: Measurement) -> list[Any]:
@@ -231,6 +243,8 @@ def _some(found: Measurement) -> list[Any]:
 
 
 def _summary(found: Measurement, plain: LabelSkew | None) -> list[str]:
+    from unalike.measure.degree import SHORT, meaning
+
     whole, first = found.federation, found.headline
     worst = f" Worst party: {SHORT[first]} {whole.worst.at(first):.2f}." if whole.worst else ""
     lines = [
@@ -256,6 +270,8 @@ def _summary(found: Measurement, plain: LabelSkew | None) -> list[str]:
 
 
 def _named(degree: Degree, found: Measurement) -> str:
+    from unalike.measure.degree import shown
+
     metrics = shown(found.policy.of, found.headline)
     return ", ".join(f"{name} {getattr(degree, field):.3f}" for name, field in metrics.items())
 

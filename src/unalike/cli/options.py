@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from unalike.cli import complete
 from unalike.engine.files import named_folder
 from unalike.errors import UserError
 
@@ -36,11 +37,24 @@ Plugins = Annotated[
     typer.Option("--plugin", metavar="FILE.py", help="load parts of your own from a Python file; repeatable"),
 ]
 DatasetName = Annotated[
-    str, typer.Option("--dataset", metavar="TEXT", help="data set [digits]", show_default=False)
+    str,
+    typer.Option(
+        "--dataset",
+        metavar="TEXT",
+        help="data set [digits]",
+        show_default=False,
+        autocompletion=complete.parts("dataset"),
+    ),
 ]
 PartitionText = Annotated[
     str,
-    typer.Option("--partition", metavar="TEXT", help="how it is split between parties [iid]", show_default=False),
+    typer.Option(
+        "--partition",
+        metavar="TEXT",
+        help="how it is split between parties [iid]",
+        show_default=False,
+        autocompletion=complete.parts("partition"),
+    ),
 ]
 PartiesNumber = Annotated[
     int | None,
@@ -56,12 +70,13 @@ FirstDegree = Annotated[
         "for labels in order [tv]",
     ),
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", help="no progress and no messages")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON, and nothing else, on stdout")]
 
 
-def _use_data_folder(folder: Path | None) -> Path | None:
+def _use_data_folder(ctx: typer.Context, folder: Path | None) -> Path | None:
     """Before anything is loaded; a folder that is not there is a slip of the pen, not an empty one."""
-    if folder is not None:
+    if folder is not None and not ctx.resilient_parsing:  # that is, unless the shell only asks for completions
         if not folder.expanduser().is_dir():
             raise UserError(f"--data-dir must be a folder, but there is none at {folder}. Check the path.")
         from unalike.data.folder import VARIABLE  # the loaders beside it are slow to import

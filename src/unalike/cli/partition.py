@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from unalike.cli.options import AsJson, DataDir, DatasetName, PartiesNumber, PartitionText, Plugins, Seed
 from unalike.cli.plugin import load_plugins
-from unalike.cli.show import draw, print_json, table
-from unalike.data import Dataset, load_dataset
-from unalike.data.dataset import Array
+from unalike.cli.show import Paragraph, draw, paragraphs, print_json
+from unalike.cli.table import Table, table
 from unalike.errors import UserError
-from unalike.measure import LabelSkew, label_skew
-from unalike.partition import Partition, make_partition, save_partition, seen_label_counts
-from unalike.report.partition_picture import Portrait, partition_picture
+
+if TYPE_CHECKING:
+    from unalike.data import Dataset
+    from unalike.data.dataset import Array
+    from unalike.measure import LabelSkew
+    from unalike.partition import Partition
+    from unalike.report.partition_picture import Portrait
 
 _MOST_LABELS = 20
 """Labels up to which each has a column; of more, a party's largest are named."""
 _TOP_LABELS = 5
+_LARGEST = "largest labels"
 _KINDS = (".svg", ".png")
 
 
@@ -47,10 +51,15 @@ def partition(
     \b
     Examples:
       unalike partition --dataset heart --partition natural
-      unalike partition --partition "label-dirichlet(0.1)+feature-noise(0.1)" --figure split
+      unalike partition --partition "label-dirichlet(0.1)+label-noise(0.1)"
 
     See "unalike list partitions" for all of them. Labels are counted as the parties see them.
     """
+    from unalike.data import load_dataset
+    from unalike.measure import label_skew
+    from unalike.partition import make_partition, seen_label_counts
+    from unalike.report.partition_picture import Portrait
+
     load_plugins(plugin)
     data = load_dataset(dataset)
     made = make_partition(partition, data, parties, seed)
@@ -82,7 +91,7 @@ def to_dict(portrait: Portrait) -> dict[str, Any]:
         "rows": conserved(data, made),
         "parties": parties,
         "skew": {
-            field.name: _plain(getattr(portrait.skew, field.name)) for field in dataclasses.fields(LabelSkew)
+            field.name: _plain(getattr(portrait.skew, field.name)) for field in dataclasses.fields(portrait.skew)
         },
         **({} if made.columns is None else {"label_holder": made.names[made.label_holder]}),
     }
@@ -90,19 +99,22 @@ def to_dict(portrait: Portrait) -> dict[str, Any]:
 
 def conserved(data: Dataset, made: Partition) -> dict[str, Any]:
     """How many training rows have one party, several or none; ``conserved``: each has exactly one."""
+    import numpy as np
+
     times = np.bincount(np.concatenate(made.rows), minlength=data.size)
     several, none = int((times > 1).sum()), int((times == 0).sum())
     return {"training": data.size, "several": several, "none": none, "conserved": several == none == 0}
 
 
 def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else value
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _draw(portrait: Portrait, path: Path | None) -> list[Path]:
     if path is None:
         return []
     from unalike.report.figures import save
+    from unalike.report.partition_picture import partition_picture
 
     _check_folder("--figure", path)
     if path.suffix.lower() in (".pdf", ".jpg", ".jpeg", ".gif", ".eps", ".webp", ".html"):
@@ -123,6 +135,8 @@ def _check_folder(flag: str, path: Path) -> None:
 def _save(portrait: Portrait, path: Path | None) -> list[Path]:
     if path is None:
         return []
+    from unalike.partition import save_partition
+
     _check_folder("--save", path)
     save_partition(path, portrait.partition, portrait.dataset, portrait.seed)
     return [path]
@@ -130,32 +144,43 @@ def _save(portrait: Portrait, path: Path | None) -> list[Path]:
 
 def _print(portrait: Portrait, files: Sequence[str]) -> None:
     data, made, skew = portrait.dataset, portrait.partition, portrait.skew
-    draw(f"{data.name}, {data.size:,} training rows: {made.recipe}, seed {portrait.seed}", "")
-    draw(_table(portrait), "", *_rows(data, made), *_figures(portrait.counts, skew))
+    draw(Paragraph(f"{data.name}, {data.size:,} training rows: {made.recipe}, seed {portrait.seed}"), "")
+    draw(_table(portrait), "", *paragraphs([*_rows(data, made), *_figures(portrait.counts, skew)]))
     if files:
         draw("", f"Saved {' and '.join(files)}.")
 
 
-def _table(portrait: Portrait) -> Any:
+def _table(portrait: Portrait) -> Table:
+    """How many rows a party has of each label; where these are too many, its largest labels."""
     data, made, counts = portrait.dataset, portrait.partition, portrait.counts
-    names = ["party", "rows"]
-    each = len(data.classes) <= _MOST_LABELS
-    columns = [*names, *(data.classes if each else ["largest labels"])]
-    attributes = made.columns is not None
-    rows = []
+    columns, attributes = ["party", "rows"], [] if made.columns is None else ["columns"]
+    places = []
     for place, (name, line) in enumerate(zip(made.names, counts, strict=True)):
-        labels = [f"{count:,}" if count else "·" for count in line] if each else [_largest(line, data.classes)]
-        cells = [name, f"{line.sum():,}", *labels]
+        places.append([name, f"{line.sum():,}"])
         if made.columns is not None:
-            cells.insert(2, f"{len(made.columns[place])}{' and labels' if place == made.label_holder else ''}")
-        rows.append(cells)
-    if attributes:
-        columns.insert(2, "columns")
-    return table(columns, rows, right=["rows", *(data.classes if each else ())])
+            held = " and labels" if place == made.label_holder else ""
+            places[-1].append(f"{len(made.columns[place])}{held}")
+    largest = table(
+        [*columns, *attributes, _LARGEST],
+        [[*cells, _largest(line, data.classes)] for cells, line in zip(places, counts, strict=True)],
+        right=["rows"],
+        text=[_LARGEST],
+    )
+    if len(data.classes) > _MOST_LABELS:
+        return largest
+    return table(
+        [*columns, *attributes, *data.classes],
+        [
+            [*cells, *(f"{count:,}" if count else "·" for count in line)]
+            for cells, line in zip(places, counts, strict=True)
+        ],
+        right=["rows", *data.classes],
+        narrow=largest,
+    )
 
 
 def _largest(line: Array, classes: Sequence[str]) -> str:
-    order = [int(label) for label in np.argsort(-line, kind="stable") if line[label]]
+    order = [int(label) for label in (-line).argsort(kind="stable") if line[label]]
     named = ", ".join(f"{classes[label]} {line[label]:,}" for label in order[:_TOP_LABELS])
     rest = len(order) - _TOP_LABELS
     return f"{named}, and {rest} more" if rest > 0 else named
@@ -170,7 +195,7 @@ def _rows(data: Dataset, made: Partition) -> list[str]:
 
 def _figures(counts: Array, skew: LabelSkew) -> list[str]:
     """The figures of skew in words, with the range in which each lies."""
-    labels, parties = np.log2(counts.shape[1]), np.log2(len(counts))
+    labels, parties = math.log2(counts.shape[1]), math.log2(len(counts))
     pairs = f"{skew.pairs:,} {'random ' if skew.estimated else ''}pair{'' if skew.pairs == 1 else 's'} of parties"
     return [
         f"Label entropy: {skew.entropy.mean():.2f} bits in the mean party, {skew.label_entropy:.2f} of all rows, "

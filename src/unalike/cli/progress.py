@@ -86,7 +86,7 @@ class Bar(Follower):
             TextColumn("{task.fields[figures]}"),
             TimeElapsedColumn(),
             TextColumn("{task.fields[eta]}"),
-            console=console(stderr=True),
+            console=console(),
             refresh_per_second=4,
         )
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unalike.bench.advice import Advice, recommend, text_of
-from unalike.bench.evidence import own_comparisons
-from unalike.bench.ranking import ALPHA
-from unalike.bench.standing import DRAW, REFERENCE
+from unalike.cli import complete
 from unalike.cli.options import (
     DEFAULT_RUNS,
     AsJson,
@@ -26,12 +23,12 @@ from unalike.cli.options import (
 )
 from unalike.cli.plugin import load_plugins
 from unalike.cli.program import program
-from unalike.cli.show import draw, print_json, table
-from unalike.data import load_dataset
+from unalike.cli.show import Paragraph, draw, paragraphs, print_json, table
 from unalike.errors import UserError
-from unalike.measure import measure, party_features, party_labels
-from unalike.measure.situation import Situation, simulated_situation, situation_from, situation_of
-from unalike.partition import make_partition
+
+if TYPE_CHECKING:
+    from unalike.bench.advice import Advice
+    from unalike.measure.situation import Situation
 
 
 def recommend_algorithm(
@@ -40,7 +37,13 @@ def recommend_algorithm(
     parties: PartiesNumber = None,
     seed: Seed = 0,
     protect: Annotated[
-        str, typer.Option(metavar="TEXT", help="none, fhe or fhe+masks [none]", show_default=False)
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help="none, fhe or fhe+masks [none]",
+            show_default=False,
+            autocompletion=complete.choices("none", "fhe", "fhe+masks"),
+        ),
     ] = "none",
     measurement: Annotated[
         list[Path] | None,
@@ -65,6 +68,9 @@ def recommend_algorithm(
     Labels and features are measured first. The ranking is from NIID-Bench's published tables, or from your own
     runs once there are enough with similar parties. "unalike run --algorithm auto" takes the first.
     """
+    from unalike.bench.advice import recommend
+    from unalike.bench.evidence import own_comparisons
+
     load_plugins(plugin)
     situation = _read(measurement) if measurement else _measure(dataset, partition, parties, seed, protect)
     advice = recommend(situation, own_comparisons(runs, situation))
@@ -75,6 +81,11 @@ def recommend_algorithm(
 
 
 def _measure(dataset: str, partition: str, parties: int | None, seed: int, protect: Any) -> Situation:
+    from unalike.data import load_dataset
+    from unalike.measure import measure, party_features, party_labels
+    from unalike.measure.situation import simulated_situation, situation_of
+    from unalike.partition import make_partition
+
     data = load_dataset(dataset)
     made = make_partition(partition, data, parties, seed)
     if made.parties < 3 and protect != "none":
@@ -88,6 +99,8 @@ def _measure(dataset: str, partition: str, parties: int | None, seed: int, prote
 
 
 def _read(files: Sequence[Path]) -> Situation:
+    from unalike.measure.situation import situation_from
+
     found: dict[str, dict[str, Any]] = {}
     for file in files:
         try:
@@ -102,6 +115,10 @@ def _read(files: Sequence[Path]) -> Situation:
 
 
 def _print(advice: Advice, where: tuple[str, str, int | None, int] | None) -> None:
+    from unalike.bench.advice import text_of
+    from unalike.bench.ranking import ALPHA
+    from unalike.bench.standing import DRAW, REFERENCE
+
     rows = [
         [
             str(place),
@@ -120,14 +137,16 @@ def _print(advice: Advice, where: tuple[str, str, int | None, int] | None) -> No
     draw(
         f"{advice.algorithm}, {advice.confidence} confidence ({advice.kind})",
         "",
-        *advice.reasons,
+        *paragraphs(advice.reasons),
         "",
-        table(columns, rows, right=right),
-        f"Against FedAvg, in percentage points; differences up to {DRAW} are draws. p: how likely chance makes "
-        f"such gains; what is below {ALPHA} goes before FedAvg. From {advice.source}.",
+        table(columns, rows, right=right, spare=["worst", "of"]),
+        Paragraph(
+            f"Against FedAvg, in percentage points; differences up to {DRAW} are draws. p: how likely chance gives "
+            f"such gains; what is below {ALPHA} goes before FedAvg. From {advice.source}."
+        ),
         "",
         "What would change this:",
-        *(f"- {doubt}" for doubt in advice.doubts),
+        *paragraphs(f"- {doubt}" for doubt in advice.doubts),
     )
     if where is not None:
         dataset, partition, parties, seed = where

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from unalike.cli import complete
 from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder, check_output
 from unalike.cli.program import program
 from unalike.cli.show import draw, print_json, say, say_damaged
@@ -21,6 +22,7 @@ def report(
         typer.Argument(
             metavar="RUN|STUDY|FOLDER",
             help="a run's key or folder, a study's name or TOML file, or a folder of runs",
+            autocompletion=complete.runs_and_studies,
         ),
     ],
     output: Annotated[

@@ -8,22 +8,22 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unalike.bench.evidence import advise
-from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder
+from unalike.cli.complete import choices
+from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, Quiet, RunsFolder
 from unalike.cli.plugin import load_plugins
 from unalike.cli.program import program
-from unalike.cli.progress import follower
 from unalike.cli.show import costs, draw, figures_table, print_json, privacy_line, say
 from unalike.cli.signals import Stopped
 from unalike.cli.spec_flags import with_flags
-from unalike.engine import run as engine
-from unalike.engine.loggers import Watchers, make_loggers
-from unalike.engine.run import CHECKPOINT_SECONDS, Result
+from unalike.engine.checkpoint import CHECKPOINT_SECONDS
 from unalike.engine.spec import RunSpec
+
+if TYPE_CHECKING:
+    from unalike.engine.run import Result
 
 AUTO = "auto"
 
@@ -36,13 +36,18 @@ def run(
     data_dir: DataDir = None,
     runs: RunsFolder = DEFAULT_RUNS,
     checkpoint_seconds: Annotated[
-        float, typer.Option(metavar="<float>", help="work that a kill may cost [2.0]", show_default=False)
+        float, typer.Option(metavar="FLOAT", help="work that a kill may cost [2.0]", show_default=False)
     ] = CHECKPOINT_SECONDS,
     log: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="also log to tensorboard or mlflow; repeatable")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="also log to tensorboard or mlflow; repeatable",
+            autocompletion=choices("tensorboard", "mlflow"),
+        ),
     ] = None,
     as_json: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress and no messages")] = False,
+    quiet: Quiet = False,
     **fields: Any,
 ) -> None:
     """Train once.
@@ -72,6 +77,8 @@ def _spec(file: Path | None, given: dict[str, Any], runs: Path, *, quiet: bool) 
     values = given if file is None else RunSpec.read_toml(file, **given)
     if values.get("algorithm") != AUTO:
         return RunSpec.from_mapping(values), False
+    from unalike.bench.evidence import advise
+
     chosen = RunSpec.from_mapping(values | {"algorithm": "fedavg"})
     advice = advise(chosen, runs)
     if not quiet:
@@ -82,6 +89,10 @@ def _spec(file: Path | None, given: dict[str, Any], runs: Path, *, quiet: bool) 
 def _train(
     spec: RunSpec, runs: Path, checkpoint_seconds: float, logs: Sequence[str], *, quiet: bool, auto: bool
 ) -> Result:
+    from unalike.cli.progress import follower
+    from unalike.engine import run as engine
+    from unalike.engine.loggers import Watchers, make_loggers
+
     watcher = follower(quiet=quiet)
     loggers = make_loggers(logs, runs, watcher.say)
     try:

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from unalike.algorithms import ALGORITHMS
-from unalike.cli.compare import comparison, print_comparison
+from unalike.cli import complete
+from unalike.cli.commands import App
 from unalike.cli.options import DEFAULT_RUNS, AsJson, RunsFolder
 from unalike.cli.show import (
     age,
@@ -26,13 +26,10 @@ from unalike.cli.show import (
     table,
 )
 from unalike.cli.store import StoredRun, find_run, read_runs
-from unalike.data import DATASETS
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
-from unalike.partition import PARTITIONS
-from unalike.registry import Registry
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help="List, show and compare runs.")
+app = App(help="List, show and compare runs.")
 
 
 @app.command("list")
@@ -45,8 +42,8 @@ def list_runs(runs: RunsFolder = DEFAULT_RUNS, as_json: AsJson = False) -> None:
     if not found:
         say(f"No runs in {runs} yet. Start one: unalike run")
         return
-    columns = ["key", "algorithm", "data", "rounds", "accuracy", "worst", "age"]
-    draw(table(columns, map(_row, found), right=["accuracy", "worst", "age"]))
+    columns = ["key", "algorithm", "dataset", "partition", "rounds", "accuracy", "worst", "age"]
+    draw(table(columns, map(_row, found), right=columns[5:], text=["partition"], spare=["age", "worst"]))
     _say_damaged(found)
 
 
@@ -57,28 +54,17 @@ def _say_damaged(found: Sequence[StoredRun]) -> None:
 
 
 def _row(run: StoredRun) -> list[str]:
-    """Short enough for 80 columns, where the data set and its partition take two lines."""
-    algorithm, dataset, partition = (
-        _brief(registry, run.spec.get(name))
-        for name, registry in (("algorithm", ALGORITHMS), ("dataset", DATASETS), ("partition", PARTITIONS))
-    )
+    from unalike.cli.brief import brief
+
+    state = "" if run.state == "finished" else f" {run.state}"
     return [
         run.key[:6],
-        algorithm,
-        f"{dataset}, {partition}",
-        f"{run.rounds_done}/{run.spec.get('rounds', '?')} {run.state}",
+        *(brief(name, run.spec.get(name)) for name in ("algorithm", "dataset", "partition")),
+        f"{run.rounds_done}/{run.spec.get('rounds', '?')}{state}",
         percent(run.figures.get("accuracy")),
         percent(run.worst_party()),
         age(time.time() - run.changed),
     ]
-
-
-def _brief(registry: Registry[Any], text: Any) -> str:
-    """A part without the parameters that are as by default: label-dirichlet(0.1)."""
-    try:
-        return registry.brief(registry.build(text))
-    except (UserError, TypeError):  # a plugin's part, or a damaged spec
-        return "?" if text is None else str(text)
 
 
 def _as_dict(run: StoredRun) -> dict[str, Any]:
@@ -98,7 +84,14 @@ def _as_dict(run: StoredRun) -> dict[str, Any]:
 
 @app.command("show")
 def show_run(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="beginning of the run's key or folder name")],
+    key: Annotated[
+        str,
+        typer.Argument(
+            metavar="KEY",
+            help="beginning of the run's key or folder name",
+            autocompletion=complete.runs,
+        ),
+    ],
     runs: RunsFolder = DEFAULT_RUNS,
     as_json: AsJson = False,
 ) -> None:
@@ -144,11 +137,16 @@ def _draw_curve(run: StoredRun) -> None:
 
 @app.command("compare")
 def compare_runs(
-    keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY]...", help="runs [all finished ones]")] = None,
+    keys: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY]...", help="runs [all finished ones]", autocompletion=complete.runs),
+    ] = None,
     runs: RunsFolder = DEFAULT_RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs side by side."""
+    """Compare runs: what differs between them, and what came of it."""
+    from unalike.cli.compare import comparison, print_comparison
+
     found = read_runs(runs)
     if keys:
         chosen = list({run.path: run for run in (find_run(found, key, runs) for key in keys)}.values())

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from unalike.cli.table import Table, fold
+from unalike.cli.table import table as table  # for the commands too
+
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.table import Table
+    from rich.console import Console
 
     from unalike.bench.results import Record
 
 MISSING = "–"
 _BLOCKS = "▁▂▃▄▅▆▇█"
-_PIPE_WIDTH = 400
 
 
 def say(message: str) -> None:
@@ -37,41 +40,46 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Where to draw. Into a pipe lines are as wide as they need to be, so that nothing is cut."""
+def console() -> Console:
+    """Where progress bars are drawn."""
     from rich.console import Console
 
-    stream = sys.stderr if stderr else sys.stdout
-    return Console(file=stream, highlight=False, width=None if stream.isatty() else _PIPE_WIDTH)
+    return Console(stderr=True, highlight=False)
 
 
-def draw(*parts: RenderableType) -> None:
-    """Print tables and plain text on stdout; brackets in the text are no markup."""
-    target = console()
+def screen_width() -> int | None:
+    """How wide the screen is that stdout goes to; a pipe or a file has no width, so that nothing is cut there."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def draw(*parts: str | Table | Paragraph) -> None:
+    """Print lines, paragraphs and tables on stdout. A line is never broken: it may be a command to copy."""
+    width = screen_width()
     for part in parts:
-        target.print(part, markup=False, soft_wrap=isinstance(part, str))
+        print(part if isinstance(part, str) else "\n".join(part.lines(width)))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> Table:
-    """A plain table; the columns named in ``right`` hold numbers."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
+@dataclass(frozen=True)
+class Paragraph:
+    """Text that is wrapped between words on a screen, and is one line in a pipe."""
 
-    made = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for column in columns:
-        made.add_column(Text(column), justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        made.add_row(*(Text(cell) for cell in row))
-    return made
+    text: str
+    indent: int = 0
+
+    def lines(self, width: int | None) -> list[str]:
+        """The text for a screen of that width."""
+        folded = [self.text] if width is None else fold(self.text, max(20, width - self.indent))
+        return [" " * self.indent + line for line in folded]
 
 
-def indented(text: str) -> RenderableType:
-    """A paragraph, wrapped between words."""
-    from rich.padding import Padding
-    from rich.text import Text
+def paragraphs(sentences: Iterable[str]) -> list[Paragraph]:
+    """Each of them as a paragraph."""
+    return [Paragraph(sentence) for sentence in sentences]
 
-    return Padding(Text(text), (0, 0, 0, 4), expand=False)
+
+def indented(text: str) -> Paragraph:
+    """A paragraph that stands in from the margin."""
+    return Paragraph(text, 4)
 
 
 def percent(value: float | None) -> str:
@@ -146,7 +154,7 @@ def figures_table(figures: Mapping[str, Any], last: str = "final round") -> Tabl
                 rows.append(
                     [f"{label}, {name}", *(percent((source.get(kind) or {}).get(key)) for source in sources)]
                 )
-    return table(columns, rows, right=columns[1:])
+    return table(columns, rows, right=columns[1:])  # on a narrow screen its headings take several lines
 
 
 def costs(figures: Mapping[str, Any]) -> str:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Collection
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
+from unalike.cli import complete
+from unalike.engine.parts import PARTS
 from unalike.engine.spec import RunSpec
+
+_METAVARS = {int: "INTEGER", float: "FLOAT", str: "TEXT"}
+"""As they are called in every version of typer."""
 
 
 def with_flags(function: Any, without: Collection[str] = ()) -> None:
@@ -31,11 +36,26 @@ def _flags(without: Collection[str]) -> list[inspect.Parameter]:
             field.name,
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
             default=None,
-            annotation=Annotated[_plain_type(hints[field.name]) | None, typer.Option(help=_help(field))],
+            annotation=Annotated[
+                (kind := _plain_type(hints[field.name])) | None,
+                typer.Option(
+                    metavar=_METAVARS.get(kind),
+                    help=_help(field),
+                    autocompletion=_completer(field.name, hints[field.name]),
+                ),
+            ],
         )
         for field in RunSpec.options()
         if field.name not in without
     ]
+
+
+def _completer(name: str, hint: Any) -> complete.Completer | None:
+    """What the shell may offer as a value: the parts of that kind, or the words that a field can be."""
+    if name in PARTS:
+        return complete.parts(name)
+    words = ("cpu", "cuda", "mps") if name == "device" else get_args(hint) if get_origin(hint) is Literal else ()
+    return complete.choices(*words) if words else None
 
 
 def _plain_type(hint: Any) -> type:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder, check_output
+from unalike.cli import complete
+from unalike.cli.commands import App
+from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, Quiet, RunsFolder, check_output
 from unalike.cli.program import program
 from unalike.cli.show import draw, duration, indented, print_json, say, say_damaged, table
 from unalike.errors import UserError
@@ -17,17 +19,18 @@ from unalike.errors import UserError
 if TYPE_CHECKING:
     from unalike.bench.study import StudyResults
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    help="Run a grid of runs in parallel, and see it beside the papers'.",
-)
+app = App(help="Run a grid of runs in parallel, beside the papers' numbers.")
 
-Name = Annotated[str, typer.Argument(metavar="STUDY", help='a name from "study list", or a TOML file')]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="STUDY", help='a name from "study list", or a TOML file', autocompletion=complete.studies
+    ),
+]
 Scale = Annotated[
     float,
     typer.Option(
-        "--scale", metavar="<float>", help="part of the rounds and rows, for a fast look [1]", show_default=False
+        "--scale", metavar="FLOAT", help="part of the rounds and rows, for a fast look [1]", show_default=False
     ),
 ]
 OnlyTexts = Annotated[
@@ -45,7 +48,7 @@ def list_studies(as_json: AsJson = False) -> None:
     if as_json:
         print_json({"studies": [{"name": name, "title": title} for name, title in found.items()]})
         return
-    draw(table(["study", "what"], found.items()))
+    draw(table(["study", "what"], found.items(), text=["what"]))
 
 
 @app.command("run")
@@ -60,7 +63,7 @@ def run_study(
     plugin: Plugins = None,
     data_dir: DataDir = None,
     runs: RunsFolder = DEFAULT_RUNS,
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress and no messages")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run a study; the same command goes on with a stopped one.
 
@@ -198,7 +201,10 @@ def stop_study(study: Name, runs: RunsFolder = DEFAULT_RUNS) -> None:
 @app.command("export")
 def export_store(
     study: Annotated[
-        str | None, typer.Argument(metavar="[STUDY]", help="only its runs [all in the folder]")
+        str | None,
+        typer.Argument(
+            metavar="[STUDY]", help="only its runs [all in the folder]", autocompletion=complete.studies
+        ),
     ] = None,
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="a CSV file; - is stdout")] = None,
     parquet: Annotated[Path | None, typer.Option("--parquet", metavar="FILE", help="a Parquet file")] = None,

@@ -69,7 +69,7 @@ class StudyBar(StudyFollower):
             TextColumn("{task.fields[state]}"),
             TimeElapsedColumn(),
             TextColumn("{task.fields[eta]}"),
-            console=console(stderr=True),
+            console=console(),
             refresh_per_second=4,
         )
 

@@ -9,17 +9,20 @@ from unalike.bench.comparison import Compared
 from unalike.bench.published import TABLES
 from unalike.bench.results import Line, Setting, Spread, spread
 from unalike.bench.study import StudyResults
-from unalike.cli.show import MISSING, draw, duration, indented, size, table
+from unalike.cli.brief import brief
+from unalike.cli.show import MISSING, Paragraph, draw, duration, indented, size, table
 
 MARK = {True: "yes", False: "NO", None: ""}
+_WHERE = ("dataset", "partition")
+_SENT = "sent a party and round"
 
 
 def print_report(results: StudyResults) -> None:
     """Everything that there is, on stdout."""
     study = results.study
-    draw(study.title, f"{results.done} of {results.total} runs done, {len(results.failed)} failed.")
+    draw(Paragraph(study.title), f"{results.done} of {results.total} runs done, {len(results.failed)} failed.")
     if results.warning:
-        draw(results.warning)
+        draw(Paragraph(results.warning))
     draw("")
     if study.published:
         _print_compared(results)
@@ -45,17 +48,20 @@ def print_report(results: StudyResults) -> None:
 def _print_compared(results: StudyResults) -> None:
     places, apart = _settings(results), differing(results.settings)
     cells = zip(results.compared, places, strict=True)
-    named = [(cell, place(setting, apart)) for cell, setting in cells if cell.ours is not None]
+    named = [(cell, setting) for cell, setting in cells if cell.ours is not None]
     shown = [cell for cell, _ in named]
     notes = list(dict.fromkeys(cell.note for cell in shown if cell.note))
-    columns = ["data", "algorithm", "ours", "seeds", "paper", "difference", "within 2 std", "note"]
-    draw(
-        table(
-            columns,
-            [_compared_row(cell, data, notes) for cell, data in named],
-            right=["ours", "seeds", "paper", "difference", "note"],
+    figures = ["ours", "seeds", "paper", "difference", "within 2 std", "note"]
+    if named:
+        draw(
+            table(
+                [*_WHERE, *apart, "algorithm", *figures],
+                [[*_place(setting, apart), *_compared_row(cell, notes)] for cell, setting in named],
+                right=["ours", "seeds", "paper", "difference", "note"],
+                text=["partition"],
+                spare=["note", "seeds", "within 2 std", *reversed(apart)],
+            )
         )
-    )
     judged = [cell.within for cell in shown if cell.within is not None]
     if judged:
         draw(f"{sum(judged)} of {len(judged)} are within two of the paper's standard deviations.")
@@ -64,7 +70,7 @@ def _print_compared(results: StudyResults) -> None:
     for number, note in enumerate(notes, 1):
         draw(indented(f"[{number}] {note}"))
     paper = TABLES[results.study.published or ""]
-    draw(f"Accuracy in percent on the test set after the last round. Paper: {paper}.")
+    draw(Paragraph(f"Accuracy in percent on the test set after the last round. Paper: {paper}."))
 
 
 def _settings(results: StudyResults) -> list[Setting]:
@@ -72,10 +78,9 @@ def _settings(results: StudyResults) -> list[Setting]:
     return [setting for setting in results.settings for _ in setting.lines]
 
 
-def _compared_row(cell: Compared, data: str, notes: list[str]) -> list[str]:
+def _compared_row(cell: Compared, notes: list[str]) -> list[str]:
     assert cell.ours is not None
     return [
-        data,
         cell.algorithm,
         str(cell.ours),
         str(cell.ours.seeds),
@@ -88,25 +93,39 @@ def _compared_row(cell: Compared, data: str, notes: list[str]) -> list[str]:
 
 def _print_lines(results: StudyResults) -> None:
     target = results.study.target
-    columns = ["data", "algorithm", "accuracy", "seeds", "worst party", "sent a party and round", "time"]
-    if target is not None:
-        columns.append(f"rounds to {target:.0%}")
     apart = differing(results.settings)
+    figures = ["accuracy", "seeds", "worst party", _SENT, "time"]
+    if target is not None:
+        figures.append(f"rounds to {target:.0%}")
     rows, waiting = [], 0
     for setting in results.settings:
         for line in setting.lines:
             if not line.finished:
                 waiting += 1
                 continue
-            row = [place(setting, apart), line.algorithm, *_figures(line)]
+            row = [*_place(setting, apart), line.algorithm, *_figures(line)]
             if target is not None:
                 reached = line.rounds_to(100 * target)
                 row.append(MISSING if reached is None else f"{reached.mean:.0f}")
             rows.append(row)
-    draw(table(columns, rows, right=["accuracy", "seeds", "worst party", *columns[6:]]))
+    if rows:
+        draw(
+            table(
+                [*_WHERE, *apart, "algorithm", *figures],
+                rows,
+                right=[name for name in figures if name != _SENT],
+                text=["partition", _SENT],
+                spare=[_SENT, "time", "seeds", *reversed(apart), *figures[5:]],
+            )
+        )
     if waiting:
         draw(f"{waiting} further lines have no finished run.")
-    draw("Accuracy in percent after the last round: on the test set, and of the worst party on its held-out rows.")
+    draw(
+        Paragraph(
+            "Accuracy in percent after the last round: on the test set, and of the worst party on its "
+            "held-out rows."
+        )
+    )
 
 
 def _figures(line: Line) -> list[str]:
@@ -154,10 +173,9 @@ def differing(settings: list[Setting]) -> list[str]:
     return found
 
 
-def place(setting: Setting, apart: list[str]) -> str:
-    """A setting in words."""
-    others = [f"{name} {setting.spec[name]}" for name in apart if name in setting.spec]
-    return ", ".join([setting.dataset, setting.partition, *others])
+def _place(setting: Setting, apart: list[str]) -> list[str]:
+    """The cells that tell a setting from the others."""
+    return [setting.dataset, setting.partition, *(brief(name, setting.spec.get(name)) for name in apart)]
 
 
 def report_dict(results: StudyResults) -> dict[str, Any]:

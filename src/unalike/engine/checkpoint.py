@@ -25,6 +25,9 @@ if TYPE_CHECKING:  # who only reads the record of a run does not wait for torch
 # What json.loads returns. A recursive type would ask for a cast at each use.
 JSON: TypeAlias = Any
 
+CHECKPOINT_SECONDS = 2.0
+"""Time between checkpoints. A stopped run repeats at most this much work; its outcome is the same."""
+
 _FORMAT = 1
 _NAME = re.compile(r"checkpoint-(\d{6,})\.safetensors")
 _CONTENT = "unalike.checkpoint"

@@ -14,6 +14,7 @@ from unalike.compiled.chain import Chain, NotAChain, describe
 from unalike.compiled.compiler import NoCompiler
 from unalike.compiled.operation import Operation
 from unalike.engine.compiled import Compiled
+from unalike.engine.engines import LARGEST_STACKED, LONG, SHORT
 from unalike.engine.exchange import Engine, Exchange, Reply
 from unalike.engine.sequential import Sequential
 from unalike.engine.vectorised import Vectorised
@@ -28,18 +29,6 @@ ENGINES: dict[str, type[Sequential] | type[Vectorised]] = {
     "compiled": Compiled,
 }
 
-LARGEST_STACKED = 100_000
-"""Nets with more weights than this run one after the other on a CPU.
-
-Measured (docs/performance.md, ``python -m benchmarks.engines --sizes``): with up to 13 thousand weights a stack of
-ten parties is at least twice as fast as one party after the other, with 80 thousand hardly faster, and beyond the
-stack loses because it no longer fits the cache.
-Convolutions gain nothing from stacking on a CPU, whatever their size.
-"""
-SHORT = 2.0
-"""Seconds of training below which nothing pays: the first stacked step takes 1.5 s of imports inside PyTorch."""
-LONG = 10.0
-"""Seconds of training from which compiling pays: it takes 0.4 to 3 s once for a net and saves a fifth or more."""
 SECONDS_PER_STEP = 0.7e-3
 FLOPS = 30e9
 """What PyTorch takes for a step and does in a second on these nets, about."""

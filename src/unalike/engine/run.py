@@ -15,7 +15,7 @@ import torch
 import unalike
 from unalike.data import Dataset, load_dataset
 from unalike.data.given import given
-from unalike.engine.checkpoint import Checkpoint
+from unalike.engine.checkpoint import CHECKPOINT_SECONDS, Checkpoint
 from unalike.engine.evaluation import Figures, evaluate
 from unalike.engine.files import named_folder
 from unalike.engine.record import SEALS_WEIGHTS, read_run
@@ -28,9 +28,6 @@ from unalike.engine.training import Traffic
 from unalike.engine.vectorised import Vectorised
 from unalike.errors import UserError
 from unalike.measure.situation import simulated_situation
-
-CHECKPOINT_SECONDS = 2.0
-"""Time between checkpoints. A stopped run repeats at most this much work; its outcome is the same."""
 
 COUNTED = ("bytes_up", "bytes_down", "seconds")
 """What every recorded round has, and the outcome adds up."""

@@ -11,34 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
-from unalike.algorithms import ALGORITHMS
-from unalike.data import DATASETS
-from unalike.engine.optimisers import OPTIMISERS
+from unalike.engine.parts import PARTS, registry
 from unalike.engine.record import spec_key
-from unalike.engine.work import LocalWork
 from unalike.errors import UserError, unknown
-from unalike.partition import PARTITIONS, default_parties
-from unalike.privacy import CHANNELS, parse_channel
-from unalike.registry import Registry, coerce, text_of
+from unalike.registry import coerce, text_of
 from unalike.toml import read_toml, write_toml
 
+if TYPE_CHECKING:
+    from unalike.engine.work import LocalWork
+
 DEFAULT_MODEL = "mlp(32,16,8)"
-
-_PARTS: dict[str, Registry[Any]] = {
-    "dataset": DATASETS,
-    "partition": PARTITIONS,
-    "algorithm": ALGORITHMS,
-    "optimiser": OPTIMISERS,
-}
-
-
-def _parts() -> dict[str, Registry[Any]]:
-    """What parts a spec names; the nets load torch."""
-    from unalike.models import MODELS
-
-    return {**_PARTS, "model": MODELS, "channel": CHANNELS}
+_LIGHT = ("dataset", "partition", "algorithm", "optimiser")
+"""The parts that can be made without loading torch."""
 
 
 def _option(default: Any, help: str) -> Any:
@@ -50,7 +36,7 @@ class RunSpec:
     """One training with one seed. Defaults are NIID-Bench's (arXiv:2102.02079, section 5)."""
 
     dataset: str = _option("digits", "data set, e.g. digits, heart")
-    partition: str = _option("iid", 'how rows are split, e.g. "label-dirichlet(0.1)"')
+    partition: str = _option("iid", 'the split, e.g. "label-dirichlet(0.1)"')
     parties: int | None = _option(None, "number of parties [10, or as many as the data have by nature]")
     model: str | None = _option(None, 'net, e.g. "mlp(32,16,8)" [the data set\'s own]')
     algorithm: str = _option("fedavg", 'algorithm, e.g. "fedprox(mu=0.1)"; auto: as recommended')
@@ -93,18 +79,18 @@ class RunSpec:
             object.__setattr__(self, "epochs", 10)
         if self.model is None:
             object.__setattr__(self, "model", _model_for(self.dataset))
-        if self.channel is not None and not parse_channel(self.channel).parts:
+        if self.channel is not None and not _is_channel(self.channel):
             object.__setattr__(self, "channel", None)
-        for name, registry in _parts().items():
+        for name in PARTS:
             if (text := getattr(self, name)) is not None:
-                object.__setattr__(self, name, registry.describe(registry.build(text)))
+                object.__setattr__(self, name, _canonical(name, text))
         if self.parties is None:
-            object.__setattr__(self, "parties", default_parties(self.partition))
+            object.__setattr__(self, "parties", _parties_of(self.partition))
         object.__setattr__(self, "code", self._fingerprint())
         self._check()
 
     def _check(self) -> None:
-        LocalWork(self.batch_size, self.epochs, self.steps, self.drop_last)
+        _ = self.work  # which checks its own numbers
         for name, most in (("rounds", 10**7), ("evaluate_every", 10**7), ("threads", 1024)):
             if not 1 <= getattr(self, name) <= most:
                 raise UserError(f"{name} must be from 1 to {most:,}, got {getattr(self, name)}.")
@@ -125,9 +111,9 @@ class RunSpec:
 
     def _fingerprint(self) -> str | None:
         outside: dict[str, list[str]] = {}
-        for name, registry in _parts().items():
-            text = getattr(self, name)
-            for part in [] if text is None else registry.members(registry.build(text)):
+        for name in PARTS:
+            text, parts = getattr(self, name), registry(name)
+            for part in [] if text is None else parts.members(parts.build(text)):
                 if not type(part).__module__.startswith("unalike."):
                     outside.setdefault(name, []).append(_source(type(part)))
                 # A file of the user's own: its content decides, not its name.
@@ -140,6 +126,8 @@ class RunSpec:
     @property
     def work(self) -> LocalWork:
         """The local work of a party in a round."""
+        from unalike.engine.work import LocalWork
+
         return LocalWork(self.batch_size, self.epochs, self.steps, self.drop_last)
 
     @property
@@ -166,8 +154,8 @@ class RunSpec:
         """``RunSpec(dataset=dataset).to_dict()`` without loading torch; the fingerprint is left out."""
         values = {field.name: field.default for field in cls.options()}
         values |= {"dataset": dataset, "epochs": 10, "model": _model_for(dataset)}
-        values |= {name: part.describe(part.build(str(values[name]))) for name, part in _PARTS.items()}
-        values["parties"] = default_parties(str(values["partition"]))
+        values |= {name: _canonical(name, str(values[name])) for name in _LIGHT}
+        values["parties"] = _parties_of(str(values["partition"]))
         return {name: value for name, value in values.items() if value is not None}
 
     @classmethod
@@ -205,9 +193,29 @@ class RunSpec:
         return values | overrides
 
 
+def _canonical(field: str, text: str) -> str:
+    """The text of a part with every parameter written out."""
+    parts = registry(field)
+    return parts.describe(parts.build(text))
+
+
+def _is_channel(text: str) -> bool:
+    """Whether the channel does anything: ``none`` does not."""
+    from unalike.privacy import parse_channel
+
+    return bool(parse_channel(text).parts)
+
+
+def _parties_of(partition: str) -> int | None:
+    """How many parties a partition makes where nobody says; None where the data decide."""
+    from unalike.partition import default_parties
+
+    return default_parties(partition)
+
+
 def _model_for(dataset: str) -> str:
     """The net of a data set where none is named: its own text must be the canonical one."""
-    return str(getattr(DATASETS.build(dataset), "model", DEFAULT_MODEL))
+    return str(getattr(registry("dataset").build(dataset), "model", DEFAULT_MODEL))
 
 
 def _source(cls: type) -> str:

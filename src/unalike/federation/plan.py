@@ -17,6 +17,7 @@ from unalike.engine.files import atomic_write
 from unalike.engine.spec import RunSpec
 from unalike.engine.training import cohort_size
 from unalike.errors import UserError, unknown
+from unalike.federation import FIXED
 from unalike.federation.wire import ANYBODY, MOST_BYTES, SERVER
 from unalike.privacy import parse_channel
 from unalike.secure.policy import safe_threshold
@@ -24,7 +25,6 @@ from unalike.toml import read_toml, write_toml
 
 FILE = "federation.toml"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
-FIXED = ("dataset", "partition", "parties", "engine", "device", "code", "public")
 """What a federation decides itself, of the fields of a run."""
 
 

@@ -1,0 +1,96 @@
+"""What the shell offers when a user presses Tab: names of parts, of runs and of studies.
+
+The names of parts are read from the source files, where decorators such as ``@register_model("mlp")`` hold them:
+nothing is imported, because nobody waits a second for a Tab.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from importlib import resources
+from pathlib import Path
+
+import typer
+
+from unalike.engine.parts import PARTS
+
+Offer = tuple[str, str]
+"""A word, and what it is."""
+Completer = Callable[[typer.Context, str], list[Offer]]
+
+COMPOSED = ("partition", "channel")
+"""Parts that are joined by +."""
+_REGISTERED = re.compile(
+    r'^@(?:\w+\.)?(?P<by>[A-Z]+\.register|\w+)\(\s*"(?P<name>[^"]+)".*?^class [^\n]*\n\s+"""(?P<summary>[^\n"]*)',
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def choices(*words: str) -> Completer:
+    """One of a few words."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[Offer]:
+        return [(word, "") for word in words if word.startswith(incomplete)]
+
+    return complete
+
+
+def parts(field: str) -> Completer:
+    """The parts that a field of RunSpec may name, those of ``--plugin`` files included."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[Offer]:
+        before, plus, begun = incomplete.rpartition("+") if field in COMPOSED else ("", "", incomplete)
+        found = [*registered(field), *_of_plugins(field, ctx.params.get("plugin") or ())]
+        return [(f"{before}{plus}{name}", what) for name, what in found if name.startswith(begun)]
+
+    return complete
+
+
+def registered(field: str) -> list[Offer]:
+    """The parts that come with the package, by name, with their summaries."""
+    module, _ = PARTS[field]
+    place = resources.files("unalike")
+    for step in module.split(".")[1:]:
+        place = place / step
+    files = place.iterdir() if place.is_dir() else [resources.files("unalike") / "engine" / f"{step}.py"]
+    texts = (file.read_text(encoding="utf-8") for file in files if file.name.endswith(".py"))
+    return sorted(offer for text in texts for offer in _registered_in(field, text))
+
+
+def _registered_in(field: str, text: str) -> Iterator[Offer]:
+    decorators = (field if field == "algorithm" else f"register_{field}", f"{PARTS[field][1]}.register")
+    for match in _REGISTERED.finditer(text):
+        if match["by"] in decorators:
+            yield match["name"], match["summary"]
+
+
+def _of_plugins(field: str, files: Iterable[Path]) -> Iterator[Offer]:
+    for file in files:
+        try:
+            yield from _registered_in(field, Path(file).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):  # the command itself will say what is wrong with it
+            continue
+
+
+def runs(ctx: typer.Context, incomplete: str) -> list[Offer]:
+    """The runs in the folder of runs, by folder name; by key, where that is what was begun."""
+    try:
+        folders = sorted(path for path in Path(ctx.params.get("runs") or "runs").iterdir() if path.is_dir())
+    except OSError:
+        return []
+    names = [path.name for path in folders if (path / "spec.toml").exists()]
+    found = [name for name in names if name.startswith(incomplete)]
+    return [(name, "") for name in found or (name.rpartition("-")[2] for name in names)]
+
+
+def studies(ctx: typer.Context, incomplete: str) -> list[Offer]:
+    """The studies that come with the package, and the TOML files here."""
+    from unalike.bench.study_file import built_in_studies
+
+    return [*built_in_studies().items(), *((path.name, "") for path in sorted(Path().glob("*.toml")))]
+
+
+def runs_and_studies(ctx: typer.Context, incomplete: str) -> list[Offer]:
+    """What a report can be about."""
+    return [*runs(ctx, incomplete), *studies(ctx, incomplete)]
