@@ -141,7 +141,7 @@ def _print(advice: Advice, where: tuple[str, str, int | None, int] | None) -> No
         "",
         table(columns, rows, right=right, spare=["worst", "of"]),
         Paragraph(
-            f"Against FedAvg, in percentage points; differences up to {DRAW} are draws. p: how likely chance gives "
+            f"Against FedAvg, in percentage points; up to {DRAW} is a draw. p: how likely chance gives "
             f"such gains; what is below {ALPHA} goes before FedAvg. From {advice.source}."
         ),
         "",
