@@ -188,19 +188,6 @@ def test_an_unknown_shell_is_told_in_one_line(in_shell):
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("args", "line"),
-    [
-        (["runn"], "Error: No such command 'runn'. Did you mean 'run'?\n"),
-        (["runs", "lsit"], "Error: No such command 'lsit'. Did you mean 'list'?\n"),
-        (["federation", "sttus"], "Error: No such command 'sttus'. Did you mean 'status'?\n"),
-        (["study", "zzz"], "Error: No such command 'zzz'. Try: unalike study --help\n"),
-    ],
-)
-def test_one_suggestion_for_a_mistyped_command(unalike, args, line):
-    assert unalike(*args) == (2, "", line)
-
-
 def test_the_entry_point_completes(tmp_path):
     asked = {"_UNALIKE_COMPLETE": "complete_bash", "COMP_WORDS": "unalike lis", "COMP_CWORD": "1"}
     done = subprocess.run(UNALIKE, env=os.environ | asked, capture_output=True, text=True, timeout=60)

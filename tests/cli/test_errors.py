@@ -92,6 +92,19 @@ def test_a_folder_of_runs_without_a_name(unalike, command):
     assert not list(Path().iterdir())
 
 
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (["runn"], "Error: No such command 'runn'. Did you mean 'run'?\n"),
+        (["runs", "lsit"], "Error: No such command 'lsit'. Did you mean 'list'?\n"),
+        (["federation", "sttus"], "Error: No such command 'sttus'. Did you mean 'status'?\n"),
+        (["study", "zzz"], "Error: No such command 'zzz'. Try: unalike study --help\n"),
+    ],
+)
+def test_one_suggestion_for_a_mistyped_command(unalike, args, line):
+    assert unalike(*args) == (2, "", line)
+
+
 def test_cuda_absent(unalike, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     refused(unalike("run", "--device", "cuda"), "Use --device cpu.")

@@ -65,7 +65,10 @@ def test_help(unalike, args):
 
 @pytest.mark.parametrize(
     "args",
-    [["--help"], ["--version"], ["list", "algorithms"], ["list", "algorithms", "--json"], ["list", "engines"]],
+    [
+        *(["--help"], ["run", "--help"], ["partition", "--help"], ["federation", "init", "--help"]),
+        *(["--version"], ["list", "algorithms"], ["list", "algorithms", "--json"], ["list", "engines"]),
+    ],
 )
 def test_starts_without_the_heavy_libraries(args):
     source = (
