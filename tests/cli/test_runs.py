@@ -108,14 +108,14 @@ def test_compare_tells_once_what_all_runs_share(unalike, many, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
-def test_the_width_is_that_of_the_terminal(two, tmp_path):
+def test_no_figure_is_broken_on_a_real_terminal(unalike, many):
     import fcntl
     import pty
     import struct
     import termios
 
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     done = subprocess.run([*UNALIKE, "runs", "compare"], stdout=theirs, stdin=theirs, env=environment, timeout=60)
     os.close(theirs)
@@ -126,9 +126,11 @@ def test_the_width_is_that_of_the_terminal(two, tmp_path):
     os.close(ours)
     lines = shown.decode().splitlines()
     assert done.returncode == 0
-    assert max(map(len, lines)) <= 60
-    assert lines[0].startswith("All: dataset digits")
-    assert any(line.startswith("─") for line in lines)
+    assert max(map(len, lines)) <= 80
+    words = {word for line in lines for word in line.split()}
+    assert {key[:8] for key in many} <= words
+    assert {f"{100 * run['accuracy']:.1f}%" for run in unalike("runs", "compare", "--json").json["runs"]} <= words
+    assert lines[0].startswith("All: dataset digits, parties 3")
 
 
 def test_other_folders_and_files_are_no_runs(unalike, two):
