@@ -1,0 +1,288 @@
+"""The grid that the defaults of a run were chosen from: nets, learning rates, momentum and local work.
+
+python -m benchmarks.defaults RESULTS.jsonl [--data-dir FOLDER] [--only digits heart] [--write]
+
+Plays what RESULTS.jsonl does not have yet, smallest data first, one line for each run; stop it and it goes on.
+Then prints the tables, and with ``--write`` puts them into docs/defaults.md. Settings are compared by the parties'
+validation rows alone; test rows are only reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.report import ROOT, put, table
+from unalike.data import Dataset, load_dataset
+from unalike.data.folder import VARIABLE
+from unalike.engine.optimisers import OPTIMISERS
+from unalike.engine.simulation import Simulation
+from unalike.engine.spec import RunSpec
+from unalike.engine.training import Diverged
+from unalike.models import MODELS
+
+PAGE = ROOT / "docs" / "defaults.md"
+
+SKEWED = "label-dirichlet(0.1)"
+TABLES = ("logistic", "mlp(32)", "mlp(64)", "mlp(32,16,8)")
+RATES = (0.01, 0.03, 0.1, 0.3)
+MOMENTUM = (0.0, 0.9)
+NIID = (10, 64, 0.01, 0.9)
+"""NIID-Bench's epochs, batch size, learning rate and momentum (arXiv:2102.02079, section 5)."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One data set, how it is split, and which part of the grid is played on it."""
+
+    dataset: str
+    partitions: Sequence[str] = ("iid", SKEWED)
+    models: Sequence[str] = TABLES
+    epochs: Sequence[int] = (1, 2, 5, 10)
+    batches: Sequence[int] = (32, 64)
+    rates: Sequence[float] = RATES
+    momentum: Sequence[float] = MOMENTUM
+    seeds: int = 2
+    part: float = 1.0
+    """how much of the training rows is played with"""
+
+    def runs(self) -> Iterator[dict[str, Any]]:
+        """The fields of every run; NIID-Bench's values are always among them."""
+        axes = product(self.models, self.epochs, self.batches, self.rates, self.momentum)
+        values = list(dict.fromkeys([*axes, (self.models[-1], *NIID)]))
+        for seed, partition, cell in product(range(self.seeds), self.partitions, values):
+            model, epochs, batch, lr, momentum = cell
+            yield {
+                "dataset": self.dataset,
+                "partition": partition,
+                "model": model,
+                "epochs": epochs,
+                "batch_size": batch,
+                "lr": lr,
+                "optimiser": f"sgd(momentum={momentum})",
+                "seed": seed,
+                **({} if self.part == 1 else {"public": 1 - self.part}),
+            }
+
+
+def cases(own_table: Path) -> list[Case]:
+    """The grid; ``own_table`` is a user's file. Less of it is played on larger data."""
+    own = f"csv:{own_table}(label=outcome, party=hospital)"
+    small, large = {"batches": (32,)}, {"batches": (32,), "seeds": 1}
+    few = {"epochs": (1, 2, 5), "rates": (0.03, 0.1, 0.3), **large}
+    least = {**few, "epochs": (2,)}
+    return [
+        Case("breast-cancer", seeds=4),
+        Case("heart", ("natural", "iid", SKEWED), seeds=4),
+        Case(own, ("natural", "iid", SKEWED)),
+        Case("digits"),
+        Case("wine", **small),
+        Case("fcube", ("iid", "fcube"), **small),
+        Case("synthetic", ("iid", "natural"), **small),
+        Case("adult", **large, part=0.25),
+        Case("mnist", models=("simple-cnn",), **few, part=0.1),
+        Case("covtype", models=("mlp(32)", "mlp(32,16,8)"), **few, part=0.02),
+        Case("cifar10", models=("simple-cnn",), **least, part=0.04),
+        Case("sent140", models=("token-mlp(words=5002)",), **least, part=0.25),
+        Case("shakespeare", ("iid",), ("token-mlp(words=82, width=8, hidden=128)",), **least, part=0.05),
+    ]
+
+
+def write_table(path: Path) -> Path:
+    """A user's own table: 2,400 patients of three unlike hospitals, numbers and categories, a bent boundary."""
+    rng = np.random.default_rng(14)
+    hospital = rng.choice(3, 2400, p=(0.5, 0.3, 0.2))
+    age = rng.normal(55 + 6 * hospital, 12).clip(20, 95)
+    pressure = rng.normal(120 + 0.4 * (age - 55), 14)
+    sugar = rng.lognormal(1.7, 0.3, 2400)
+    smokes = rng.random(2400) < 0.35
+    ward = rng.choice(["A", "B", "C", "D"], 2400)
+    risk = 0.06 * (age - 60) + 0.03 * np.abs(pressure - 125) + 1.2 * smokes * (sugar > 5.5) - 0.8 * (ward == "B")
+    ill = risk + rng.logistic(0, 0.5, 2400) > 0.6
+    with path.open("w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file)
+        lines.writerow(["age", "pressure", "sugar", "smokes", "ward", "hospital", "outcome"])
+        for row in zip(age, pressure, sugar, smokes, ward, hospital, ill, strict=True):
+            lines.writerow([f"{row[0]:.0f}", f"{row[1]:.0f}", f"{row[2]:.2f}", "yes" if row[3] else "no", row[4],
+                            f"H{row[5]}", "ill" if row[6] else "well"])  # fmt: skip
+    return path
+
+
+def play(fields: dict[str, Any], data: Dataset) -> dict[str, Any]:
+    """The final round's accuracy on the parties' validation rows and on the test rows."""
+    spec = RunSpec.from_mapping({**fields, "engine": "compiled", "evaluate_every": RunSpec.rounds})
+    simulation = Simulation(spec, data=data, say=lambda line: None)
+    start = time.perf_counter()
+    row: dict[str, Any] = {}
+    try:
+        while simulation.state.round < spec.rounds:
+            simulation.state, row = simulation.play_round()
+    except Diverged:
+        row = {}
+    seconds = round(time.perf_counter() - start, 3)
+    return {"validation": row.get("validation_accuracy"), "test": row.get("accuracy"), "seconds": seconds}
+
+
+def play_all(results: Path, wanted: Sequence[str]) -> None:
+    """Every run that the file has no line of."""
+    done = {json.dumps(line["fields"]) for line in read(results)}
+    for case in cases(write_table(results.with_suffix(".csv"))):
+        if wanted and name_of(case.dataset) not in wanted:
+            continue
+        missing = [fields for fields in case.runs() if json.dumps(fields) not in done]
+        print(f"{name_of(case.dataset)}: {len(missing)} runs", flush=True)
+        data = load_dataset(case.dataset) if missing else None
+        for fields in missing:
+            assert data is not None
+            line = {"fields": fields, **play(fields, data)}
+            with results.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+
+
+def read(results: Path) -> list[dict[str, Any]]:
+    """The lines of the file, one for each run that was played."""
+    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def name_of(dataset: str) -> str:
+    """A data set without its parameters."""
+    return "own table" if dataset.startswith("csv:") else dataset
+
+
+@dataclass(frozen=True)
+class Score:
+    """Accuracies in percent, means over the seeds; a run that diverged counts as 0."""
+
+    validation: float
+    test: float
+
+
+Place = tuple[str, str]
+"""A data set and how it is split."""
+Cell = tuple[str, int, int, float, float]
+"""A net, epochs, batch size, learning rate and momentum."""
+
+
+def scores(lines: Sequence[dict[str, Any]]) -> dict[Place, dict[Cell, Score]]:
+    """What was found, by place and cell."""
+    runs: dict[Place, dict[Cell, list[dict[str, Any]]]] = {}
+    for line in lines:
+        fields = line["fields"]
+        cell = _cell(fields)
+        runs.setdefault((fields["dataset"], fields["partition"]), {}).setdefault(cell, []).append(line)
+
+    def mean(found: Sequence[dict[str, Any]], name: str) -> float:
+        return 100 * statistics.fmean(line[name] or 0.0 for line in found)
+
+    return {
+        place: {cell: Score(mean(found, "validation"), mean(found, "test")) for cell, found in cells.items()}
+        for place, cells in runs.items()
+    }
+
+
+def default_cell(dataset: str) -> Cell:
+    """What a run takes where nothing is said."""
+    return _cell(RunSpec.defaults(dataset))
+
+
+def _cell(fields: Mapping[str, Any]) -> Cell:
+    momentum = getattr(OPTIMISERS.build(fields["optimiser"]), "momentum", 0.0)
+    model = MODELS.describe(MODELS.build(fields["model"]))
+    return model, fields["epochs"], fields["batch_size"], fields["lr"], momentum
+
+
+def _best(cells: Mapping[Cell, Score]) -> Cell:
+    """The cell with the best validation accuracy; of equals the one that trains least."""
+    return max(cells, key=lambda cell: (cells[cell].validation, -cell[1]))
+
+
+def _text(cell: Cell) -> str:
+    model, epochs, batch, lr, momentum = cell
+    return f"`{model.split('(words')[0]}`, {epochs} x {batch}, {lr:g}, {momentum:g}"
+
+
+def verdict(found: Mapping[Place, Mapping[Cell, Score]]) -> str:
+    """The default beside the best of the grid, in test accuracy."""
+    rows = []
+    for (dataset, partition), cells in found.items():
+        own, best = cells[default_cell(dataset)], _best(cells)
+        niid = next(score for cell, score in reversed(cells.items()) if cell[1:] == NIID)
+        rows.append(
+            [
+                f"{name_of(dataset)}, `{partition}`",
+                f"**{own.test:.1f}**",
+                f"{cells[best].test:.1f} ({_text(best)})",
+                f"{cells[best].test - own.test:+.1f}",
+                f"{max(score.test for score in cells.values()):.1f}",
+                f"{niid.test:.1f}",
+            ]
+        )
+    head = ["data", "default", "best on validation rows", "ahead by", "highest test of all", "NIID-Bench's values"]
+    return table(head, rows)
+
+
+def by_net(found: Mapping[Place, Mapping[Cell, Score]]) -> str:
+    """Every net with the default's epochs, batches, learning rate and momentum."""
+    learning = default_cell("digits")[1:]
+    rows = [
+        [f"`{model}`", *(_figure(found[place].get((model, *learning))) for place in found)] for model in TABLES
+    ]
+    return table(["net", *map(_place, found)], rows)
+
+
+def by_learning(found: Mapping[Place, Mapping[Cell, Score]]) -> str:
+    """Everything but the net, with the default's net; the last column is the worst loss against the best line."""
+    nets = {place: default_cell(place[0])[0] for place in found}
+    lines: dict[tuple[Any, ...], list[Score | None]] = {}
+    for learning in sorted({cell[1:] for cells in found.values() for cell in cells}):
+        lines[learning] = [found[place].get((net, *learning)) for place, net in nets.items()]
+    best = [max(score.validation for score in each if score) for each in zip(*lines.values(), strict=True)]
+    rows = []
+    for (epochs, batch, lr, momentum), each in lines.items():
+        behind = max(top - score.validation for top, score in zip(best, each, strict=True) if score)
+        name = f"{epochs} x {batch}, {lr:g}, {momentum:g}"
+        name = f"**{name}**" if (epochs, batch, lr, momentum) == default_cell("digits")[1:] else name
+        rows.append([name, *map(_figure, each), f"{behind:.1f}"])
+    return table(["epochs x batch, rate, momentum", *map(_place, found), "worst loss"], rows)
+
+
+def _place(place: Place) -> str:
+    return f"{name_of(place[0])} {'skewed' if place[1] == SKEWED else place[1]}"
+
+
+def _figure(score: Score | None) -> str:
+    return "–" if score is None else f"{score.validation:.1f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("results", type=Path, help="file of the runs that were played; new ones are added")
+    parser.add_argument("--data-dir", help="folder of the downloads")
+    parser.add_argument("--only", nargs="*", default=[], help="data sets to play")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/defaults.md")
+    given = parser.parse_args()
+    if given.data_dir:
+        os.environ[VARIABLE] = given.data_dir
+    play_all(given.results, given.only)
+    found = scores(read(given.results))
+    for name, make in (("verdict", verdict), ("nets", by_net), ("learning", by_learning)):
+        text = make(found)
+        print(f"\n{text}")
+        if given.write:
+            put(PAGE, name, text)
+
+
+if __name__ == "__main__":
+    main()
