@@ -17,7 +17,7 @@ from unalike.errors import UserError
 def test_texts_become_canonical_so_that_equal_runs_have_equal_keys():
     assert RunSpec(algorithm="fedprox").key == RunSpec(algorithm="fedprox( mu = 0.01 )").key
     assert RunSpec(partition="label-dirichlet(1)").key == RunSpec(partition="label-dirichlet(beta=1.0)").key
-    assert RunSpec().key == RunSpec(epochs=DEFAULT_EPOCHS, model=DEFAULT_MODEL, optimiser="sgd(momentum=0)").key
+    assert RunSpec().key == RunSpec(epochs=DEFAULT_EPOCHS, model=DEFAULT_MODEL, optimiser="sgd(0.5)").key
     assert RunSpec(lr=1).key == RunSpec(lr=1.0).key
 
 

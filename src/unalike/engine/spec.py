@@ -24,7 +24,7 @@ from unalike.privacy import CHANNELS, parse_channel
 from unalike.registry import Registry, coerce, text_of
 from unalike.toml import read_toml, write_toml
 
-DEFAULT_MODEL = "mlp(32)"
+DEFAULT_MODEL = "mlp(64)"
 """The net of a data set that names none of its own."""
 DEFAULT_EPOCHS = 2
 """Local work where neither epochs nor steps are given."""
@@ -66,8 +66,8 @@ class RunSpec:
     steps: int | None = _option(None, "local steps in a round, instead of epochs")
     batch_size: int = _option(32, "rows in a local step")
     drop_last: bool = _option(False, "leave an epoch's incomplete last batch out")
-    optimiser: str = _option("sgd", 'local optimiser, e.g. "adam"')
-    lr: float = _option(0.3, "local learning rate")
+    optimiser: str = _option("sgd(momentum=0.5)", 'local optimiser, e.g. "adam"')
+    lr: float = _option(0.1, "local learning rate")
     lr_decay: float = _option(1.0, "factor on the learning rate after each round")
     sample: float = _option(1.0, "fraction of the parties in each round")
     public: float = _option(0.0, "fraction of the training rows that the server owns")
