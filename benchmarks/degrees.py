@@ -30,7 +30,6 @@ SETTING: dict[str, Any] = {
     "batch_size": 32,
     "optimiser": "sgd(momentum=0.9)",
     "lr": 0.03,
-    "optimiser": "sgd(momentum=0.9)",
     "held_out": 0.0,
     "evaluate_every": 10**6,
 }  # 30 local steps, so that parties drift apart within a few rounds
