@@ -238,6 +238,20 @@ def verdict(found: Found) -> str:
     return table(head, rows)
 
 
+def choice(found: Found) -> str:
+    """The cells that lose least in validation accuracy where they lose most, among those played on all tables."""
+    places = [cells for place, cells in found.items() if place[0] not in FEW and len({c[0] for c in cells}) > 1]
+    best = [max(score.validation for score in cells.values()) for cells in places]
+    losses = {
+        cell: [top - cells[cell].validation for top, cells in zip(best, places, strict=True)]
+        for cell in places[0]
+        if all(cell in cells for cells in places)
+    }
+    ranked = sorted(losses, key=lambda cell: max(losses[cell]))[:8]
+    rows = [[_text(cell), f"{max(losses[cell]):.1f}", f"{statistics.fmean(losses[cell]):.1f}"] for cell in ranked]
+    return table(["net, epochs x batch, rate, momentum", "most", "mean"], rows)
+
+
 def by_net(found: Found) -> str:
     """Every net for tables with the default's epochs, batches, learning rate and momentum."""
     learning = default_cell("digits")[1:]
@@ -279,7 +293,7 @@ def main() -> None:
     found = scores(play_all(given.results, given.only))
     if given.only:
         return
-    for name, make in (("verdict", verdict), ("nets", by_net), ("learning", by_learning)):
+    for name, make in (("choice", choice), ("verdict", verdict), ("nets", by_net), ("learning", by_learning)):
         text = make(found)
         print(f"\n{text}")
         if given.write:
