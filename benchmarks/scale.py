@@ -54,6 +54,7 @@ def serve() -> None:
         model=work.model,
         rounds=10**6,
         epochs=work.epochs,
+        batch_size=work.batch,
         optimiser=f"sgd(momentum={MOMENTUM})",
         lr=LR,
         sample=COHORT / work.parties,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.bench.fake_runs import failed, finished
 from unalike.bench.plan import look_at, parse_only, plan_study
 from unalike.bench.results import Record
-from unalike.bench.study_file import load_study, read_study
+from unalike.bench.study_file import built_in_studies, load_study, read_study
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
 
@@ -140,13 +140,37 @@ def test_what_is_there_of_a_run(tmp_path):
     assert look_at(goal.planned, tmp_path).state == "unfinished"
 
 
+DECIDES = {"model", "rounds", "batch_size", "lr", "optimiser", "validation", "held_out"}
+"""What a run is besides data, algorithm and local work: a paper's, so no default may change it."""
+
+
+@pytest.mark.parametrize("name", sorted(name for name in built_in_studies() if name != "quick"))
+def test_a_study_of_a_paper_leaves_nothing_to_the_defaults(name):
+    plan = plan_study(load_study(name))
+    for fields in (each.fields for each in (*plan.goals, *plan.tuning_runs())):
+        assert fields.keys() >= DECIDES
+        assert "epochs" in fields or "steps" in fields
+
+
+def test_niid_table3_has_the_papers_setting():
+    plan = plan_study(load_study("niid-table3"))
+    specs = [goal.planned.spec for goal in plan.goals if goal.planned]
+    images = {"mnist", "fmnist", "cifar10", "svhn", "femnist"}
+    assert {(s.rounds, s.epochs, s.batch_size, s.sample) for s in specs} == {(50, 10, 64, 1.0)}
+    assert {s.optimiser for s in specs} == {"sgd(momentum=0.9, weight_decay=0.0)"}
+    for spec in specs:
+        name = spec.dataset.split("(")[0]
+        assert spec.lr == (0.1 if name == "rcv1" else 0.01)
+        assert spec.model == ("simple-cnn" if name in images else "mlp(32,16,8)")
+
+
 def test_niid_table3_has_the_keys_of_plain_runs():
     """So that runs made by hand count, and the study's are found by ``unalike run``."""
     plan = plan_study(load_study("niid-table3"), only={"dataset": ["adult"]})
     keys = {goal.planned.key for goal in plan.goals if goal.planned}
     base = {
-        "rounds": 50, "epochs": 10, "batch_size": 64, "lr": 0.01, "optimiser": "sgd(momentum=0.9)",
-        "validation": 0.0, "held_out": 0.0, "evaluate_every": 1,
+        "model": "mlp(32,16,8)", "rounds": 50, "epochs": 10, "batch_size": 64, "lr": 0.01,
+        "optimiser": "sgd(momentum=0.9)", "validation": 0.0, "held_out": 0.0, "evaluate_every": 1,
     }  # fmt: skip
     run = {**base, "dataset": "adult", "partition": "label-dirichlet(0.5)", "algorithm": "fedavg", "seed": 0}
     assert RunSpec.from_mapping(run).key in keys

@@ -100,7 +100,7 @@ def test_next_commands_are_commands():
         assert name == "run"
         pairs = zip(flags[::2], flags[1::2], strict=True)
         fields = {flag.removeprefix("--").replace("-", "_"): value for flag, value in pairs}
-        texts = ("dataset", "partition", "model", "algorithm")
+        texts = ("dataset", "partition", "model", "algorithm", "optimiser")
         values = {name: value if name in texts else float(value) for name, value in fields.items()}
         assert unalike.RunSpec.from_mapping(values).key in {spec.key for spec in shown()}
 

@@ -41,7 +41,7 @@ MISTAKES = {
     "seconds": (["--checkpoint-seconds", "-1"], "--checkpoint-seconds must be"),
     "seconds that are no number": (["--checkpoint-seconds", "nan"], "got nan"),
     "seconds without end": (["--checkpoint-seconds", "inf"], "got inf"),
-    "diverging": (["--lr", "1e6", "--steps", "20", "--quiet"], "Lower --lr"),
+    "diverging": (["--model", "mlp(64,64)", "--lr", "1e6", "--steps", "20", "--quiet"], "Lower --lr"),
 }  # fmt: skip
 
 

@@ -28,6 +28,12 @@ def test_json_is_all_there_is_on_stdout(own_process):
     assert [line.split("  ")[0] for line in answer.err.splitlines()] == ["round 1/3", "round 2/3", "round 3/3"]
 
 
+def test_a_first_run_without_any_flag_is_a_good_one(unalike):
+    result = unalike("run", "--json", "--quiet").json
+    assert (result["spec"]["dataset"], result["spec"]["partition"]) == ("digits", "iid")
+    assert result["accuracy"] >= 0.93
+
+
 def test_two_runs_have_the_same_weights(unalike):
     first, second, other = (
         unalike(*QUICK, "--json", "--quiet", "--runs", folder, "--seed", seed).json

@@ -210,7 +210,7 @@ def test_show(unalike, two):
     own, rest = by_prefix.out.split("As by default:")
     for text in ("fedprox(mu=0.5)", "steps", "parties"):
         assert text in own
-    for text in ("batch_size 64", "lr 0.01", "seed 0"):
+    for text in ("batch_size 32", "lr 0.1", "seed 0"):
         assert text in rest
         assert text not in own
     assert "Accuracy by round" in rest

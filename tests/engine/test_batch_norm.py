@@ -15,7 +15,10 @@ from unalike.engine.spec import RunSpec
 from unalike.engine.state import State
 from unalike.errors import UserError
 
-FIELDS = {"partition": "natural", "model": "test-norm-body", "epochs": 2, "batch_size": 64, "rounds": 4, "seed": 3}
+FIELDS = {
+    "partition": "natural", "model": "test-norm-body", "rounds": 4, "seed": 3,
+    "epochs": 2, "batch_size": 64, "lr": 0.01, "optimiser": "sgd(momentum=0.9)",
+}  # fmt: skip
 NOTHING_HELD = {"held_out": 0.0, "validation": 0.0}
 
 

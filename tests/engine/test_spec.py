@@ -1,19 +1,23 @@
 import dataclasses
 import importlib
+import statistics
 import sys
 
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 
 from unalike.algorithms import Algorithm, algorithm
-from unalike.data import DATASETS
-from unalike.engine.spec import RunSpec, _source
+from unalike.data import DATASETS, load_dataset
+from unalike.engine.run import run
+from unalike.engine.spec import DEFAULT_EPOCHS, DEFAULT_MODEL, RunSpec, _source
 from unalike.errors import UserError
 
 
 def test_texts_become_canonical_so_that_equal_runs_have_equal_keys():
     assert RunSpec(algorithm="fedprox").key == RunSpec(algorithm="fedprox( mu = 0.01 )").key
     assert RunSpec(partition="label-dirichlet(1)").key == RunSpec(partition="label-dirichlet(beta=1.0)").key
-    assert RunSpec().key == RunSpec(epochs=10, model="mlp(32,16,8)").key
+    assert RunSpec().key == RunSpec(epochs=DEFAULT_EPOCHS, model=DEFAULT_MODEL, optimiser="sgd(0.5)").key
     assert RunSpec(lr=1).key == RunSpec(lr=1.0).key
 
 
@@ -21,7 +25,7 @@ def test_texts_become_canonical_so_that_equal_runs_have_equal_keys():
     "change",
     [
         {"dataset": "heart"}, {"partition": "natural"}, {"parties": 3}, {"model": "mlp(8)"},
-        {"algorithm": "fedprox"}, {"rounds": 3}, {"epochs": 2}, {"steps": 10}, {"batch_size": 7},
+        {"algorithm": "fedprox"}, {"rounds": 3}, {"epochs": 3}, {"steps": 10}, {"batch_size": 7},
         {"drop_last": True}, {"optimiser": "adam"}, {"lr": 0.5}, {"lr_decay": 0.9}, {"sample": 0.5},
         {"public": 0.1}, {"augment": "crop-flip"}, {"batch_norm": "local"},
         {"validation": 0.2}, {"held_out": 0.2},
@@ -135,3 +139,26 @@ OF_FILES = ("csv", "parquet", "sent140", "shakespeare")  # a spec reads their co
 @pytest.mark.parametrize("name", [entry.name for entry in DATASETS if entry.name not in OF_FILES])
 def test_defaults_without_torch_are_those_of_a_spec(name):
     assert RunSpec.defaults(name) == RunSpec(dataset=name).to_dict()
+
+
+def final(**fields):
+    """The mean accuracy on the test rows over three seeds, everything else as by default."""
+    return statistics.fmean(run(**fields, seed=seed, evaluate_every=50).accuracy for seed in range(3))
+
+
+@pytest.mark.parametrize(
+    ("name", "partition"),
+    [("heart", "natural"), ("heart", "label-dirichlet(0.1)"), ("breast-cancer", "iid")],
+)
+def test_a_first_run_is_about_as_good_as_logistic_regression_on_the_pooled_rows(name, partition):
+    data = load_dataset(name)
+    scaler = StandardScaler().fit(data.x)
+    pooled = LogisticRegression(max_iter=5000).fit(scaler.transform(data.x), data.y)
+    reference = pooled.score(scaler.transform(data.x_test), data.y_test)
+    assert final(dataset=name, partition=partition) >= reference - 0.03
+
+
+def test_after_a_few_rounds_even_parties_are_ahead_of_skewed_ones():
+    even, skewed = (final(partition=partition, rounds=10) for partition in ("iid", "label-dirichlet(0.1)"))
+    assert even > skewed
+    assert even > 0.8

@@ -324,7 +324,7 @@ def test_one_algorithm_tuned_to_different_values_is_one_column_and_colour():
 
 
 def test_settings_that_share_a_partition_are_told_apart():
-    page = page_of_records("t", [*two_algorithms(), *two_algorithms(batch_size=16)])
+    page = page_of_records("t", [*two_algorithms(batch_size=64), *two_algorithms(batch_size=16)])
     assert page.names == [("digits", "iid, batch size 16"), ("digits", "iid, batch size 64")]
 
 

@@ -54,9 +54,9 @@ class Sent140:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     @property
-    def model(self) -> str:
-        """The model that a run uses where none is named."""
-        return f"token-mlp(words={self.words + 2})" if self.form == "tokens" else "mlp(32,16,8)"
+    def model(self) -> str | None:
+        """The model that a run uses where none is named: one for tokens; a bag of words takes any."""
+        return f"token-mlp(words={self.words + 2})" if self.form == "tokens" else None
 
     def load(self) -> Dataset:
         """Read the tweets from the data folder."""

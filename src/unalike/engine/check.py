@@ -120,6 +120,7 @@ def small_simulation(text: str, **fields: Any) -> Simulation:
         "epochs": 2,
         "batch_size": 8,
         "lr": 0.05,
+        "optimiser": "sgd(momentum=0.9)",
         "sample": 0.67,
         "held_out": 0.2,
         "public": 0.1,

@@ -22,7 +22,10 @@ from unalike.toml import read_toml, write_toml
 if TYPE_CHECKING:
     from unalike.engine.work import LocalWork
 
-DEFAULT_MODEL = "mlp(32,16,8)"
+DEFAULT_MODEL = "mlp(64)"
+"""The net of a data set that names none of its own."""
+DEFAULT_EPOCHS = 2
+"""Local work where neither epochs nor steps are given."""
 _LIGHT = ("dataset", "partition", "algorithm", "optimiser")
 """The parts that can be made without loading torch."""
 
@@ -33,20 +36,24 @@ def _option(default: Any, help: str) -> Any:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One training with one seed. Defaults are NIID-Bench's (arXiv:2102.02079, section 5)."""
+    """One training with one seed.
+
+    The defaults were chosen from a measured grid, so that a first run of any data set is a good one
+    (docs/defaults.md). Studies of a paper write the paper's values out.
+    """
 
     dataset: str = _option("digits", "data set, e.g. digits, heart")
     partition: str = _option("iid", 'the split, e.g. "label-dirichlet(0.1)"')
     parties: int | None = _option(None, "number of parties [10, or as many as the data have by nature]")
-    model: str | None = _option(None, 'net, e.g. "mlp(32,16,8)" [the data set\'s own]')
+    model: str | None = _option(None, f'net, e.g. "mlp(32,16,8)" [the data set\'s own, else {DEFAULT_MODEL}]')
     algorithm: str = _option("fedavg", 'algorithm, e.g. "fedprox(mu=0.1)"; auto: as recommended')
     rounds: int = _option(50, "rounds of communication")
-    epochs: int | None = _option(None, "local epochs in a round [10]")
+    epochs: int | None = _option(None, f"local epochs in a round [{DEFAULT_EPOCHS}]")
     steps: int | None = _option(None, "local steps in a round, instead of epochs")
-    batch_size: int = _option(64, "rows in a local step")
+    batch_size: int = _option(32, "rows in a local step")
     drop_last: bool = _option(False, "leave an epoch's incomplete last batch out")
-    optimiser: str = _option("sgd(momentum=0.9)", 'local optimiser, e.g. "adam"')
-    lr: float = _option(0.01, "local learning rate")
+    optimiser: str = _option("sgd(momentum=0.5)", 'local optimiser, e.g. "adam"')
+    lr: float = _option(0.1, "local learning rate")
     lr_decay: float = _option(1.0, "factor on the learning rate after each round")
     sample: float = _option(1.0, "fraction of the parties in each round")
     public: float = _option(0.0, "fraction of the training rows that the server owns")
@@ -76,7 +83,7 @@ class RunSpec:
             value = coerce(getattr(self, field.name), hints[field.name], field.name)
             object.__setattr__(self, field.name, value)
         if self.epochs is None and self.steps is None:
-            object.__setattr__(self, "epochs", 10)
+            object.__setattr__(self, "epochs", DEFAULT_EPOCHS)
         if self.model is None:
             object.__setattr__(self, "model", _model_for(self.dataset))
         if self.channel is not None and not _is_channel(self.channel):
@@ -153,7 +160,7 @@ class RunSpec:
     def defaults(cls, dataset: str) -> dict[str, Any]:
         """``RunSpec(dataset=dataset).to_dict()`` without loading torch; the fingerprint is left out."""
         values = {field.name: field.default for field in cls.options()}
-        values |= {"dataset": dataset, "epochs": 10, "model": _model_for(dataset)}
+        values |= {"dataset": dataset, "epochs": DEFAULT_EPOCHS, "model": _model_for(dataset)}
         values |= {name: _canonical(name, str(values[name])) for name in _LIGHT}
         values["parties"] = _parties_of(str(values["partition"]))
         return {name: value for name, value in values.items() if value is not None}
@@ -215,7 +222,7 @@ def _parties_of(partition: str) -> int | None:
 
 def _model_for(dataset: str) -> str:
     """The net of a data set where none is named: its own text must be the canonical one."""
-    return str(getattr(registry("dataset").build(dataset), "model", DEFAULT_MODEL))
+    return str(getattr(registry("dataset").build(dataset), "model", None) or DEFAULT_MODEL)
 
 
 def _source(cls: type) -> str:

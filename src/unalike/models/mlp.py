@@ -16,7 +16,7 @@ WIDEST = 100_000
 class Mlp:
     """Fully connected layers with ReLU; mlp(32,16,8) is NIID-Bench's net for tables."""
 
-    hidden: tuple[int, ...] = (32, 16, 8)
+    hidden: tuple[int, ...] = (64,)
 
     def __post_init__(self) -> None:
         if not self.hidden or min(self.hidden) < 1 or max(self.hidden) > WIDEST:

@@ -34,6 +34,7 @@ SETTINGS: dict[str, Any] = {
     "steps": 5,
     "batch_size": 32,
     "lr": 0.03,
+    "optimiser": "sgd(momentum=0.9)",
     "validation": 0.1,
     "held_out": 0.0,  # the test patients of each hospital take that part
 }

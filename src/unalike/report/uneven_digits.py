@@ -32,6 +32,7 @@ SETTINGS: dict[str, Any] = {
     "steps": 10,
     "batch_size": 32,
     "lr": 0.2,
+    "optimiser": "sgd(momentum=0.9)",
     "validation": 0.1,
     "held_out": 0.2,  # small parties need more than a tenth for a figure of their own
 }
