@@ -83,8 +83,8 @@ class Training:
             self.optimiser.step_sum(torch.ones(()))
         if self.algorithm.needs_features and body.start == body.stop:
             raise UserError(
-                f"{spec.algorithm} acts on features, but those of {spec.model} have no weights: it would be "
-                "FedAvg. Choose another --model."
+                f"{spec.algorithm} acts on features, but those of {spec.model} have no weights that are trained: it "
+                "would be FedAvg. Choose another --model."
             )
         if self.algorithm.needs_each and (self.channel.hides_single or self.channel.noise is not None):
             name, channel = ALGORITHMS.brief(self.algorithm), CHANNELS.brief(self.channel)
