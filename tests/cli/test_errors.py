@@ -41,6 +41,10 @@ MISTAKES = {
     "seconds": (["--checkpoint-seconds", "-1"], "--checkpoint-seconds must be"),
     "seconds that are no number": (["--checkpoint-seconds", "nan"], "got nan"),
     "seconds without end": (["--checkpoint-seconds", "inf"], "got inf"),
+    "rate too large": (["--lr", "1e100"], "lr must be from 1e-20 to 1e+20, got 1e+100"),
+    "rate grows too large": (["--lr-decay", "1e300", "--rounds", "3"], "the learning rate of round 2 is more"),
+    "many digits": (["--rounds", "9" * 5000], "Try: unalike run --help"),
+    "many digits of a part": (["--model", f"mlp({'9' * 5000})"], "Cannot read the model 'mlp(99"),
     "diverging": (["--lr", "1e6", "--steps", "20", "--quiet"], "Lower --lr"),
 }  # fmt: skip
 
@@ -52,6 +56,7 @@ def refused(answer, text):
     assert answer.err.count("\n") == 1
     assert answer.err.endswith("\n")
     assert text in answer.err
+    assert len(answer.err) < 500
 
 
 @pytest.mark.parametrize(("flags", "text"), MISTAKES.values(), ids=MISTAKES)
@@ -103,6 +108,9 @@ def test_cuda_absent(unalike, monkeypatch):
         ("rouns = 3", "Did you mean 'rounds'?"),
         ("rounds = ", "not a TOML file"),
         ("rounds = true", "rounds must be a whole number"),
+        (f"rounds = {'9' * 5000}", "value has 5000 digits"),
+        ("lr = 1e100", "lr must be from 1e-20 to 1e+20, got 1e+100"),
+        ("lr_decay = 1e300\nrounds = 3", "the learning rate of round 2 is more than 1e+20"),
         ("rounds = 3.5", "rounds must be a whole number"),
         ("epochs = 1\nsteps = 1", "one of the two"),
         ("algorithm = {mu = 1}", "needs a name"),

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import inspect
 import json
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any, Literal, get_type_hints
 
 from unalike.algorithms import ALGORITHMS
 from unalike.data import DATASETS
-from unalike.engine.optimisers import OPTIMISERS
+from unalike.engine.optimisers import LARGEST, OPTIMISERS
 from unalike.engine.record import spec_key
 from unalike.engine.work import LocalWork
 from unalike.errors import UserError, unknown
@@ -110,9 +111,17 @@ class RunSpec:
                 raise UserError(f"{name} must be from 1 to {most:,}, got {getattr(self, name)}.")
         if not 0 <= self.seed < 2**32:  # beyond, random streams of different seeds would meet
             raise UserError(f"seed must be from 0 to {2**32 - 1:,}, got {self.seed}.")
-        for name in ("lr", "lr_decay"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise UserError(f"{name} must be a positive number, got {getattr(self, name)}.")
+        if not 1 / LARGEST <= self.lr <= LARGEST:
+            raise UserError(f"lr must be from {1 / LARGEST:g} to {LARGEST:g}, got {self.lr}. Try 0.01.")
+        if not 0 < self.lr_decay < float("inf"):
+            raise UserError(f"lr_decay must be a positive number, got {self.lr_decay}.")
+        if self.lr_decay > 1:  # lr * lr_decay^(round - 1) grows: until when can a step be computed?
+            fine = math.log(LARGEST / self.lr) / math.log(self.lr_decay)
+            if fine < self.rounds - 1:
+                raise UserError(
+                    f"With lr {self.lr} and lr_decay {self.lr_decay} the learning rate of round {int(fine) + 2} is "
+                    f"more than {LARGEST:g}. Use an lr_decay of at most 1, or fewer rounds."
+                )
         if not 0 < self.sample <= 1:
             raise UserError(f"sample must be above 0 and at most 1, got {self.sample}. Use 1 for all parties.")
         if not 0 <= self.public < 1:

@@ -83,8 +83,8 @@ class Training:
             self.optimiser.step_sum(torch.ones(()))
         if self.algorithm.needs_features and body.start == body.stop:
             raise UserError(
-                f"{spec.algorithm} acts on features, but those of {spec.model} have no weights that are trained: it "
-                "would be FedAvg. Choose another --model."
+                f"{spec.algorithm} acts on features, but those of {spec.model} have no weights that are trained: "
+                "it would be FedAvg. Choose another --model."
             )
         if self.algorithm.needs_each and (self.channel.hides_single or self.channel.noise is not None):
             name, channel = ALGORITHMS.brief(self.algorithm), CHANNELS.brief(self.channel)
@@ -227,10 +227,7 @@ class Training:
         return {} if self.channel.noise is None else {**known, turns: known.get(turns, 0) + 1}
 
     def _lr(self, number: int) -> float:
-        try:
-            return self.spec.lr * self.spec.lr_decay ** (number - 1)
-        except OverflowError:
-            raise Diverged(f"The learning rate of round {number} is too large. Lower --lr-decay.") from None
+        return self.spec.lr * self.spec.lr_decay ** (number - 1)
 
     def _check_server(self, server: object, number: int) -> None:
         """Refuse a server state that breaks the contract, or that is not finite."""

@@ -29,7 +29,7 @@ class Layout:
 
 
 def slices_of(sizes: Mapping[str, int]) -> dict[str, slice]:
-    """The slice of every named tensor of so many numbers, and of every module that holds a contiguous run of them."""
+    """The slice of every tensor of such a size, and of every module that holds a contiguous run of them."""
     found: dict[str, slice] = {}
     start = 0
     for name, size in sizes.items():

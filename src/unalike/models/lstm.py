@@ -104,6 +104,6 @@ class LstmOver:
         return Net(body, nn.Linear(options.features, classes))
 
     def _embed(self) -> nn.Module:
-        if self.table is None:
-            return nn.Embedding(len(self.words), self.options.width)
-        return nn.Embedding.from_pretrained(self.table.clone(), freeze=not self.options.train_vectors)
+        known = None if self.table is None else self.table.clone()
+        embed = nn.Embedding(len(self.words), self.options.width, _weight=known)
+        return embed.requires_grad_(known is None or self.options.train_vectors)

@@ -154,9 +154,7 @@ class Task:
         named = dict(net.named_parameters())
         self.parameters = Layout({n: p for n, p in named.items() if p.requires_grad})
         if not self.parameters.size:
-            raise UserError(
-                "The net has nothing to train: no weights, or all of them frozen. Leave its head free."
-            )
+            raise UserError("The net has nothing to train: no weights, or all are frozen. Leave its head free.")
         # A frozen layer's slice is empty, and so is that of a body or a head without weights.
         ends = {"body": slice(0, 0), "head": slice(self.size, self.size)}
         self.slices = ends | slices_of({n: p.numel() if p.requires_grad else 0 for n, p in named.items()})
