@@ -126,6 +126,59 @@ def test_spec_that_is_not_text(unalike):
     refused(unalike("run", "--spec", "s.toml"), "not a TOML file")
 
 
+OWN = """
+from torch import nn
+from unalike import Algorithm, algorithm
+from unalike.models.task import register_model
+
+@algorithm("my-key")
+class MyKey(Algorithm):
+    def upload(self, party, w):
+        return {"dleta": w - party.received["w"]}, party.state
+
+@algorithm("my-signature")
+class MySignature(Algorithm):
+    def fold(self, server, replies):
+        return server
+
+@algorithm("my-bug")
+class MyBug(Algorithm):
+    def fold(self, task, server, replies):
+        return {"w": server["w"] / 0 + undefined}
+
+@register_model("my-net")
+class MyNet:
+    def build(self, shape, classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))
+"""
+
+
+@pytest.mark.parametrize(
+    ("flag", "name", "text"),
+    [
+        (
+            "--algorithm",
+            "my-key",
+            "MyKey.fold failed (inherited from Algorithm): KeyError: no party uploaded 'delta'",
+        ),
+        (
+            "--algorithm",
+            "my-signature",
+            "MySignature.fold (own.py, line 13) takes (server, replies), but is called",
+        ),
+        (
+            "--algorithm",
+            "my-bug",
+            "MyBug.fold failed (own.py, line 19): NameError: name 'undefined' is not defined.",
+        ),
+        ("--model", "my-net", "MyNet.build (own.py, line 23) must return a Net"),
+    ],
+)
+def test_mistake_in_code_of_ones_own(unalike, flag, name, text):
+    Path("own.py").write_text(OWN)
+    refused(unalike("run", "--plugin", "own.py", flag, name, "--rounds", "1", "--epochs", "1", "--quiet"), text)
+
+
 PLUGIN = """
 import numpy as np
 from unalike import DATASETS, PARTITIONS, Dataset, Partition

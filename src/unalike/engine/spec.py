@@ -20,6 +20,7 @@ from unalike.engine.optimisers import LARGEST, OPTIMISERS
 from unalike.engine.record import spec_key
 from unalike.engine.work import LocalWork
 from unalike.errors import UserError, unknown
+from unalike.own_code import is_own
 from unalike.partition import PARTITIONS, default_parties
 from unalike.privacy import CHANNELS, parse_channel
 from unalike.registry import Registry, coerce, text_of
@@ -119,8 +120,8 @@ class RunSpec:
             fine = math.log(LARGEST / self.lr) / math.log(self.lr_decay)
             if fine < self.rounds - 1:
                 raise UserError(
-                    f"With lr {self.lr} and lr_decay {self.lr_decay} the learning rate of round {int(fine) + 2} is "
-                    f"more than {LARGEST:g}. Use an lr_decay of at most 1, or fewer rounds."
+                    f"With lr {self.lr} and lr_decay {self.lr_decay} the learning rate of round {int(fine) + 2} "
+                    f"is more than {LARGEST:g}. Use an lr_decay of at most 1, or fewer rounds."
                 )
         if not 0 < self.sample <= 1:
             raise UserError(f"sample must be above 0 and at most 1, got {self.sample}. Use 1 for all parties.")
@@ -137,7 +138,7 @@ class RunSpec:
         for name, registry in _parts().items():
             text = getattr(self, name)
             for part in [] if text is None else registry.members(registry.build(text)):
-                if not type(part).__module__.startswith("unalike."):
+                if is_own(part):
                     outside.setdefault(name, []).append(_source(type(part)))
                 # A file of the user's own: its content decides, not its name.
                 if hasattr(part, "fingerprint") and (content := part.fingerprint()):

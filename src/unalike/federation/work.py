@@ -63,7 +63,7 @@ class SiteWork(Training):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what training starts from: with the same one, two sides have the same net, seed and program."""
+        """SHA-256 of what training starts from: where two sides agree, net, seed and program are the same."""
         return model_digest(self)
 
     def wire(self, number: int, ledger: Ledger) -> Wire:

@@ -127,10 +127,10 @@ class Task:
     """A net and its loss on a kind of data, as functions of a flat weight vector.
 
     ``slices`` maps a layer's or parameter's name ("head", "body.0", "head.weight") to its slice of the
-    vector; the body comes first and the head last. A frozen parameter (``requires_grad`` is False) is no part of the
-    vector, and its slice is empty: it is a constant of the net, which nothing can train, send or average.
-    ``public`` holds rows that the server itself owns, ``population`` is the number of parties. ``operation`` is what
-    computes (w, x) -> logits, features in place of the net, where the engine has something faster.
+    vector; the body comes first and the head last. A frozen parameter (``requires_grad`` is False) is no part of
+    the vector, and its slice is empty: it is a constant of the net, which nothing can train, send or average.
+    ``public`` holds rows that the server itself owns, ``population`` is the number of parties. ``operation`` is
+    what computes (w, x) -> logits, features in place of the net, where the engine has something faster.
     """
 
     def __init__(
