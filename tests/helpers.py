@@ -150,3 +150,23 @@ class NormBody:
 
     def build(self, shape, classes):
         return Net(nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.ReLU()), nn.Linear(4, classes))
+
+
+@register_model("test-frozen")
+class Frozen:
+    """An mlp; the layers whose names begin with one of ``what`` are frozen."""
+
+    what: tuple[str, ...] = ("body.0",)
+
+    def build(self, shape, classes):
+        width, one, two = int(np.prod(shape)), 6, 4
+        body = nn.Sequential(nn.Flatten(), nn.Linear(width, one), nn.ReLU(), nn.Linear(one, two), nn.ReLU())
+        net = Net(body, nn.Linear(two, classes))
+        for name, parameter in net.named_parameters():
+            parameter.requires_grad_(not name.startswith(self.what))
+        return net
+
+
+def frozen_model(*what):
+    """The text of the model with these layers frozen."""
+    return f"test-frozen({', '.join(map(repr, what))})"

@@ -23,7 +23,7 @@ LEVELS = [
     {"secure"},
     {"partition"},
     {"data"},
-    {"registry", "randomness", "toml"},
+    {"registry", "randomness", "toml", "own_code"},
     {"crypto"},
     {"errors"},
 ]

@@ -23,8 +23,17 @@ def test_what_is_written_is_read_again(values):
 
 @pytest.mark.parametrize(
     "text",
-    ["a = ", "a = 1\na = 2", "a = " + "[" * 100_000, "a = " + "{a = " * 100_000, "a = " + "9" * 5000, "\x00"],
-    ids=["cut off", "twice", "deep lists", "deep tables", "5,000 digits", "zero byte"],
+    [
+        "a = ",
+        "a = 1\na = 2",
+        "a = " + "[" * 100_000,
+        "a = " + "{a = " * 100_000,
+        "a = " + "9" * 5000,
+        "\x00",
+        "a = 0x" + "f" * 5000,
+        f"a = [{{b = [1, {2**63}]}}]",
+    ],
+    ids=["cut off", "twice", "deep lists", "deep tables", "5,000 digits", "zero byte", "digits of 16", "65 bits"],
 )
 def test_what_is_no_toml_is_one_line(tmp_path, text):
     path = tmp_path / "spec.toml"

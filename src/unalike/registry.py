@@ -24,7 +24,7 @@ from typing import (
     get_type_hints,
 )
 
-from unalike.errors import UserError, unknown
+from unalike.errors import UserError, shown, unknown
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -165,7 +165,7 @@ def _terms(text: str) -> list[str]:
 
 def parse(text: str, kind: str) -> tuple[str, list[Any], dict[str, Any]]:
     """Split ``name(value, key=value)`` into name, positional values and named values."""
-    wrong = UserError(f"Cannot read the {kind} {text!r}. Write name, name(value) or name(key=value).")
+    wrong = UserError(f"Cannot read the {kind} {shown(text)}. Write name, name(value) or name(key=value).")
     path = _PATH.fullmatch(text)
     if path is not None:  # csv:PATH and csv:PATH(label=...) are csv(PATH) and csv(PATH, label=...)
         text = f"{path[1]}({path[2].strip()!r}, {path[3] or ''})"
@@ -190,8 +190,11 @@ def text_of(table: Mapping[str, Any], kind: str) -> str:
     rest = dict(table)
     name = rest.pop("name", None)
     if not isinstance(name, str):
-        raise UserError(f'A table for the {kind} needs a name, got {dict(table)!r}. Add name = "...".')
-    return f"{name}({', '.join(f'{k}={v!r}' for k, v in rest.items())})"
+        raise UserError(f'A table for the {kind} needs a name, got {shown(dict(table))}. Add name = "...".')
+    try:
+        return f"{name}({', '.join(f'{k}={v!r}' for k, v in rest.items())})"
+    except ValueError:  # Python writes out no more than 4,300 digits
+        raise UserError(f"The table of the {kind} {name} has a number of thousands of digits.") from None
 
 
 def coerce(value: Any, wanted: Any, label: str) -> Any:
@@ -200,7 +203,7 @@ def coerce(value: Any, wanted: Any, label: str) -> Any:
     if origin is Literal:
         if value in options:
             return value
-        raise UserError(f"{label} must be one of {', '.join(map(str, options))}, got {value!r}.")
+        raise UserError(f"{label} must be one of {', '.join(map(str, options))}, got {shown(value)}.")
     if origin in (Union, types.UnionType):
         if value is None:
             return None
@@ -213,12 +216,12 @@ def coerce(value: Any, wanted: Any, label: str) -> Any:
         return float(value)
     if wanted is int and number and float(value).is_integer():
         return int(value)
-    if wanted is str and type(value) is int:  # the number of a column, a year as a name
+    if wanted is str and type(value) is int and number:  # the number of a column, a year as a name
         return str(value)
     if wanted in (bool, str) and isinstance(value, wanted):
         return value
     kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    raise UserError(f"{label} must be {kinds.get(wanted, wanted)}, got {value!r}.")
+    raise UserError(f"{label} must be {kinds.get(wanted, wanted)}, got {shown(value)}.")
 
 
 def _finite(value: float) -> bool:

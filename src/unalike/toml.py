@@ -14,12 +14,24 @@ from unalike.errors import UserError
 def read_toml(text: str, source: object) -> dict[str, Any]:
     """The values in a TOML text; ``source``, the file it is from, is named in the line that says what is wrong."""
     try:
-        return tomllib.loads(text)
+        values = tomllib.loads(text)
+        beyond = next((key for key, value in values.items() if _is_beyond(value)), None)
     except RecursionError:
         raise UserError(f"{source} is not a TOML file: it is nested too deep to be read.") from None
     except ValueError as error:  # not TOML, or a whole number of thousands of digits, which Python does not read
         said = str(error).split(";")[0].rstrip(".")
         raise UserError(f"{source} is not a TOML file: {said}.") from None
+    if beyond is not None:
+        raise UserError(f"{source} is not a TOML file: {beyond} has a whole number of more than 64 bits.")
+    return values
+
+
+def _is_beyond(value: object) -> bool:
+    """Whether there is a whole number in a value that TOML does not promise to carry."""
+    if isinstance(value, int):
+        return not -(2**63) <= value < 2**63
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(map(_is_beyond, inner))
 
 
 def write_toml(values: Mapping[str, Any]) -> str:

@@ -91,6 +91,8 @@ def read(text: str):
         ("title = 'x'\n[[axes.case]]\nlr = 1\ntuning.seeds = [1]", "axes.case.tuning.seeds must not be there"),
         ('title = " \\u001b "', "title is missing"),
         (f"a = {'[' * 5000}{']' * 5000}", "nested too deep"),
+        (f"target = {'9' * 5000}", "value has 5000 digits"),
+        (f"target = 0x{'f' * 5000}", "target has a whole number of more than 64 bits"),
         ("title = 'x'\n[[notes]]\nnote = 'x'", "notes (1) needs exactly"),
     ],
 )
@@ -112,7 +114,7 @@ def test_a_title_is_one_line_that_can_be_printed():
     [
         ("[axes]\nalgorithm = ['fedavg', 'fedavg()']", "the same run twice: fedavg() on digits, iid, seed 0"),
         ("[axes]\nalgorithm = ['fedprux']", "Unknown algorithm 'fedprux'. Did you mean 'fedprox'?"),
-        ("[axes]\nlr = [-1]", "lr must be a positive number, got -1"),
+        ("[axes]\nlr = [-1]", "lr must be from 1e-20 to 1e+20, got -1"),
         ("[base]\nepochs = 1\nsteps = 1", "epochs"),
         (
             f"seeds = {list(range(1100))}\n[axes]\nlr = {list(range(1, 1100))}",

@@ -41,6 +41,10 @@ MISTAKES = {
     "seconds": (["--checkpoint-seconds", "-1"], "--checkpoint-seconds must be"),
     "seconds that are no number": (["--checkpoint-seconds", "nan"], "got nan"),
     "seconds without end": (["--checkpoint-seconds", "inf"], "got inf"),
+    "rate too large": (["--lr", "1e100"], "lr must be from 1e-20 to 1e+20, got 1e+100"),
+    "rate grows too large": (["--lr-decay", "1e300", "--rounds", "3"], "the learning rate of round 2 is more"),
+    "many digits": (["--rounds", "9" * 5000], "Try: unalike run --help"),
+    "many digits of a part": (["--model", f"mlp({'9' * 5000})"], "Cannot read the model 'mlp(99"),
     "diverging": (["--model", "mlp(64,64)", "--lr", "1e6", "--steps", "20", "--quiet"], "Lower --lr"),
 }  # fmt: skip
 
@@ -52,6 +56,7 @@ def refused(answer, text):
     assert answer.err.count("\n") == 1
     assert answer.err.endswith("\n")
     assert text in answer.err
+    assert len(answer.err) < 500
 
 
 @pytest.mark.parametrize(("flags", "text"), MISTAKES.values(), ids=MISTAKES)
@@ -116,6 +121,9 @@ def test_cuda_absent(unalike, monkeypatch):
         ("rouns = 3", "Did you mean 'rounds'?"),
         ("rounds = ", "not a TOML file"),
         ("rounds = true", "rounds must be a whole number"),
+        (f"rounds = {'9' * 5000}", "value has 5000 digits"),
+        ("lr = 1e100", "lr must be from 1e-20 to 1e+20, got 1e+100"),
+        ("lr_decay = 1e300\nrounds = 3", "the learning rate of round 2 is more than 1e+20"),
         ("rounds = 3.5", "rounds must be a whole number"),
         ("epochs = 1\nsteps = 1", "one of the two"),
         ("algorithm = {mu = 1}", "needs a name"),
@@ -129,6 +137,59 @@ def test_mistake_in_a_spec(unalike, toml, text):
 def test_spec_that_is_not_text(unalike):
     Path("s.toml").write_bytes(b"\xff\xfe\x00")
     refused(unalike("run", "--spec", "s.toml"), "not a TOML file")
+
+
+OWN = """
+from torch import nn
+from unalike import Algorithm, algorithm
+from unalike.models.task import register_model
+
+@algorithm("my-key")
+class MyKey(Algorithm):
+    def upload(self, party, w):
+        return {"dleta": w - party.received["w"]}, party.state
+
+@algorithm("my-signature")
+class MySignature(Algorithm):
+    def fold(self, server, replies):
+        return server
+
+@algorithm("my-bug")
+class MyBug(Algorithm):
+    def fold(self, task, server, replies):
+        return {"w": server["w"] / 0 + undefined}
+
+@register_model("my-net")
+class MyNet:
+    def build(self, shape, classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))
+"""
+
+
+@pytest.mark.parametrize(
+    ("flag", "name", "text"),
+    [
+        (
+            "--algorithm",
+            "my-key",
+            "MyKey.fold failed (inherited from Algorithm): KeyError: no party uploaded 'delta'",
+        ),
+        (
+            "--algorithm",
+            "my-signature",
+            "MySignature.fold (own.py, line 13) takes (server, replies), but is called",
+        ),
+        (
+            "--algorithm",
+            "my-bug",
+            "MyBug.fold failed (own.py, line 19): NameError: name 'undefined' is not defined.",
+        ),
+        ("--model", "my-net", "MyNet.build (own.py, line 23) must return a Net"),
+    ],
+)
+def test_mistake_in_code_of_ones_own(unalike, flag, name, text):
+    Path("own.py").write_text(OWN)
+    refused(unalike("run", "--plugin", "own.py", flag, name, "--rounds", "1", "--epochs", "1", "--quiet"), text)
 
 
 PLUGIN = """

@@ -75,7 +75,7 @@ def test_is_caught(name, message):
 
 
 def test_a_branch_on_values_cannot_be_stacked():
-    with pytest.raises(RuntimeError, match="data-dependent"):
+    with pytest.raises(UserError, match=r"BranchesOnValues.correct failed .*data-dependent"):
         check_algorithm("broken-branches")
 
 
@@ -92,7 +92,7 @@ class ReadsEach(Algorithm):
 
 
 def test_a_key_is_combined_in_the_declared_way_only():
-    with pytest.raises(KeyError, match="not listed in the algorithm's `plain`"):
+    with pytest.raises(UserError, match=r"ReadsTheWrongMean.fold failed .*not listed in the algorithm's `plain`"):
         check_algorithm("broken-reads-plain-mean")
 
 

@@ -315,7 +315,7 @@ class AlwaysWrong(Algorithm):
 def test_a_wrong_algorithm_is_not_hidden_by_the_fallback():
     simulation = small_simulation("fedavg")
     simulation.algorithm = AlwaysWrong()
-    with pytest.raises(AttributeError, match="no_such_thing"):
+    with pytest.raises(UserError, match=r"AlwaysWrong.loss failed \(test_engines.py, line \d+\): .*no_such_thing"):
         simulation.play_round()
 
 

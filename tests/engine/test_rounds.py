@@ -10,6 +10,7 @@ from torch import nn
 from tests.contract import paper_algorithms  # noqa: F401  (registers the algorithms that are played here)
 from tests.helpers import NormBody
 from unalike.algorithms import Algorithm, Ask, algorithm
+from unalike.algorithms.checked import checked
 from unalike.engine.check import play, small_dataset, small_simulation
 from unalike.engine.choose import WithFallback, cannot_vectorise
 from unalike.engine.evaluation import evaluate
@@ -247,15 +248,15 @@ def test_what_a_party_keeps_is_checked(engine):
 @pytest.mark.parametrize(
     ("fold", "message"),
     [
-        (lambda self, task, server, replies: None, "dict of tensors, got NoneType"),
-        (lambda self, task, server, replies: {"w": 3}, "dict of tensors"),
+        (lambda self, task, server, replies: None, "dict of named tensors, such as .*, got None"),
+        (lambda self, task, server, replies: {"w": 3}, "got {'w': a int}"),
         (lambda self, task, server, replies: {"v": server["w"]}, "Keep keys and shapes"),
         (lambda self, task, server, replies: {"w": server["w"][:3]}, "Keep keys and shapes"),
     ],
 )
 def test_what_fold_returns_is_checked(fold, message):
     simulation = small_simulation("fedavg")
-    simulation.algorithm = type("Wrong", (Algorithm,), {"fold": fold})()
+    simulation.algorithm = checked(type("Wrong", (Algorithm,), {"fold": fold})())
     with pytest.raises(UserError, match=message):
         simulation.play_round()
 
@@ -282,7 +283,7 @@ def test_fallback_is_tried_for_each_kind_of_exchange_and_hides_nothing_later():
         return grad if grad.norm() > 0 else grad * 2
 
     simulation.algorithm = type("Late", (Algorithm,), {"correct": branches})()
-    with pytest.raises(RuntimeError, match="data-dependent"):
+    with pytest.raises(UserError, match=r"Late.correct failed .*data-dependent"):
         simulation.play_round()
 
 

@@ -72,8 +72,22 @@ def test_tables_and_overrides(tmp_path):
         ({"epochs": 1, "steps": 1}, "one of the two"),
         ({"sample": 0}, "sample must be above 0"),
         ({"sample": 1.5}, "at most 1"),
-        ({"lr": -1}, "lr must be a positive number"),
-        ({"lr": float("nan")}, "lr must be"),
+        ({"lr": -1}, "lr must be from 1e-20 to 1e\\+20, got -1"),
+        ({"lr": 1e100}, "lr must be from 1e-20 to 1e\\+20, got 1e\\+100"),
+        ({"lr": 1e-300}, "lr must be from 1e-20"),
+        ({"lr": float("nan")}, "lr must be a number, got nan"),
+        ({"lr_decay": -1}, "lr_decay must be a positive number"),
+        ({"lr_decay": 1e300, "rounds": 3}, "the learning rate of round 2 is more than 1e\\+20"),
+        ({"lr": 1.0, "lr_decay": 10, "rounds": 22}, "the learning rate of round 22 is more"),
+        ({"lr": 1e-20, "lr_decay": 1e20, "rounds": 4}, "the learning rate of round 4 is more"),
+        ({"optimiser": "sgd(weight_decay=1e300)"}, "weight_decay must be at least 0 and below 1e"),
+        ({"optimiser": "adam(epsilon=1e300)"}, "epsilon must be at least"),
+        ({"rounds": 10**5000}, "rounds must be a whole number, got a number of thousands of digits"),
+        ({"lr": 10**5000}, "lr must be a number, got a number of thousands of digits"),
+        ({"dataset": 10**5000}, "dataset must be text, got a number of thousands"),
+        ({"engine": 10**5000}, "engine must be one of .*thousands"),
+        ({"model": {"name": "mlp", "hidden": 10**5000}}, "model mlp has a number of thousands of digits"),
+        ({"model": "mlp(0x" + "f" * 5000 + ")"}, "hidden must be a whole number, got a number of thousands"),
         ({"seed": -1}, "seed"),
         ({"public": 1}, "public"),
         ({"validation": 0.6, "held_out": 0.4}, "below 1 together"),
@@ -93,7 +107,17 @@ def test_mistakes_get_one_line(values, message):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("rounds = ", "not a TOML file"), ("rouns = 3", "Did you mean 'rounds'")]
+    ("text", "message"),
+    [
+        ("rounds = ", "not a TOML file"),
+        ("rouns = 3", "Did you mean 'rounds'"),
+        (f"rounds = {'9' * 5000}", "value has 5000 digits"),
+        (f"rounds = 0x{'f' * 5000}", "rounds has a whole number of more than 64 bits"),
+        (f"[model]\nname = 'mlp'\nhidden = [3, {2**63}]", "model has a whole number of more than 64 bits"),
+        (f"a = {'[' * 5000}{']' * 5000}", "nested too deep"),
+        ("lr = nan", "lr must be a number, got nan"),
+        ("lr = inf", "lr must be a number, got inf"),
+    ],
 )
 def test_bad_files(tmp_path, text, message):
     path = tmp_path / "spec.toml"

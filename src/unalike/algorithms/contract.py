@@ -104,7 +104,8 @@ class _Combined(dict[str, "Tensor"]):
         if key in self._others:
             rule = "is listed in" if self._how == "weighted" else "is not listed in"
             raise KeyError(f"{key!r} was not combined {self._how}: it {rule} the algorithm's `plain` set")
-        raise KeyError(f"no party uploaded {key!r}; uploads: {', '.join([*self, *self._others]) or 'none'}")
+        there = ", ".join(map(repr, [*self, *self._others])) or "nothing"
+        raise KeyError(f"no party uploaded {key!r}: upload or report returned {there}")
 
 
 @dataclass(frozen=True, eq=False)

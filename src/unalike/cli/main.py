@@ -24,6 +24,8 @@ _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 USER_ERROR = 2
 STOPPED = 130
 BROKEN_PIPE = 1
+_LONGEST = 300
+"""Characters of an error that repeats what was typed."""
 
 _COMMANDS = {
     "demo": ("unalike.cli.demo", "demo", "See what unalike data do to training, in about a minute."),
@@ -158,6 +160,7 @@ def _refuse(message: str) -> int:
 
 def _usage(error: Any) -> str:
     message = str(error.format_message())
+    message = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}..."
     near = getattr(error, "possibilities", None)
     if near:
         message = f"{error.message.rstrip('.')}. Did you mean {near[0]}?"

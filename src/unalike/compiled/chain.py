@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from torch import nn
 
-from unalike.models.task import Layout, Net
+from unalike.models.layout import slices_of
+from unalike.models.task import Net
 
 LARGEST_KERNEL = 11
 """A row of a convolution's kernel has its sums in registers."""
@@ -86,7 +87,10 @@ def describe(net: Net, shape: tuple[int, ...]) -> Chain:
         raise NotAChain(f"head ({type(net.head).__name__}) is not one linear layer")
     if len(list(net.parameters())) < len(list(net.named_parameters(remove_duplicate=False))):
         raise NotAChain("layers share weights")
-    places = Layout(dict(net.named_parameters())).slices()
+    frozen = [name for name, parameter in net.named_parameters() if not parameter.requires_grad]
+    if frozen:  # the kernels would train all of the vector
+        raise NotAChain(f"{frozen[0]} is frozen")
+    places = slices_of({name: parameter.numel() for name, parameter in net.named_parameters()})
     flat = len(shape) == 1
     now = Values(*shape) if len(shape) == 3 else Values(math.prod(shape))
     layers: list[Layer] = []

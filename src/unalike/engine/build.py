@@ -11,7 +11,8 @@ from unalike.engine.choose import choose_device
 from unalike.engine.federation import Federation, Rows, batch_of, take_public
 from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
-from unalike.models import MODELS, Net, ReadsWords, Task, without_running_statistics
+from unalike.models import MODELS, Model, Net, ReadsWords, Task, without_running_statistics
+from unalike.own_code import check_signature, explained, is_own, place
 from unalike.partition import as_seen, make_partition
 
 
@@ -25,12 +26,41 @@ def net_maker(spec: RunSpec, data: Dataset) -> Callable[[], Net]:
             f"another form of the data set, such as sent140(form=bag)."
         )
     known = model.with_vocabulary(data.features) if isinstance(model, ReadsWords) else model
+    check_signature(known, "build", Model.build)
 
     def make() -> Net:
-        net = known.build(data.shape, len(data.classes))
+        with explained(known):
+            net = known.build(data.shape, len(data.classes))
+        if is_own(known):
+            _try(net, known, data)
         return without_running_statistics(net) if spec.batch_norm == "drop" else net
 
     return make
+
+
+def _try(net: Net, model: Model, data: Dataset) -> None:
+    """Refuse a net of the user's own that is no body and head, or that does not take these rows."""
+    made = place(model, "build")
+    if not isinstance(net, Net):
+        raise UserError(
+            f"{made} must return a Net, which has a body that makes the features and a head that makes logits of "
+            f"them, got {type(net).__name__}. Write: return Net(nn.Sequential(...), nn.Linear(width, classes))."
+        )
+    rows = torch.zeros(2, *data.shape, dtype=torch.int64 if data.kind == "tokens" else torch.float32)
+    try:
+        with torch.no_grad():
+            answer = net.eval()(rows)
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"The net of {made} fails on rows of shape {data.shape}: {reason}.") from error
+    finally:
+        net.train()
+    shapes = [tuple(part.shape) for part in answer] if isinstance(answer, tuple) else type(answer).__name__
+    if not isinstance(shapes, list) or len(shapes) != 2 or shapes[0] != (2, len(data.classes)):
+        raise UserError(
+            f"The net of {made} must give (logits, features), {len(data.classes)} logits for each row, but gives "
+            f"{shapes} for 2 rows of shape {data.shape}."
+        )
 
 
 def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:

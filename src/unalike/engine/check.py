@@ -1,7 +1,8 @@
 """``check_algorithm``: what every algorithm must hold, its own paper's properties aside.
 
 Run it on an algorithm of your own: ``check_algorithm("my-algorithm(mu=0.1)")``. It raises AssertionError with
-one line that says which promise of the contract is broken, or the algorithm's own error.
+one line that says which promise of the contract is broken, or UserError where a method fails or returns something
+else than the contract says: the same line that a run would end in.
 """
 
 from __future__ import annotations

@@ -44,7 +44,8 @@ class Compiled(Sequential):
         descent, data, start = _descent(exchange, me), _data(exchange.federation), exchange.algorithm.start(me)
         given = self.kernel.chain.input
         too_small = exchange.augment and min(given.height, given.width) <= CROP  # the steps' own error says so
-        if descent is None or data is None or start.numel() != self.kernel.chain.size or too_small:
+        size = self.kernel.chain.size
+        if descent is None or data is None or start.shape != (size,) or not _fits(descent, size) or too_small:
             return super()._train(exchange, me, number, buffers)
         plan = {key: torch.from_numpy(np.ascontiguousarray(v)) for key, v in exchange.plan(number).items()}
         w, loss = self.kernel.train(start, data, Steps(**plan), descent)
@@ -63,6 +64,11 @@ def _descent(exchange: Exchange, me: Party) -> Descent | None:
         return None
     strength, centre = algorithm.proximal(me) or (0.0, None)
     return Descent(exchange.lr, optimiser.momentum, optimiser.weight_decay, strength, centre, algorithm.linear(me))
+
+
+def _fits(descent: Descent, size: int) -> bool:
+    """Whether all vectors have as many numbers as the kernels read of them."""
+    return all(v is None or v.shape == (size,) for v in (descent.centre, descent.linear))
 
 
 def _data(federation: Federation) -> Data | None:

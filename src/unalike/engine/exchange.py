@@ -84,7 +84,7 @@ class Exchange:
         """The party as its algorithm sees it; ``own`` is what :meth:`own` gives, and may be a share of a stack."""
         return Party(
             task=self.federation.task,
-            received=self.ask.payload,
+            received=dict(self.ask.payload),
             lr=self.lr,
             optimiser=self.optimiser,
             round=self.round,
@@ -103,7 +103,7 @@ class Exchange:
             "size": torch.tensor(rows, dtype=task.dtype, device=task.device),
             "steps": torch.tensor(steps, dtype=task.dtype, device=task.device),
             "key": torch.tensor(key, device=task.device),
-            "state": self.state_of(number),
+            "state": dict(self.state_of(number)),
             "measured": {},
         }
 

@@ -19,6 +19,13 @@ C = TypeVar("C", bound=type)
 
 Slots = dict[str, "Tensor"]
 
+LARGEST = 1e20
+"""The most that a learning rate or a weight decay may be; the least learning rate is 1 / LARGEST.
+
+A step multiplies by them in float32, which ends at 3e38, and Adam first divides the rate by 1 - beta, which may be
+1e-16. Below the least rate no step moves a weight.
+"""
+
 
 class LocalOptimiser(Protocol):
     """How a party turns gradients into weights."""
@@ -64,7 +71,7 @@ class Sgd:
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        _check("sgd", momentum=(self.momentum, 0, 1), weight_decay=(self.weight_decay, 0, float("inf")))
+        _check("sgd", momentum=(self.momentum, 0, 1), weight_decay=(self.weight_decay, 0, LARGEST))
 
     def init(self, w: Tensor) -> Slots:
         """The velocity, where there is momentum."""
@@ -108,8 +115,8 @@ class RmsProp(_Adaptive):
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        _check("rmsprop", alpha=(self.alpha, 0, 1), weight_decay=(self.weight_decay, 0, float("inf")))
-        _check("rmsprop", epsilon=(self.epsilon, 1e-12, float("inf")))
+        _check("rmsprop", alpha=(self.alpha, 0, 1), weight_decay=(self.weight_decay, 0, LARGEST))
+        _check("rmsprop", epsilon=(self.epsilon, 1e-12, LARGEST))
 
     def init(self, w: Tensor) -> Slots:
         """The running mean of squared gradients."""
@@ -132,9 +139,7 @@ class Adam(_Adaptive):
 
     def __post_init__(self) -> None:
         _check("adam", beta1=(self.beta1, 0, 1), beta2=(self.beta2, 0, 1))
-        _check(
-            "adam", weight_decay=(self.weight_decay, 0, float("inf")), epsilon=(self.epsilon, 1e-12, float("inf"))
-        )
+        _check("adam", weight_decay=(self.weight_decay, 0, LARGEST), epsilon=(self.epsilon, 1e-12, LARGEST))
 
     def init(self, w: Tensor) -> Slots:
         """First and second moments."""

@@ -178,14 +178,19 @@ def _save(simulation: Simulation, folder: RunDirectory) -> None:
 
 
 def _origin(simulation: Simulation) -> dict[str, str]:
-    """What a record must share with a run to be a part of it: the spec, the program, the data."""
-    data = simulation.federation.dataset.digest
-    return {"key": simulation.spec.key, "version": unalike.__version__, "data_sha256": data}
+    """What a record must share with a run to be a part of it: the spec, the program, the data, frozen layers."""
+    data, constants = simulation.federation.dataset.digest, simulation.task.constants_digest
+    origin = {"key": simulation.spec.key, "version": unalike.__version__, "data_sha256": data}
+    return origin | ({"constants_sha256": constants} if constants else {})
 
 
 def _foreign(saved: Checkpoint, simulation: Simulation) -> str | None:
     """Why a checkpoint is not one of this run, or None."""
-    reasons = {"key": "it is of another run", "version": "another version of unalike made it"}
+    reasons = {
+        "key": "it is of another run",
+        "version": "another version of unalike made it",
+        "constants_sha256": "the net's frozen layers have changed since",
+    }
     for key, value in _origin(simulation).items():
         if saved.meta.get(key) != value:
             return reasons.get(key, "the data have changed since")

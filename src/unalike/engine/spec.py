@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import inspect
 import json
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,9 +14,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
+from unalike.engine.optimisers import LARGEST
 from unalike.engine.parts import PARTS, registry
 from unalike.engine.record import spec_key
 from unalike.errors import UserError, unknown
+from unalike.own_code import is_own
 from unalike.registry import coerce, text_of
 from unalike.toml import read_toml, write_toml
 
@@ -103,9 +106,17 @@ class RunSpec:
                 raise UserError(f"{name} must be from 1 to {most:,}, got {getattr(self, name)}.")
         if not 0 <= self.seed < 2**32:  # beyond, random streams of different seeds would meet
             raise UserError(f"seed must be from 0 to {2**32 - 1:,}, got {self.seed}.")
-        for name in ("lr", "lr_decay"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise UserError(f"{name} must be a positive number, got {getattr(self, name)}.")
+        if not 1 / LARGEST <= self.lr <= LARGEST:
+            raise UserError(f"lr must be from {1 / LARGEST:g} to {LARGEST:g}, got {self.lr}. Try 0.01.")
+        if not 0 < self.lr_decay < float("inf"):
+            raise UserError(f"lr_decay must be a positive number, got {self.lr_decay}.")
+        if self.lr_decay > 1:  # lr * lr_decay^(round - 1) grows: until when can a step be computed?
+            fine = math.log(LARGEST / self.lr) / math.log(self.lr_decay)
+            if fine < self.rounds - 1:
+                raise UserError(
+                    f"With lr {self.lr} and lr_decay {self.lr_decay} the learning rate of round {int(fine) + 2} "
+                    f"is more than {LARGEST:g}. Use an lr_decay of at most 1, or fewer rounds."
+                )
         if not 0 < self.sample <= 1:
             raise UserError(f"sample must be above 0 and at most 1, got {self.sample}. Use 1 for all parties.")
         if not 0 <= self.public < 1:
@@ -121,7 +132,7 @@ class RunSpec:
         for name in PARTS:
             text, parts = getattr(self, name), registry(name)
             for part in [] if text is None else parts.members(parts.build(text)):
-                if not type(part).__module__.startswith("unalike."):
+                if is_own(part):
                     outside.setdefault(name, []).append(_source(type(part)))
                 # A file of the user's own: its content decides, not its name.
                 if hasattr(part, "fingerprint") and (content := part.fingerprint()):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from unalike.algorithms import ALGORITHMS
+from unalike.algorithms.checked import checked
 from unalike.algorithms.contract import Ask, Replies, Vectors
 from unalike.engine.evaluation import Figures
 from unalike.engine.exchange import Engine, Exchange, combine, traffic
@@ -22,6 +23,7 @@ from unalike.engine.spec import RunSpec
 from unalike.engine.state import State
 from unalike.engine.wire import Wire
 from unalike.errors import UserError
+from unalike.own_code import explained
 from unalike.privacy import CHANNELS, Accountant, NotFinite, Participation, parse_channel, simulated_random
 from unalike.privacy.setting import Random
 from unalike.randomness import stream
@@ -61,14 +63,15 @@ class Training:
 
     def __init__(self, spec: RunSpec, federation: Federation) -> None:
         self.spec = spec
-        self.algorithm = ALGORITHMS.build(spec.algorithm)
+        self.algorithm = checked(ALGORITHMS.build(spec.algorithm))
         self.optimiser = OPTIMISERS.build(spec.optimiser)
         self.channel = parse_channel(spec.channel)
         self.federation = federation
         self.task = federation.task
         self._check_fit()
         self.initial = self.task.initial()
-        server = self.algorithm.init_server(self.task, self.initial)
+        with explained(self.algorithm):
+            server = self.algorithm.init_server(self.task, self.initial)
         self.state = State(0, server, self.task.initial_buffers(), {})
         self._check_server(server, 0)
         self.accountant = Accountant(self.channel, federation.size, self.cohort_size)
@@ -83,8 +86,8 @@ class Training:
             self.optimiser.step_sum(torch.ones(()))
         if self.algorithm.needs_features and body.start == body.stop:
             raise UserError(
-                f"{spec.algorithm} acts on features, but those of {spec.model} have no weights: it would be "
-                "FedAvg. Choose another --model."
+                f"{spec.algorithm} acts on features, but those of {spec.model} have no weights that are trained: "
+                "it would be FedAvg. Choose another --model."
             )
         if self.algorithm.needs_each and (self.channel.hides_single or self.channel.noise is not None):
             name, channel = ALGORITHMS.brief(self.algorithm), CHANNELS.brief(self.channel)
@@ -118,11 +121,16 @@ class Training:
 
     def play_round(self) -> tuple[State, Figures]:
         """Play the next round; nothing changes until ``state`` is set to what is returned."""
+        with explained(self.algorithm):
+            return self._play_round()
+
+    def _play_round(self) -> tuple[State, Figures]:
         began = time.perf_counter()
         number = self.state.round + 1
         cohort = self.cohort(number)
         ledger = Ledger(self.state.buffers, own_buffers=dict(self.state.own_buffers), cohort=cohort)
-        rounds = self.algorithm.round(self.task, self.state.server)
+        # A copy: a key that the algorithm adds to what it was given must not pass for one that was there.
+        rounds = self.algorithm.round(self.task, dict(self.state.server))
         try:
             ask = next(rounds)
             while True:
@@ -227,18 +235,11 @@ class Training:
         return {} if self.channel.noise is None else {**known, turns: known.get(turns, 0) + 1}
 
     def _lr(self, number: int) -> float:
-        try:
-            return self.spec.lr * self.spec.lr_decay ** (number - 1)
-        except OverflowError:
-            raise Diverged(f"The learning rate of round {number} is too large. Lower --lr-decay.") from None
+        return self.spec.lr * self.spec.lr_decay ** (number - 1)
 
-    def _check_server(self, server: object, number: int) -> None:
+    def _check_server(self, server: Vectors, number: int) -> None:
         """Refuse a server state that breaks the contract, or that is not finite."""
         name = self.spec.algorithm
-        if not isinstance(server, dict) or not all(isinstance(value, Tensor) for value in server.values()):
-            raise UserError(
-                f"{name} must return the server's state as a dict of tensors, got {type(server).__name__}."
-            )
         shapes = {key: tuple(value.shape) for key, value in self.state.server.items()}
         after = {key: tuple(value.shape) for key, value in server.items()}
         if after != shapes:

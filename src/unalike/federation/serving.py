@@ -33,7 +33,7 @@ from unalike.federation.rows import Elsewhere, make_task
 from unalike.federation.speaker import Outgoing, Speaker, Transport
 from unalike.federation.summing import Protection
 from unalike.federation.wire import Refused, pack
-from unalike.federation.work import weights_digest
+from unalike.federation.work import model_digest
 from unalike.measure.support import Of
 from unalike.privacy import Channel, Participation
 from unalike.privacy.encrypted import Encrypted
@@ -222,7 +222,7 @@ def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerF
 
 
 def _check_models(place: folders.ServerFolder, training: RemoteTraining) -> None:
-    ours = weights_digest(training.initial)
+    ours = model_digest(training)
     for party, model in place.models.items():
         if model != ours:
             raise UserError(

@@ -63,8 +63,8 @@ class SiteWork(Training):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the initial weights: two sides with the same one have the same net, seed and program."""
-        return weights_digest(self.initial)
+        """SHA-256 of what training starts from: where two sides agree, net, seed and program are the same."""
+        return model_digest(self)
 
     def wire(self, number: int, ledger: Ledger) -> Wire:
         """The weights' scale is the server's public constant; shares of noise are made for the quorum."""
@@ -263,9 +263,10 @@ def digest_of(*parts: bytes) -> str:
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
-def weights_digest(w: Tensor) -> str:
-    """SHA-256 of a vector of weights."""
-    return hashlib.sha256(w.detach().cpu().contiguous().numpy().tobytes()).hexdigest()
+def model_digest(training: Training) -> str:
+    """SHA-256 of a training's initial weights and of what its net has beside them, such as frozen layers."""
+    weights = training.initial.detach().cpu().contiguous().numpy().tobytes()
+    return digest_of(weights, training.task.constants_digest.encode())
 
 
 def _sums(scores: Tensor) -> Sums:

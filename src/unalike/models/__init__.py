@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from unalike.models.fedavg_cnn import FedAvgCnn
+from unalike.models.layout import Layout
 from unalike.models.logistic import Logistic
 from unalike.models.lstm import Lstm
 from unalike.models.mlp import Mlp
 from unalike.models.resnet import ResNet18, ResNet50
 from unalike.models.simple_cnn import SimpleCnn
-from unalike.models.task import MODELS, Batch, Layout, Model, Net, ReadsWords, Task, without_running_statistics
+from unalike.models.task import MODELS, Batch, Model, Net, ReadsWords, Task, without_running_statistics
 from unalike.models.token_mlp import TokenMlp
 from unalike.models.vgg9 import Vgg9
 

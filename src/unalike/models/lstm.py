@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from unalike.data.text import SPECIAL
 from unalike.errors import UserError
@@ -15,20 +14,6 @@ from unalike.models.task import Net, register_model
 from unalike.models.word_vectors import fingerprint_vectors, read_vectors
 
 _LIMITS = {"hidden": 8192, "width": 4096, "features": 100_000, "layers": 16}
-
-
-class FrozenVectors(nn.Module):
-    """A vector for each token that training leaves alone: no weight, so it is not sent either."""
-
-    vectors: Tensor
-
-    def __init__(self, vectors: Tensor) -> None:
-        super().__init__()
-        self.register_buffer("vectors", vectors, persistent=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[rows, length] tokens to [rows, length, width] numbers."""
-        return functional.embedding(x, self.vectors)
 
 
 class LastState(nn.Module):
@@ -119,9 +104,6 @@ class LstmOver:
         return Net(body, nn.Linear(options.features, classes))
 
     def _embed(self) -> nn.Module:
-        if self.table is not None and not self.options.train_vectors:
-            return FrozenVectors(self.table)
-        embed = nn.Embedding(len(self.words), self.options.width)
-        if self.table is not None:
-            embed.weight = nn.Parameter(self.table.clone())
-        return embed
+        known = None if self.table is None else self.table.clone()
+        embed = nn.Embedding(len(self.words), self.options.width, _weight=known)
+        return embed.requires_grad_(known is None or self.options.train_vectors)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, TypeVar, dataclass_transform, runtime_checkable
 
 import numpy as np
@@ -16,6 +18,7 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from unalike.errors import UserError
+from unalike.models.layout import Layout, slices_of
 from unalike.randomness import stream
 from unalike.registry import Registry
 
@@ -109,38 +112,6 @@ def without_running_statistics(net: Net) -> Net:
     return net
 
 
-class Layout:
-    """Where each named tensor lies in a flat vector."""
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self.names = list(tensors)
-        self.shapes = [tuple(t.shape) for t in tensors.values()]
-        self.sizes = [t.numel() for t in tensors.values()]
-        self.size = sum(self.sizes)
-
-    def flatten(self, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> Tensor:
-        """The named tensors as one vector."""
-        parts = [tensors[name].detach().reshape(-1).to(dtype) for name in self.names]
-        return torch.cat(parts) if parts else torch.zeros(0, dtype=dtype)
-
-    def unflatten(self, vector: Tensor) -> dict[str, Tensor]:
-        """Views of the vector, by name. One split, so that the backward pass is one concatenation."""
-        parts = torch.split(vector, self.sizes)
-        return {n: p.view(s) for n, p, s in zip(self.names, parts, self.shapes, strict=True)}
-
-    def slices(self) -> dict[str, slice]:
-        """The slice of every tensor, and of every module that holds a contiguous run of them."""
-        found: dict[str, slice] = {}
-        start = 0
-        for name, size in zip(self.names, self.sizes, strict=True):
-            parts = name.split(".")
-            for depth in range(1, len(parts) + 1):
-                prefix = ".".join(parts[:depth])
-                found[prefix] = slice(found[prefix].start if prefix in found else start, start + size)
-            start += size
-        return found
-
-
 class _Templates(threading.local):
     """The net's structure in training and in evaluation, one of each for every thread.
 
@@ -156,9 +127,10 @@ class Task:
     """A net and its loss on a kind of data, as functions of a flat weight vector.
 
     ``slices`` maps a layer's or parameter's name ("head", "body.0", "head.weight") to its slice of the
-    vector; the body comes first and the head last. ``public`` holds rows that the server itself owns,
-    ``population`` is the number of parties. ``operation`` is what computes (w, x) -> logits, features in place of
-    the net, where the engine has something faster.
+    vector; the body comes first and the head last. A frozen parameter (``requires_grad`` is False) is no part of
+    the vector, and its slice is empty: it is a constant of the net, which nothing can train, send or average.
+    ``public`` holds rows that the server itself owns, ``population`` is the number of parties. ``operation`` is
+    what computes (w, x) -> logits, features in place of the net, where the engine has something faster.
     """
 
     def __init__(
@@ -178,32 +150,61 @@ class Task:
         self.public = public
         self.population = population
         self.operation: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
-        net = self._fresh_net(0)
-        self.parameters = Layout(dict(net.named_parameters()))
-        buffers = dict(net.named_buffers())
-        kept = net.state_dict().keys()
-        self.buffers = Layout({n: v for n, v in buffers.items() if v.is_floating_point() and n in kept})
-        # Counters; and what is no part of the state, such as frozen word vectors: neither trained nor sent.
-        others = {n: v for n, v in buffers.items() if n not in self.buffers.names}
-        self._counters = {n: v.to(self.device) for n, v in others.items() if n in kept}
-        self._constants = {
-            n: v.to(self.device, dtype if v.is_floating_point() else v.dtype)
-            for n, v in others.items()
-            if n not in kept
-        }
-        self._initial_buffers = self.buffers.flatten(buffers, dtype).to(self.device)
-        self.slices = {"body": slice(0, 0)} | self.parameters.slices()  # a body may have no weights
+        net = self._fresh_net(0).train()
+        named = dict(net.named_parameters())
+        self.parameters = Layout({n: p for n, p in named.items() if p.requires_grad})
+        if not self.parameters.size:
+            raise UserError("The net has nothing to train: no weights, or all are frozen. Leave its head free.")
+        # A frozen layer's slice is empty, and so is that of a body or a head without weights.
+        ends = {"body": slice(0, 0), "head": slice(self.size, self.size)}
+        self.slices = ends | slices_of({n: p.numel() if p.requires_grad else 0 for n, p in named.items()})
+        self._sort_buffers(net)
         # Looking for tied weights takes longer than a small layer: only where there are any.
-        self._tied = len(self.parameters.names) < len(list(net.named_parameters(remove_duplicate=False)))
+        self._tied = len(named) < len(list(net.named_parameters(remove_duplicate=False)))
         # Every parameter is replaced at every call, so the templates hold none: they live on the meta device
         # (moving there would untie tied weights).
         template = net if self._tied else net.to("meta")
         self._templates = _Templates(template)
 
+    def _sort_buffers(self, net: Net) -> None:
+        """Tell running statistics, which training changes, from what never changes.
+
+        Constants are frozen parameters, buffers that are no part of the state (``persistent=False``), and the
+        statistics of layers that stay in evaluation mode although the net is in training mode.
+        """
+        state = net.state_dict().keys()
+        still = {id(b) for module in net.modules() if not module.training for b in module.buffers(recurse=False)}
+        buffers = dict(net.named_buffers())
+        self.buffers = Layout(
+            {n: b for n, b in buffers.items() if b.is_floating_point() and n in state and id(b) not in still}
+        )
+        self._initial_buffers = self.buffers.flatten(buffers, self.dtype).to(self.device)
+        others = {n: b for n, b in buffers.items() if n not in self.buffers.names}
+        # Counters, such as of batches: the net changes them, nobody reads them.
+        self._counters = {
+            n: b.to(self.device) for n, b in others.items() if n in state and not b.is_floating_point()
+        }
+        frozen = {n: p.detach() for n, p in net.named_parameters() if not p.requires_grad}
+        self._constants = {
+            n: v.to(self.device, self.dtype if v.is_floating_point() else v.dtype)
+            for n, v in (frozen | others).items()
+            if n not in self._counters
+        }
+        self._kept_constants = {n: v for n, v in self._constants.items() if n in state}
+
     @property
     def size(self) -> int:
-        """The number of weights."""
+        """The number of weights that are trained."""
         return self.parameters.size
+
+    @cached_property
+    def constants_digest(self) -> str:
+        """SHA-256 of what the net computes with but never trains, or nothing where there is no such thing."""
+        sha = hashlib.sha256()
+        for name, value in sorted(self._constants.items()):
+            sha.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+            sha.update(value.cpu().contiguous().numpy().tobytes())
+        return sha.hexdigest() if self._constants else ""
 
     @property
     def net(self) -> Net:
@@ -288,8 +289,9 @@ class Task:
         return batch.mean(functional.cross_entropy(logits, batch.y, reduction="none"))
 
     def named(self, w: Tensor, buffers: Tensor) -> dict[str, Tensor]:
-        """Weights and buffers by layer name, as an ordinary PyTorch state dict."""
-        return self.parameters.unflatten(w) | self.buffers.unflatten(buffers) | self._counters
+        """Weights, frozen ones too, and buffers by layer name, as an ordinary PyTorch state dict."""
+        trained = self.parameters.unflatten(w) | self.buffers.unflatten(buffers)
+        return trained | self._kept_constants | self._counters
 
     def generator(self, *place: int) -> torch.Generator:
         """A random stream of the server's own; ``place`` (a round, say) tells streams apart."""

@@ -1,0 +1,41 @@
+"""Named tensors as one flat vector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+
+class Layout:
+    """Where each named tensor lies in a flat vector."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self.names = list(tensors)
+        self.shapes = [tuple(t.shape) for t in tensors.values()]
+        self.sizes = [t.numel() for t in tensors.values()]
+        self.size = sum(self.sizes)
+
+    def flatten(self, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> Tensor:
+        """The named tensors as one vector."""
+        parts = [tensors[name].detach().reshape(-1).to(dtype) for name in self.names]
+        return torch.cat(parts) if parts else torch.zeros(0, dtype=dtype)
+
+    def unflatten(self, vector: Tensor) -> dict[str, Tensor]:
+        """Views of the vector, by name. One split, so that the backward pass is one concatenation."""
+        parts = torch.split(vector, self.sizes)
+        return {n: p.view(s) for n, p, s in zip(self.names, parts, self.shapes, strict=True)}
+
+
+def slices_of(sizes: Mapping[str, int]) -> dict[str, slice]:
+    """The slice of every tensor of such a size, and of every module that holds a contiguous run of them."""
+    found: dict[str, slice] = {}
+    start = 0
+    for name, size in sizes.items():
+        parts = name.split(".")
+        for depth in range(1, len(parts) + 1):
+            prefix = ".".join(parts[:depth])
+            found[prefix] = slice(found[prefix].start if prefix in found else start, start + size)
+        start += size
+    return found

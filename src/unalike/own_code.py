@@ -1,0 +1,108 @@
+"""Parts that users wrote themselves: a mistake in one is a line that names the method and where it is."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from unalike.errors import UserError
+
+_LONGEST = 300
+"""Characters of somebody else's error message in ours."""
+
+
+def is_own(part: object) -> bool:
+    """Whether a part's class is from outside this package."""
+    return not type(part).__module__.startswith("unalike.")
+
+
+def check_signature(part: object, method: str, like: Callable[..., Any]) -> None:
+    """Refuse a part whose method is missing or cannot take the arguments that ``like`` takes."""
+    expected = list(inspect.signature(like).parameters)[1:]
+    call, wanted = getattr(part, method, None), f"def {method}(self, {', '.join(expected)})"
+    if not callable(call):
+        raise UserError(f"{type(part).__name__}.{method} must be a method. Write {wanted}.")
+    try:
+        inspect.signature(call).bind(*expected)
+    except TypeError as error:
+        raise UserError(
+            f"{place(part, method)} takes {inspect.signature(call)}, but is called with ({', '.join(expected)}): "
+            f"{error}. Write {wanted}."
+        ) from None
+
+
+def place(part: object, method: str) -> str:
+    """A part's method and where it is written, e.g. ``Mine.fold (mine.py, line 12)``."""
+    code = getattr(inspect.unwrap(getattr(type(part), method)), "__code__", None)
+    where = f" ({_where(code, code.co_firstlineno)})" if code else ""
+    return f"{type(part).__name__}.{method}{where}"
+
+
+@contextmanager
+def explained(part: object) -> Iterator[None]:
+    """What fails in here inside a method of a user's own part becomes one line; the cause is kept with it."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        line = _explanation(part, error) if is_own(part) else None
+        if line is None:
+            raise
+        raise UserError(line) from error
+
+
+def _explanation(part: object, error: Exception) -> str | None:
+    """Which method of the part failed, where in the part's own file, and why; None where it was none of its."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    methods = [(frame, name) for frame, _ in frames if (name := _method(frame, part))]
+    if not methods:
+        return None
+    frame, name = methods[-1]
+    code = frame.f_code
+    # The last line in the method's file: it may be that of a function which the method calls.
+    where = _where(code, [n for each, n in frames if each.f_code.co_filename == code.co_filename][-1])
+    text = str(error).strip('"')  # Python puts a KeyError's sentence into quotes
+    reason = " ".join(f"{type(error).__name__}: {text}".split())
+    reason = f"{reason[:_LONGEST]}..." if len(reason) > _LONGEST else f"{reason.rstrip('.')}."
+    given = _given(frame) if isinstance(error, KeyError) else ""
+    return f"{type(part).__name__}.{name} failed ({where}): {reason}{given}"
+
+
+def _given(frame: FrameType) -> str:
+    """The names that a method could have read: those in the dictionaries that it was given."""
+    found = dict(frame.f_locals)
+    party = found.pop("party", None)
+    found |= {f"party.{name}": getattr(party, name, None) for name in ("received", "state", "measured")}
+    code = frame.f_code
+    arguments = {*code.co_varnames[: code.co_argcount], "party.received", "party.state", "party.measured"}
+    told = [
+        f"{name} has {', '.join(map(repr, value)) or 'nothing'}"
+        for name, value in found.items()
+        if name in arguments and isinstance(value, Mapping)
+    ]
+    return f" Given: {'; '.join(told)}." if told else ""
+
+
+def _method(frame: FrameType, part: object) -> str | None:
+    """The name of the part's method that a frame runs, if it runs one."""
+    code = frame.f_code
+    if not code.co_argcount or frame.f_locals.get(code.co_varnames[0]) is not part:
+        return None
+    functions = (
+        (name, value) for cls in type(part).__mro__ for name, value in vars(cls).items() if callable(value)
+    )
+    return next((name for name, value in functions if getattr(value, "__code__", None) is code), None)
+
+
+def _where(code: CodeType, line: int) -> str:
+    """A line of a method's file; for a method that a user's class inherits from this package, from what class."""
+    file = Path(code.co_filename)
+    if file.is_relative_to(Path(__file__).parent):
+        return f"inherited from {code.co_qualname.rpartition('.')[0]}"
+    return f"{file.name}, line {line}"
