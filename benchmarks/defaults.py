@@ -95,7 +95,7 @@ def cases(own_table: Path) -> list[Case]:
         Case("adult", epochs=(1, 2, 5), rates=(0.03, 0.1, 0.3), seeds=1, part=0.25),
         Case("mnist", models=("simple-cnn",), **few, part=0.1),
         Case("covtype", models=("mlp(64)", "mlp(32,16,8)"), **least, part=0.02),
-        Case("cifar10", ("iid",), ("simple-cnn",), **least, part=0.02),
+        Case("cifar10", ("iid",), ("simple-cnn",), **least, part=0.1),
         Case("sent140", ("iid",), ("token-mlp(words=5002)",), **least, part=0.1),
         Case("shakespeare", ("iid",), (token_mlp,), **least, part=0.02),
     ]
