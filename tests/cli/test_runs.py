@@ -247,7 +247,7 @@ def test_compare(unalike, two):
     out = unalike("runs", "compare", *keys).out
     assert "fedprox(0.5)" in out
     assert out.startswith("All: dataset digits, partition iid, parties 3, seed 0, ")
-    assert compared.json["common"]["lr"] == 0.01
+    assert compared.json["common"]["lr"] == 0.1
     assert f"rounds to {100 * compared.json['target']:.0f}%" in out
 
 
