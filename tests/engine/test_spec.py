@@ -186,3 +186,12 @@ def test_after_a_few_rounds_even_parties_are_ahead_of_skewed_ones():
     even, skewed = (final(partition=partition, rounds=10) for partition in ("iid", "label-dirichlet(0.1)"))
     assert even > skewed
     assert even > 0.8
+
+
+def test_a_learning_rate_that_is_not_given_fits_the_optimiser():
+    assert RunSpec().lr == 0.1
+    assert RunSpec(optimiser="adam").lr == RunSpec(optimiser="rmsprop(alpha=0.9)").lr == 0.001
+    assert RunSpec(optimiser="adam", lr=0.1).lr == 0.1
+    assert RunSpec(optimiser="adam").key == RunSpec(optimiser="adam", lr=0.001).key
+    with pytest.raises(UserError, match="Did you mean 'adam'"):
+        RunSpec(optimiser="adm")

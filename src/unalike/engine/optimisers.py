@@ -7,7 +7,7 @@ stack of them, ``step`` updates weights and slots in place. A party starts every
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar, dataclass_transform
 
 from unalike.errors import UserError
 from unalike.registry import Registry
@@ -25,6 +25,13 @@ LARGEST = 1e20
 A step multiplies by them in float32, which ends at 3e38, and Adam first divides the rate by 1 - beta, which may be
 1e-16. Below the least rate no step moves a weight.
 """
+USUAL_RATE = 0.1
+"""The learning rate where none is given, unless the optimiser has one of its own (docs/defaults.md)."""
+
+
+def usual_rate(optimiser: object) -> float:
+    """The learning rate for an optimiser where none is given."""
+    return float(getattr(optimiser, "usual_rate", USUAL_RATE))
 
 
 class LocalOptimiser(Protocol):
@@ -96,7 +103,9 @@ class Sgd:
 
 
 class _Adaptive:
-    """Optimisers whose step is not linear in the gradients."""
+    """Optimisers whose step is not linear in the gradients: it is about as long as the learning rate."""
+
+    usual_rate: ClassVar[float] = 0.001
 
     def step_sum(self, steps: Tensor) -> Tensor:
         """Not defined: the step is not a fixed multiple of the gradients."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
-from unalike.engine.optimisers import LARGEST
+from unalike.engine.optimisers import LARGEST, USUAL_RATE, usual_rate
 from unalike.engine.parts import PARTS, registry
 from unalike.engine.record import spec_key
 from unalike.errors import UserError, unknown
@@ -56,7 +56,7 @@ class RunSpec:
     batch_size: int = _option(32, "rows in a local step")
     drop_last: bool = _option(False, "leave an epoch's incomplete last batch out")
     optimiser: str = _option("sgd(momentum=0.5)", 'local optimiser, e.g. "adam"')
-    lr: float = _option(0.1, "local learning rate")
+    lr: float = _option(None, f"local learning rate [{USUAL_RATE}; adam and rmsprop 0.001]")
     lr_decay: float = _option(1.0, "factor on the learning rate after each round")
     sample: float = _option(1.0, "fraction of the parties in each round")
     public: float = _option(0.0, "fraction of the training rows that the server owns")
@@ -81,6 +81,8 @@ class RunSpec:
     """Fingerprint of code and files from outside this package, so that a changed one is a new run."""
 
     def __post_init__(self) -> None:
+        if vars(self)["lr"] is None:  # not given; from here on it is a number
+            object.__setattr__(self, "lr", usual_rate(registry("optimiser").build(str(self.optimiser))))
         hints = get_type_hints(type(self))
         for field in dataclasses.fields(self):
             value = coerce(getattr(self, field.name), hints[field.name], field.name)
@@ -171,7 +173,7 @@ class RunSpec:
     def defaults(cls, dataset: str) -> dict[str, Any]:
         """``RunSpec(dataset=dataset).to_dict()`` without loading torch; the fingerprint is left out."""
         values = {field.name: field.default for field in cls.options()}
-        values |= {"dataset": dataset, "epochs": DEFAULT_EPOCHS, "model": _model_for(dataset)}
+        values |= {"dataset": dataset, "epochs": DEFAULT_EPOCHS, "model": _model_for(dataset), "lr": USUAL_RATE}
         values |= {name: _canonical(name, str(values[name])) for name in _LIGHT}
         values["parties"] = _parties_of(str(values["partition"]))
         return {name: value for name, value in values.items() if value is not None}
