@@ -339,7 +339,7 @@ def test_a_real_worker_follows_orders(tmp_path, monkeypatch):
         rounds = 2
         steps = 2
         [axes]
-        lr = [0.05, 1e30]
+        lr = [0.05, 1e20]
         dataset = ["digits", "svhn"]
     """
     monkeypatch.setenv("UNALIKE_DATA", str(tmp_path))

@@ -169,12 +169,18 @@ def unpack_numbers(raw: bytes, policy: Policy, sender: int) -> tuple[int, ...]:
     """Parties' numbers from bytes: rising, all of them parties, at least as many as the threshold."""
     if len(raw) % 4:
         raise ProtocolError(sender, "sent a malformed list of parties.")
-    numbers = struct.unpack(f">{len(raw) // 4}I", raw)
+    numbers = _numbers(raw)
     if any(a >= b for a, b in pairwise(numbers)) or max(numbers, default=0) >= policy.parties:
         raise ProtocolError(sender, "sent a list of parties that is out of order or names others.")
     if len(numbers) < policy.threshold:
         raise ProtocolError(sender, f"goes on with {len(numbers)} parties; the threshold is {policy.threshold}.")
     return numbers
+
+
+@lru_cache(maxsize=4)
+def _numbers(raw: bytes) -> tuple[int, ...]:
+    """The whole numbers in these bytes: one list for all parties of one process, not one for each."""
+    return struct.unpack(f">{len(raw) // 4}I", raw)
 
 
 def pieces(raw: bytes, count: int, size: int, sender: int) -> list[bytes]:

@@ -56,7 +56,7 @@ class PartyState:
     hellos: tuple[bytes, ...] = field(default=(), repr=False)
     publics: Mapping[int, Hello] = field(default_factory=dict, repr=False)
     boxes: Mapping[int, Pair] = field(default_factory=dict, repr=False)
-    members: tuple[int, ...] = ()
+    members: Sequence[int] = ()
     held: Mapping[int, Pair] = field(default_factory=dict, repr=False)
     survivors: tuple[int, ...] = ()
     total: Vector | None = field(default=None, repr=False)
@@ -128,7 +128,7 @@ def _content(state: PartyState, vector: Vector) -> Vector:
 def _greeted_plainly(state: PartyState, message: Message, vector: Vector) -> tuple[PartyState, tuple[bytes, ...]]:
     """Everybody is there: send the vector, without masks."""
     parts(message, 0)
-    return replace(state, members=tuple(range(state.policy.parties))), (state.carrier.pack(vector),)
+    return replace(state, members=range(state.policy.parties)), (state.carrier.pack(vector),)
 
 
 def _greeted(state: PartyState, message: Message) -> tuple[PartyState, tuple[bytes, ...]]:

@@ -54,7 +54,7 @@ class ServerState:
     active: tuple[int, ...]
     hellos: tuple[bytes, ...] = field(default=(), repr=False)
     publics: Mapping[int, Hello] = field(default_factory=dict, repr=False)
-    members: tuple[int, ...] = ()
+    members: Sequence[int] = ()
     commitments: Mapping[int, Mapping[int, bytes]] = field(default_factory=dict, repr=False)
     survivors: tuple[int, ...] = ()
     payload: bytes = field(default=b"", repr=False)
@@ -197,7 +197,7 @@ def _greet_plainly(state: ServerState, received: Received) -> tuple[ServerState,
     """Without masks a hello only says who is there."""
     for _, message in received.values():
         parts(message, 0)
-    return replace(state, members=tuple(range(state.policy.parties))), ()
+    return replace(state, members=range(state.policy.parties)), ()
 
 
 def _add_plainly(state: ServerState, received: Received) -> tuple[ServerState, Answers]:
