@@ -109,6 +109,16 @@ class Registry(Generic[T]):
             shown = [",".join(map(_show, values[0][1]))]
         return entry.name + (f"({', '.join(shown)})" if shown else "")
 
+    def told(self, part: T) -> str:
+        """A text with just the parameters that are not as by default: one that is added later leaves it alone."""
+        return "+".join(map(self._told, self.members(part)))
+
+    def _told(self, part: Any) -> str:
+        entry = self.entry_of(part)
+        values = {field.name: getattr(part, field.name) for field in entry.parameters}
+        given = [f"{f.name}={_show(values[f.name])}" for f in entry.parameters if values[f.name] != f.default]
+        return f"{entry.name}({', '.join(given)})"
+
     def brief(self, part: T) -> str:
         """A text for people: without the parameters at the end that are as by default."""
         return "+".join(map(self._brief, self.members(part)))

@@ -7,6 +7,7 @@ import safetensors.torch
 import torch
 
 import unalike
+from unalike.bench.results import read_record
 from unalike.engine.run import Watcher, run
 from unalike.engine.rundir import RunDirectory
 from unalike.engine.simulation import Simulation
@@ -340,3 +341,19 @@ def test_a_failure_is_forgotten_when_the_run_gets_further(tmp_path):
     with pytest.raises(Stop):
         run(SPEC, runs=tmp_path, watcher=StopsAfter(2), checkpoint_seconds=0.0)
     assert [each.state for each in read_runs(tmp_path)] == ["stopped"]
+
+
+def test_a_run_of_a_time_before_an_option_goes_on(tmp_path):
+    fields = {"dataset": "digits", "model": "mlp(4)", "rounds": 3, "steps": 2, "engine": "sequential"}
+    whole = run(**fields)
+    with pytest.raises(Stop):
+        run(**fields, runs=tmp_path, watcher=StopsAfter(2))
+    (folder,) = tmp_path.iterdir()
+    spec = folder / "spec.toml"
+    spec.write_text("".join(line for line in spec.read_text().splitlines(True) if not line.startswith("augment")))
+    watcher = StopsAfter(99)
+    later = run(**fields, runs=tmp_path, watcher=watcher)
+    assert "Going on after round 2 of 3." in watcher.said
+    assert later.figures["weights_sha256"] == whole.figures["weights_sha256"]
+    assert read_record(folder).spec["augment"] == "none"
+    assert read_record(folder).state == "finished"

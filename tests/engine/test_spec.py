@@ -2,15 +2,18 @@ import dataclasses
 import importlib
 import statistics
 import sys
+from dataclasses import dataclass
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from unalike.algorithms import Algorithm, algorithm
 from unalike.data import DATASETS, load_dataset
 from unalike.engine.run import run
-from unalike.engine.spec import DEFAULT_EPOCHS, DEFAULT_MODEL, RunSpec, _source
+from unalike.engine.spec import DEFAULT_EPOCHS, DEFAULT_MODEL, DEFAULTS, RunSpec, _source
 from unalike.errors import UserError
 
 
@@ -195,3 +198,64 @@ def test_a_learning_rate_that_is_not_given_fits_the_optimiser():
     assert RunSpec(optimiser="adam").key == RunSpec(optimiser="adam", lr=0.001).key
     with pytest.raises(UserError, match="Did you mean 'adam'"):
         RunSpec(optimiser="adm")
+
+
+@dataclass(frozen=True)
+class LaterSpec(RunSpec):
+    """A spec with an option that was added later."""
+
+    patience: int = dataclasses.field(default=3, metadata={"help": "rounds to wait"})
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"dataset": "heart", "partition": "natural", "optimiser": "adam", "steps": 3}]
+)
+def test_an_option_that_is_added_later_leaves_old_runs_where_they_are(fields):
+    old = RunSpec(**fields)
+    assert LaterSpec(**fields).key == old.key
+    assert LaterSpec(**fields, patience=4).key != old.key
+    assert LaterSpec(**fields).same_run(old.to_toml())
+    assert not LaterSpec(**fields, patience=4).same_run(old.to_toml())
+    assert not old.same_run("rounds = ")
+
+
+def test_a_parameter_that_a_part_gets_later_leaves_old_runs_where_they_are(monkeypatch):
+    monkeypatch.setattr(RunSpec, "_fingerprint", lambda self: None)
+
+    def register(**defaults):
+        names = {"__annotations__": dict.fromkeys(defaults, float), "__module__": __name__, **defaults}
+        algorithm("test-grows")(type("TestGrows", (Algorithm,), names))
+
+    register(mu=0.1)
+    usual, other = RunSpec(algorithm="test-grows").key, RunSpec(algorithm="test-grows(mu=0.2)").key
+    register(mu=0.1, nu=5.0)
+    assert RunSpec(algorithm="test-grows").key == usual
+    assert RunSpec(algorithm="test-grows(mu=0.2)").key == other
+    assert len({usual, other, RunSpec(algorithm="test-grows(nu=4)").key}) == 3
+
+
+CHOICES = {
+    "dataset": ["digits", "heart", "wine"],
+    "partition": ["iid", "natural", "label-dirichlet(0.1)", "label-dirichlet(0.1)+feature-noise(0.1)"],
+    "parties": [None, 4, 10],
+    "model": [None, "mlp(64)", "mlp(32)", "logistic"],
+    "algorithm": ["fedavg", "fedprox", "fedprox(mu=0.5)", "scaffold"],
+    "epochs": [None, 1, 2],
+    "optimiser": ["sgd", "sgd(momentum=0.5)", "adam"],
+    "lr": [None, 0.1, 0.001],
+    "channel": [None, "masked", "clip(1.0)+masked"],
+    "seed": [0, 1],
+    "drop_last": [False, True],
+}
+
+
+@given(*[st.fixed_dictionaries({}, optional={k: st.sampled_from(v) for k, v in CHOICES.items()})] * 2)
+def test_keys_are_the_same_just_where_runs_are(first, second):
+    specs = RunSpec(**first), RunSpec(**second)
+    assert (specs[0].key == specs[1].key) == (specs[0].to_dict() == specs[1].to_dict())
+
+
+def test_other_defaults_are_other_runs(monkeypatch):
+    before = RunSpec().key
+    monkeypatch.setattr("unalike.engine.spec.DEFAULTS", DEFAULTS + 1)
+    assert RunSpec().key != before

@@ -19,6 +19,7 @@ from unalike.algorithms import ALGORITHMS
 from unalike.data import DATASETS
 from unalike.engine.files import list_folder
 from unalike.engine.record import read_failure, read_run
+from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
 from unalike.partition import PARTITIONS
 from unalike.registry import Registry
@@ -186,6 +187,7 @@ def read_record(folder: Path) -> Record | None:
         return None
     if not _is_spec(spec):
         return None
+    spec = RunSpec.complete(spec)
     key, rounds, changed = folder.name.rsplit("-", 1)[-1], tuple(found.rounds), _changed(folder)
     if found.result is not None:
         return Record(key, spec, "finished", found.result, rounds, folder=folder, changed=changed)

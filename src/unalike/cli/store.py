@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 from unalike.cli.program import program
 from unalike.engine.files import list_folder
 from unalike.engine.record import RunRecord, read_failure, read_run
+from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
 from unalike.toml import read_toml
 
@@ -134,7 +135,7 @@ def _spec(path: Path, found: RunRecord) -> dict[str, Any]:
     spec = read_toml(text, path / "spec.toml")
     if not isinstance(spec.get("rounds"), int):
         raise UserError(f"{path / 'spec.toml'} has no rounds. It is not the spec of a run.")
-    return spec
+    return RunSpec.complete(spec)
 
 
 def _locked(path: Path) -> bool:

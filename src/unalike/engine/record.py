@@ -23,6 +23,8 @@ WEIGHTS = "weights.safetensors"
 
 SEALS_ROUNDS = "rounds_seal"
 """The field of the result that holds the seal of the last round: it vouches for all of them."""
+SEALS_SPEC = "spec_file_sha256"
+"""The field of the result that holds the SHA-256 of the spec.toml that the run was made of."""
 SEALS_WEIGHTS = "weights_file_sha256"
 """The field of the result that holds the SHA-256 of the file with the final weights."""
 
@@ -72,7 +74,7 @@ def _checked_result(written: bytes, spec: str | None, chain: Chain) -> dict[str,
             f"{ROUNDS} has {len(chain.rows)} rounds, which are not the {result.get('rounds')} that "
             f"{RESULT} was made of"
         )
-    if result.get("key") != spec_key(spec or ""):
+    if result.pop(SEALS_SPEC, None) != file_sha256((spec or "").encode()):
         raise Broken(f"{SPEC} is not the spec that {RESULT} was made of")
     return result
 
@@ -104,11 +106,6 @@ def checked_weights(folder: Path, result: dict[str, Any]) -> bytes:
 def file_sha256(data: bytes) -> str:
     """The SHA-256 of a file's content, as the result of a run names it."""
     return hashlib.sha256(data).hexdigest()
-
-
-def spec_key(text: str) -> str:
-    """The key of the run with that spec.toml."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read_spec(folder: Path) -> str | None:

@@ -108,7 +108,7 @@ def run(
         # Before the folder is made: a spec that cannot be built must not leave an empty run behind.
         simulation = Simulation(spec, data=load(spec.dataset) if data is None else data, say=watcher.say)
         with RunDirectory.open(path) as folder:
-            folder.write_spec(spec.to_toml())
+            folder.write_spec(spec.to_toml(), spec.same_run)
             figures = folder.found.result or _recorded(simulation, folder, watcher, checkpoint_seconds)
             return Result(spec, figures, list(folder.rounds()), path)
 
@@ -124,7 +124,7 @@ def _of_given(spec: RunSpec, data: Dataset) -> RunSpec:
 def record_failure(runs: Path, spec: RunSpec, problem: str, *, final: bool) -> None:
     """Note in the run's folder why it failed, also where it never got so far as to have a folder."""
     with RunDirectory.open(runs / spec.folder) as folder:
-        folder.write_spec(spec.to_toml())
+        folder.write_spec(spec.to_toml(), spec.same_run)
         folder.write_failure(problem, final=final)
 
 

@@ -29,6 +29,7 @@ from unalike.engine.record import (
     RESULT,
     ROUNDS,
     SEALS_ROUNDS,
+    SEALS_SPEC,
     SPEC,
     WEIGHTS,
     RunRecord,
@@ -73,12 +74,15 @@ class RunDirectory:
             yield run
             run.sync()
 
-    def write_spec(self, text: str) -> None:
-        """Write the spec of a new run; of an old one, make sure that it is the same."""
+    def write_spec(self, text: str, same: Callable[[str], bool] = lambda present: False) -> None:
+        """Write the spec of a new run; of an old one, make sure that it is the same.
+
+        ``same`` says whether another text is of the same run, as one that was written before an option was there.
+        """
         present = read_spec(self.path)
         if present is None:
             atomic_write(self.path / SPEC, text.encode())
-        elif present != text:
+        elif present != text and not same(present):
             raise UserError(
                 f"{self.path} belongs to another run: its {SPEC} differs. "
                 "Choose another --runs folder, or remove this one."
@@ -146,7 +150,8 @@ class RunDirectory:
     def write_result(self, result: Mapping[str, JSON]) -> None:
         """Write the result, sealed. It says that the run is done, so the rows are saved for good first."""
         self.sync()
-        data, _ = seal({**finite(result), SEALS_ROUNDS: self._rounds.seal}, indent=2)
+        spec = file_sha256((read_spec(self.path) or "").encode())
+        data, _ = seal({**finite(result), SEALS_SPEC: spec, SEALS_ROUNDS: self._rounds.seal}, indent=2)
         atomic_write(self.path / RESULT, data)
 
     def write_failure(self, problem: str, *, final: bool = True) -> None:

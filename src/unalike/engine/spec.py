@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from unalike.engine.optimisers import LARGEST, USUAL_RATE, usual_rate
 from unalike.engine.parts import PARTS, registry
-from unalike.engine.record import spec_key
 from unalike.errors import UserError, unknown
 from unalike.own_code import is_own
 from unalike.registry import coerce, text_of
@@ -29,6 +28,8 @@ DEFAULT_MODEL = "mlp(64)"
 """The net of a data set that names none of its own."""
 DEFAULT_EPOCHS = 2
 """Local work where neither epochs nor steps are given."""
+DEFAULTS = 1
+"""The version of all defaults, those of parts included. It is in every key: another default counts it up."""
 _LIGHT = ("dataset", "partition", "algorithm", "optimiser")
 """The parts that can be made without loading torch."""
 
@@ -152,8 +153,24 @@ class RunSpec:
 
     @property
     def key(self) -> str:
-        """The hash of the spec."""
-        return spec_key(self.to_toml())
+        """The run's name: a hash of all in which it differs from a run where nothing is said but the data set.
+
+        So an option that is added later, or a parameter of a part, leaves old runs where they are.
+        """
+        usual = self.defaults(self.dataset)
+        told = {name: value for name, value in vars(self).items() if value != usual.get(name) or name == "dataset"}
+        for name in told.keys() & PARTS.keys():
+            if told[name] is not None:
+                parts = registry(name)
+                told[name] = parts.told(parts.build(told[name]))
+        return hashlib.sha256(json.dumps([DEFAULTS, told], sort_keys=True).encode()).hexdigest()[:16]
+
+    def same_run(self, text: str) -> bool:
+        """Whether a spec.toml, perhaps of a time when some options were not there, is of the run of this spec."""
+        try:
+            return self.from_mapping(read_toml(text, "it")).key == self.key
+        except UserError:
+            return False
 
     @property
     def folder(self) -> str:
@@ -177,6 +194,12 @@ class RunSpec:
         values |= {name: _canonical(name, str(values[name])) for name in _LIGHT}
         values["parties"] = _parties_of(str(values["partition"]))
         return {name: value for name, value in values.items() if value is not None}
+
+    @classmethod
+    def complete(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields in a run's spec.toml, with the defaults of options that were not there at its time."""
+        fields = {field.name: values.get(field.name, field.default) for field in cls.options()}
+        return {name: value for name, value in {**fields, **values}.items() if value is not None}
 
     @classmethod
     def options(cls) -> list[dataclasses.Field[Any]]:

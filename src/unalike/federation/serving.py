@@ -188,7 +188,7 @@ def _measure(speaker: Speaker, schema: Schema, place: folders.ServerFolder) -> F
 
 def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerFolder) -> Figures:
     spec, speaker = training.spec, training.engine.speaker
-    record.write_spec(spec.to_toml())
+    record.write_spec(spec.to_toml(), spec.same_run)
     saved = record.load_checkpoint(
         speaker.say, lambda checkpoint: _check_origin(checkpoint, training, record.path)
     )
