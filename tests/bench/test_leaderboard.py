@@ -253,6 +253,15 @@ def test_kinds_of_skew_are_measured():
     ]  # fmt: skip
 
 
+def test_a_random_split_that_looks_skewed_under_one_of_two_seeds_is_alike():
+    records = [
+        record(name, seed=seed, partition="iid", degrees=degrees)
+        for name in ("fedavg", "moon")
+        for seed, degrees in ((1, ALIKE), (2, {**ALIKE, "label": 0.066, "label_expected": 0.0439}))
+    ]
+    assert [table.category for table in leaderboard(run_blocks(settings(records)))] == ["all settings", "alike"]
+
+
 def test_costs_and_rounds_to_a_target():
     records = [
         record("fedavg", 0.8, curve=(0.5, 0.8, 0.8)),
