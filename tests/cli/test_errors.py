@@ -69,7 +69,9 @@ def test_mistake_in_a_run(unalike, flags, text):
     ("args", "text"),
     [
         (["rnu"], "Did you mean 'run'?"),
-        (["runs"], "unalike runs --help"),
+        (["runs"], "Error: Missing command. Try: unalike runs --help"),
+        (["study"], "Error: Missing command. Try: unalike study --help"),
+        (["federation"], "Error: Missing command. Try: unalike federation --help"),
         (["runs", "shw"], "Did you mean 'show'?"),
         (["runs", "show"], "KEY"),
         (["runs", "list", "--runs", "file"], "Not a directory"),

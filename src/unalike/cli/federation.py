@@ -17,7 +17,6 @@ from unalike.cli.spec_flags import with_flags
 from unalike.federation import FIXED
 
 app = App(
-    no_args_is_help=True,
     help="Train between real sites, each of which keeps its own rows.\n\n"
     "At the server: init, serve, admit, measure, run, stop, rehearse. At a site: join, audit. At both: status.",
 )
