@@ -252,6 +252,10 @@ def test_what_a_party_keeps_is_checked(engine):
         (lambda self, task, server, replies: {"w": 3}, "got {'w': a int}"),
         (lambda self, task, server, replies: {"v": server["w"]}, "Keep keys and shapes"),
         (lambda self, task, server, replies: {"w": server["w"][:3]}, "Keep keys and shapes"),
+        (
+            lambda self, task, server, replies: {"w": server["w"].double()},
+            r"server's w from torch.float32 to torch.float64. Keep types: w.to\(server\['w'\].dtype\)",
+        ),
     ],
 )
 def test_what_fold_returns_is_checked(fold, message):

@@ -244,6 +244,12 @@ class Training:
         after = {key: tuple(value.shape) for key, value in server.items()}
         if after != shapes:
             raise UserError(f"{name} changed the server's state from {shapes} to {after}. Keep keys and shapes.")
+        for key, old in self.state.server.items():
+            if server[key].dtype != old.dtype:
+                raise UserError(
+                    f"{name} changed the server's {key} from {old.dtype} to {server[key].dtype}. Keep types: "
+                    f"{key}.to(server[{key!r}].dtype)."
+                )
         self._check_finite(server, number, "")
 
     def _check_finite(self, vectors: Vectors, number: int, whose: str) -> None:
