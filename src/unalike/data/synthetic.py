@@ -9,6 +9,7 @@ from unalike.data.split import choose_test_rows
 from unalike.errors import UserError
 
 FEATURES, CLASSES = 60, 10
+MOST_PARTIES = 10_000  # their rows, 450 of each on average, take a gigabyte
 _DEVIATION = np.arange(1, FEATURES + 1) ** -0.6  # Sigma is diagonal with entries j^-1.2
 
 
@@ -43,8 +44,10 @@ class Synthetic:
         for name in ("alpha", "beta", "seed", "largest"):
             if getattr(self, name) < 0:
                 raise UserError(f"synthetic's {name} must be >= 0, got {getattr(self, name)}. Use 0.")
-        if self.parties < 1:
-            raise UserError(f"synthetic's parties must be >= 1, got {self.parties}. The paper has 30.")
+        if not 1 <= self.parties <= MOST_PARTIES:
+            raise UserError(
+                f"synthetic's parties must be from 1 to {MOST_PARTIES:,}, got {self.parties}. The paper has 30."
+            )
         if 0 < self.largest < 50:
             raise UserError(
                 f"synthetic's largest must be 0 or >= 50, got {self.largest}. A party has 50 rows or more."
