@@ -56,6 +56,15 @@ IMAGES = np.zeros((3, 3, 8, 8), np.uint8)
         ({"x": sparse.csr_matrix((3, 2))}, r"training rows are sparse of shape \(3, 2\), its test rows dense"),
         ({"x": IMAGES.transpose(0, 2, 3, 1)}, r"shape \(3, 8, 8, 3\): images must have their channels first"),
         ({"classes": 2}, "small's classes must be names, got 2"),
+        ({"x": np.ma.masked_array(np.ones((3, 2)), [[1, 0]] * 3)}, "small's x has 3 masked values. Fill them in"),
+        ({"group": np.array(["a", "b", "a"])}, "small's group is of type <U1, not whole.*np.unique"),
+        ({"group": np.zeros(3)}, "small's group is of type float64, not whole numbers"),
+        ({"group": np.zeros(2, int)}, r"small's group has the shape \(2,\), but there are 3 rows"),
+        ({"group_test": np.zeros(3, int)}, r"small's group_test has the shape \(3,\), but there are 1 rows"),
+        ({"shift": np.zeros(3)}, r"small's shift \(float64, shape \(3,\)\) must be one finite number"),
+        ({"shift": np.zeros((4, 2))}, r"small's shift .* a row of shape \(2,\) has"),
+        ({"scale": np.nan}, "small's scale .* must be one finite number"),
+        ({"scale": np.array([1, 0])}, "small's scale must not be 0"),
         ({"classes": None}, "small's classes must be names, got None"),
     ],
 )
@@ -76,6 +85,20 @@ def test_tensors_lists_and_sparse_matrices_are_taken() -> None:
     assert graded.classes == ("0", "1")
     thin = Dataset(**GOOD | {part: sparse.coo_matrix(GOOD[part]) for part in ("x", "x_test")})
     assert (thin.is_sparse, thin.x.format, thin.shape) == (True, "csr", (2,))
+
+
+def test_arrays_that_pytorch_cannot_take_are_made_anew() -> None:
+    """Of another machine's byte order, as in many binary files, or read backwards, as x[::-1]."""
+    x, y = np.arange(6, dtype=np.float32).reshape(3, 2), np.array([0, 1, 1])
+    plain = Dataset(**GOOD | {"x": x, "y": y, "group": y, "shift": 0.0, "scale": 2})
+    for change in (
+        {"x": x.astype(">f4"), "y": y.astype(">i8"), "group": y.astype(">i8")},
+        {"x": x[::-1].copy()[::-1], "y": y[::-1].copy()[::-1], "group": y[::-1].copy()[::-1]},
+        {"x": np.ma.masked_array(x)},
+    ):
+        data = Dataset(**GOOD | {"x": x, "y": y, "group": y, **change})
+        assert all(torch.as_tensor(part).tolist() == part.tolist() for part in (data.x, data.y, data.group))
+        assert data.digest == plain.digest
 
 
 @pytest.mark.parametrize("shape", [(3, 3, 8, 8), (3, 1, 8, 8), (3, 64, 4, 4), (3, 16, 1, 1), (3, 2, 3, 3)])

@@ -18,14 +18,24 @@ def as_array(value: Any, what: str) -> Any:
         raise UserError(f"{what} is None. Give an array{test}.")
     if hasattr(value, "tocsr"):
         return value.tocsr()
+    if np.ma.is_masked(value):
+        raise UserError(
+            f"{what} has {np.count_nonzero(value.mask)} masked values. Fill them in first: x.filled(0)."
+        )
     try:
         # A torch tensor may be on an accelerator or have gradients; torch itself is not needed to ask it.
-        return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+        return _plain(np.asarray(value.detach().cpu() if hasattr(value, "detach") else value))
     except (ValueError, TypeError, RuntimeError) as error:
         shown, reason = type(value).__name__, str(error).split(".")[0].splitlines()[0]
         raise UserError(
             f"{what} is a {shown} that numpy cannot take ({reason}). Make it an array first."
         ) from None
+
+
+def _plain(array: Any) -> Any:
+    """The array as PyTorch can take it: in this machine's byte order, and not read backwards."""
+    array = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return array.copy() if min(array.strides, default=0) < 0 else array
 
 
 def check_rows(rows: Any, what: str) -> None:
@@ -59,6 +69,32 @@ def check_labels(labels: Any, what: str, rows: int, classes: int) -> None:
             f"{what} are from {labels.min()} to {labels.max()}, but there are {classes} classes. "
             "Labels are numbered from 0."
         )
+
+
+def check_groups(groups: Any, what: str, rows: int) -> None:
+    """Refuse groups that are not one whole number for each row."""
+    if groups.dtype.kind not in "iu":
+        raise UserError(
+            f"{what} is of type {groups.dtype}, not whole numbers. Use group_names, group = np.unique(group, "
+            "return_inverse=True)."
+        )
+    if groups.shape != (rows,):
+        raise UserError(f"{what} has the shape {groups.shape}, but there are {rows} rows. Give one for each row.")
+
+
+def check_scaling(values: Any, what: str, shape: tuple[int, ...]) -> None:
+    """Refuse a shift or scale that does not fit a row of that shape."""
+    try:
+        fits = values.dtype.kind in "iuf" and np.broadcast_shapes(values.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits or not np.isfinite(values).all():
+        raise UserError(
+            f"{what} ({values.dtype}, shape {values.shape}) must be one finite number, or as many as a row of "
+            f"shape {shape} has."
+        )
+    if what.endswith("scale") and not values.all():
+        raise UserError(f"{what} must not be 0: rows are divided by it. Use 1 where all rows are the same.")
 
 
 def _not_finite(rows: Any) -> int:

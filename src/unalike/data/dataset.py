@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, dataclass_transf
 import numpy as np
 from numpy.typing import NDArray
 
-from unalike.data.arrays import as_array, check_labels, check_rows
+from unalike.data.arrays import as_array, check_groups, check_labels, check_rows, check_scaling
 from unalike.errors import UserError
 from unalike.registry import Registry
 
@@ -70,7 +70,7 @@ class Dataset:
         if isinstance(classes, str) or not isinstance(classes, Iterable):
             raise UserError(f"{self.name}'s classes must be names, got {classes!r}. Use ('no', 'yes').")
         object.__setattr__(self, "classes", tuple(map(str, classes)))
-        for part in ("x", "y", "x_test", "y_test", "group", "group_test"):
+        for part in ("x", "y", "x_test", "y_test", "group", "group_test", "shift", "scale"):
             value = getattr(self, part)
             if value is not None or not part.startswith("group"):
                 object.__setattr__(self, part, as_array(value, f"{self.name}'s {part}"))
@@ -83,6 +83,11 @@ class Dataset:
                 f"{self.name}'s training rows are {_shown(self.x)}, its test rows {_shown(self.x_test)}. "
                 "Make them alike."
             )
+        for part, rows in (("group", self.x.shape[0]), ("group_test", self.x_test.shape[0])):
+            if getattr(self, part) is not None:
+                check_groups(getattr(self, part), f"{self.name}'s {part}", rows)
+        for part in ("shift", "scale"):
+            check_scaling(getattr(self, part), f"{self.name}'s {part}", self.shape)
 
     @property
     def size(self) -> int:
