@@ -71,6 +71,7 @@ def test_description_builds_the_same_part(part: Any) -> None:
         ("mlp(8)", Net((8,))),
         ("mlp(8, 4,2)", Net((8, 4, 2))),
         ("mlp(hidden=[8, 4])", Net((8, 4))),
+        ("mlp(hidden=(8, 4))", Net((8, 4))),
         ("mixed-up+(0.5)", Mixed(0.5)),
         ("mixed-up+(1, 2, true, batch)", Mixed(1.0, 2, True, "batch")),
         ("mixed-up+(rate=-1e-3, norm='batch', nesterov=False)", Mixed(-0.001, norm="batch")),

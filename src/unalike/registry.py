@@ -244,6 +244,8 @@ def _finite(value: float) -> bool:
 def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Name):  # a bare word is text, as in norm=batch
         return {"true": True, "false": False}.get(node.id.lower(), node.id)
+    if isinstance(node, ast.List | ast.Tuple):  # of words, too, as in ignore=[id, name]
+        return tuple(map(_value, node.elts))
     return ast.literal_eval(node)
 
 

@@ -6,6 +6,7 @@ import csv
 import datetime
 import hashlib
 import io
+import os
 import re
 from pathlib import Path
 
@@ -285,6 +286,37 @@ def test_numbers_that_are_not_clear_are_refused(tmp_path: Path, cells: list[str]
     assert infer(str(tmp_path / "t.csv"), ";")[0].type == "unclear"
 
 
+@pytest.mark.parametrize("shown", ["31.12.2024", "12/31/2024", "1-2-2024 23:59", "2024/12/31", "2024.1.2"])
+def test_dates_that_are_not_in_the_iso_way_are_refused(tmp_path: Path, shown: str) -> None:
+    cells = [shown, shown[:-1] + "3"] * 30
+    with pytest.raises(UserError, match=rf"column x: '{re.escape(shown)}' may be a date.*as 2024-12-31"):
+        coded(tmp_path, cells)
+    assert coded(tmp_path, cells, ", ignore=x").features == ("z",)
+    assert infer(str(tmp_path / "t.csv"), ";")[0].type == "unclear"
+    assert len(coded(tmp_path, ["10.1.2", "10.1.3"] * 30).features) == 3  # versions
+
+
+def test_several_columns_are_ignored(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", [[n, n % 3, n % 5, n % 2] for n in range(40)], ["a", "b", "c", "y"])
+    for ignore in ("[a, b]", "(a, b)", "['a', b]"):
+        assert load_dataset(f"csv:{path}(label=y, ignore={ignore})").features == ("c",)
+
+
+def test_only_files_are_read(tmp_path: Path) -> None:
+    """A device has no end, and a pipe that nobody writes to keeps its reader waiting."""
+    os.mkfifo(tmp_path / "pipe")
+    for kind, path, what in (
+        (CSV, tmp_path, "a folder"),
+        (CSV, tmp_path / "pipe", "a device or a pipe"),
+        (CSV, Path("/dev/zero"), "a device or a pipe"),
+        (Parquet, tmp_path / "pipe", "a device or a pipe"),
+    ):
+        table = kind(str(path))
+        for read in (table.load, table.columns, table.fingerprint):
+            with pytest.raises(UserError, match=rf"{path} is {what}, not a file. Save the table in a file"):
+                read()
+
+
 def test_lists_of_codes_stay_categories(tmp_path: Path) -> None:
     assert coded(tmp_path, ["1,2,3", "2,3", "a"] * 20).features[:3] == ("x_1,2,3", "x_2,3", "x_a")
 
@@ -354,7 +386,7 @@ PLAIN = "x,y\n" + "1,a\n2,b\n" * 30
         ("1,2\n3,4\n", "has no column names: its first line is numbers"),
         ("x,\n1,2\n", "column 2 has no name"),
         ("x\n1\n", "has one column only"),
-        ("x;y\n1;2\n", "has one column only.*delimiter"),
+        ("x;y\n1;2\n", "has one column only.*delimiter=';'"),
         (PLAIN + "1,2,3\n", "line 62 has 3 values, but there are 2 columns"),
         (PLAIN + "1\n", "line 62 has 1 values, but there are 2 columns"),
         (PLAIN + "abc,a\n", "column x: 'abc' in line 62 is not a number"),
@@ -395,7 +427,7 @@ def test_other_mistakes(tmp_path: Path, table: str) -> None:
         (f"csv:{table}(test=0)", "test must be above 0 and at most 0.5, got 0"),
         (f"csv:{table}(test=0.6)", "at most 0.5, got 0.6"),
         (f"csv:{tmp_path}/none.csv", "There is no file .*none.csv"),
-        (f"csv:{tmp_path}", "Cannot read"),
+        (f"csv:{tmp_path}", "is a folder, not a file. Save the table in a file"),
         ("csv", "csv needs path"),
     ):
         with pytest.raises(UserError, match=said):

@@ -25,6 +25,7 @@ from unalike.data.numerals import (
     comma_number,
     in_threes,
     number,
+    other_date,
 )
 from unalike.errors import UserError
 
@@ -140,7 +141,7 @@ class Column:
             return "constant"
         if self.reading is not None:
             return self.reading.kind
-        if self._mostly(any_number):
+        if self._mostly(any_number) or self._mostly(other_date):
             return "unclear"
         if any({value.lower() for value in self.distinct} == set(pair) for pair in BINARY):
             return "binary"
@@ -156,6 +157,11 @@ class Column:
             )
         if self.kind == "unclear":
             odd = next(value for text in self.cells if number(value := self.values.get(text, "0")) is None)
+            if other_date(odd) is not None:
+                raise UserError(
+                    f"column {self.name}: {odd[:30]!r} may be a date, but not in the ISO way. Write all dates of "
+                    f"the column as 2024-12-31, or set ignore={self.name}."
+                )
             raise UserError(
                 f"column {self.name}: it is not clear which number {odd[:30]!r} is. Write all numbers of the "
                 f"column as 1234.5, or set ignore={self.name}."
@@ -207,6 +213,7 @@ def read_csv(path: Path, delimiter: str) -> list[Column]:
     delimiter = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise UserError(f"csv's delimiter must be one character, got {delimiter!r}. Use ',' or ';' or tab.")
+    check_file(path)
     try:
         text = path.read_bytes().decode("utf-8-sig")  # a byte order mark is left out
     except OSError as error:
@@ -237,6 +244,13 @@ def read_csv(path: Path, delimiter: str) -> list[Column]:
     return [Column(name, cells, places[1:]) for name, cells in zip(names, columns, strict=True)]
 
 
+def check_file(path: Path) -> None:
+    """Refuse a folder, and what has no end or can be read once only: a device, a pipe."""
+    if path.exists() and not path.is_file():
+        what = "a folder" if path.is_dir() else "a device or a pipe"
+        raise UserError(f"{path} is {what}, not a file. Save the table in a file, and name that.")
+
+
 def unreadable(path: Path, error: Exception) -> UserError:
     """The error for a table that cannot be read."""
     if not path.exists():
@@ -254,7 +268,7 @@ def check_size(path: Path, rows: int) -> None:
 def check_names(path: Path, names: list[str]) -> None:
     """Refuse a table whose columns have no names, or not names of their own."""
     if len(names) < 2:
-        raise UserError(f"{path} has one column only. It needs features and a label; or set delimiter.")
+        raise UserError(f"{path} has one column only. It needs features and a label; or set delimiter=';'.")
     if all(number(name) is not None for name in names):
         raise UserError(f"{path} has no column names: its first line is numbers. Add a line of names.")
     if "" in names:

@@ -12,6 +12,8 @@ _COMMA = re.compile(r"[+-]?[0-9]+(?:,[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 # 1,234 or 1.234.567,89: digits in threes, which 1,234 may be or may not
 _THREES = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:(?:,[0-9]{3})+(?:\.[0-9]+)?|(?:\.[0-9]{3})+(?:,[0-9]+)?)")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?", re.ASCII)
+# 31.12.2024, 12/31/2024, 2024/12/31: which of them is the month depends on the country
+_OTHER_DATE = re.compile(r"(?:\d{1,2}([./-])\d{1,2}\1\d{4}|\d{4}([./])\d{1,2}\2\d{1,2})(?:[T ,].*)?", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -62,6 +64,11 @@ def in_threes(text: str) -> bool:
 def any_number(text: str) -> float | None:
     """Not None where ``text`` looks like a number in some country's way of writing it; do not use its value."""
     return 0.0 if in_threes(text) else number(text) if comma_number(text) is None else comma_number(text)
+
+
+def other_date(text: str) -> float | None:
+    """Not None where ``text`` looks like a date that is not in the ISO way; it has no number."""
+    return 0.0 if _OTHER_DATE.fullmatch(text) else None
 
 
 def mostly_numbers(texts: Collection[str]) -> bool:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from unalike.data.columns import Column, check_names, check_size, unreadable
+from unalike.data.columns import Column, check_file, check_names, check_size, unreadable
 from unalike.data.parquet_size import claimed_size
 from unalike.errors import UserError
 
@@ -25,6 +25,7 @@ def read_parquet(path: Path) -> list[Column]:
         from pyarrow import ArrowException, parquet
     except ImportError:
         raise UserError("Parquet files need pyarrow. Install it: pip install 'unalike[parquet]'.") from None
+    check_file(path)
     try:
         with parquet.ParquetFile(path) as file:
             schema = file.schema_arrow

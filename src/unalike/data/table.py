@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from unalike.data.columns import BINARY, Column, Inferred, check_few, read_csv
+from unalike.data.columns import BINARY, Column, Inferred, check_few, check_file, read_csv
 from unalike.data.dataset import Array, Dataset, Units, register_dataset
 from unalike.data.folder import NotFound
 from unalike.data.labels import number_classes
@@ -158,6 +158,7 @@ def _path(text: str) -> Path:
 
 
 def _fingerprint(text: str) -> str:
+    check_file(_path(text))
     try:
         with _path(text).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
