@@ -149,12 +149,12 @@ WRONG = {
     "no vector to start": (
         "start",
         lambda self, party: party.size,
-        r"a vector of weights, got a tensor of shape \(\)",
+        r"a vector \(torch.float32\) of weights, got a tensor of shape \(\)",
     ),
     "all to start": ("start", lambda self, party: party.received, r"got \{'w': a tensor"),
     "only a centre": ("proximal", lambda self, party: party.received["w"], "None, or a number mu and a vector"),
     "a number as centre": ("proximal", lambda self, party: (0.1, 0.0), r"got \(a float, a float\)"),
-    "a number as slope": ("linear", lambda self, party: 0.5, "None, or a vector, got a float"),
+    "a number as slope": ("linear", lambda self, party: 0.5, r"None, or a vector \(torch.float32\), got a float"),
     "a loss for each row": (
         "loss",
         lambda self, party, w, batch: party.task.logits(w, batch),
@@ -169,6 +169,28 @@ WRONG = {
         "correct",
         lambda self, party, w, grad: grad[:2],
         r"like grad, torch.Size\(\[\d+\]\), got a tensor of shape \(2,\)",
+    ),
+    "a state of another type": (
+        "init_server",
+        lambda self, task, w: {"w": w.double()},
+        r"w of torch.float32, got \{'w': a tensor of shape \(\d+,\) of torch.float64\}",
+    ),
+    "a model of another type": (
+        "global_model",
+        lambda self, task, server: server["w"].double(),
+        r"a vector \(torch.float32\) of .*, got a tensor of shape \(\d+,\) of torch.float64",
+    ),
+    "a personal model of another type": (
+        "personal",
+        lambda self, party: party.received["w"].double(),
+        r"a vector \(torch.float32\) of .*, got a tensor of shape \(\d+,\) of torch.float64",
+    ),
+    "a start of another type": ("start", lambda self, party: party.received["w"].double(), "of torch.float64"),
+    "a slope of another type": ("linear", lambda self, party: party.received["w"].double(), "of torch.float64"),
+    "a centre of another type": (
+        "proximal",
+        lambda self, party: (0.1, party.received["w"].double()),
+        "of torch.float64",
     ),
     "no generator": ("round", lambda self, task, server: server, "a generator: yield an Ask"),
 }

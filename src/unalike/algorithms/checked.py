@@ -7,13 +7,17 @@ of the method that made it. Algorithms of this package are left as they are: tes
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
+import torch
 from torch import Tensor
 
 from unalike.algorithms.contract import Algorithm, Ask, Kind, Replies, Vectors
 from unalike.errors import UserError
 from unalike.own_code import check_signature, is_own, place
+
+if TYPE_CHECKING:
+    from unalike.models.task import Task
 
 _LONGEST = 200
 
@@ -49,18 +53,18 @@ def _is_number(value: object) -> bool:
     return isinstance(value, Tensor) and value.dim() == 0
 
 
-def _is_vector(value: object) -> bool:
-    return isinstance(value, Tensor) and value.dim() == 1
+def _is_vector(value: object, task: Task) -> bool:
+    return isinstance(value, Tensor) and value.dim() == 1 and value.dtype == task.dtype
 
 
 def _are_two(value: object) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(map(_are_vectors, value))
 
 
-def _is_proximal(value: object) -> bool:
+def _is_proximal(value: object, task: Task) -> bool:
     if not isinstance(value, tuple) or len(value) != 2:
         return value is None
-    return isinstance(value[0], int | float | Tensor) and _is_vector(value[1])
+    return isinstance(value[0], int | float | Tensor) and _is_vector(value[1], task)
 
 
 def _is_loss(value: object, w: Tensor) -> bool:
@@ -73,7 +77,10 @@ _ANSWER = _Rule(
     lambda value, *_: _are_two(value),
 )
 _RULES = {
-    "init_server": _NAMED,
+    "init_server": _Rule(
+        "a dict of named tensors, such as {{'w': w}}, with w of {0.dtype}",
+        lambda value, task, w: _are_vectors(value) and value.get("w", w).dtype == w.dtype,
+    ),
     "send": _NAMED,
     "fold": _NAMED,
     "init_party": _NAMED,
@@ -81,17 +88,23 @@ _RULES = {
     "upload": _ANSWER,
     "report": _ANSWER,
     "global_model": _Rule(
-        "a vector of the net's {0.size} weights, or None",
-        lambda value, task, server: value is None or (_is_vector(value) and len(value) == task.size),
+        "a vector ({0.dtype}) of the net's {0.size} weights, or None",
+        lambda value, task, server: value is None or (_is_vector(value, task) and len(value) == task.size),
     ),
     "personal": _Rule(
-        "a vector of the net's {0.task.size} weights",
-        lambda value, party: _is_vector(value) and len(value) == party.task.size,
+        "a vector ({0.task.dtype}) of the net's {0.task.size} weights",
+        lambda value, party: _is_vector(value, party.task) and len(value) == party.task.size,
     ),
     "weight": _Rule("one number as a tensor, such as party.size", lambda value, party: _is_number(value)),
-    "start": _Rule("a vector of weights", lambda value, party: _is_vector(value)),
-    "proximal": _Rule("None, or a number mu and a vector, the centre", lambda value, party: _is_proximal(value)),
-    "linear": _Rule("None, or a vector", lambda value, party: value is None or _is_vector(value)),
+    "start": _Rule("a vector ({0.task.dtype}) of weights", lambda value, party: _is_vector(value, party.task)),
+    "proximal": _Rule(
+        "None, or a number mu and a vector ({0.task.dtype}), the centre",
+        lambda value, party: _is_proximal(value, party.task),
+    ),
+    "linear": _Rule(
+        "None, or a vector ({0.task.dtype})",
+        lambda value, party: value is None or _is_vector(value, party.task),
+    ),
     "loss": _Rule(
         "one number as a tensor that has a gradient, such as batch.mean(losses)",
         lambda value, party, w, batch: _is_loss(value, w),
@@ -157,7 +170,8 @@ def _outline(value: object) -> str:
     """What a value is, without the numbers in it: they may be a party's own."""
     if isinstance(value, Tensor):
         lacks = " without a gradient" if not value.dim() and not value.requires_grad else ""
-        text = f"a tensor of shape {tuple(value.shape)}{lacks}"
+        odd = f" of {value.dtype}" if value.dtype != torch.float32 else ""
+        text = f"a tensor of shape {tuple(value.shape)}{odd}{lacks}"
     elif isinstance(value, Mapping):
         text = "{" + ", ".join(f"{key!r}: {_outline(each)}" for key, each in value.items()) + "}"
     elif isinstance(value, tuple | list):
