@@ -173,6 +173,7 @@ def test_damaged_run_does_not_hide_the_others(unalike, two, damage):
     assert answer.code == 0
     assert two["fedprox"].name in answer.err
     assert answer.err.count("\n") == 1
+    assert answer.err.endswith(" Run the command that made it again; if it refuses, remove the folder first.\n")
     compared = unalike("runs", "compare")
     assert (compared.code, compared.err) == (0, answer.err)
     refused = unalike("runs", "compare", two["fedprox"].name)

@@ -120,7 +120,9 @@ def _page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
             ) from None
     record = read_record(path)
     if record is None:
-        raise UserError(f"{path} has no spec.toml that can be read. Run the same command again, or remove it.")
+        raise UserError(
+            f"{path} has no spec.toml that can be read. Run the command that made it again, or remove it."
+        )
     if record.damaged:
         say(f"{record.problem} The report has what is undamaged. Run it again.")
     if not record.rounds:

@@ -20,6 +20,7 @@ from unalike.toml import read_toml
 
 # What tells a run's folder from any other; a run that was killed at once may have only one of them.
 _FILES = ("spec.toml", "rounds.jsonl", "result.json", "lock")
+_REMEDY = "Run the command that made it again; if it refuses, remove the folder first."
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,12 @@ def _read(path: Path) -> StoredRun:
         spec = _spec(path, found)
     except UserError as error:
         state = "running" if running else "damaged"  # a run that has just begun has not written its spec yet
-        return StoredRun(path, state, changed, problem=str(error))
+        return StoredRun(path, state, changed, problem=f"{error} {_REMEDY}")
     state, problem = "stopped", None
     if running:
         state = "running"
     elif found.damage is not None:
-        state, problem = "damaged", f"{path}: {found.damage} Run the same command again."
+        state, problem = "damaged", f"{path}: {found.damage} {_REMEDY}"
     elif found.result is not None:
         state = "finished"
     elif (reason := read_failure(path)) is not None:
@@ -131,7 +132,7 @@ def _spec(path: Path, found: RunRecord) -> dict[str, Any]:
     text = found.spec
     if text is None:
         problem = found.damage or "There is no spec.toml."
-        raise UserError(f"{path}: {problem} Run the same command again, or remove the folder.")
+        raise UserError(f"{path}: {problem}")
     spec = read_toml(text, path / "spec.toml")
     if not isinstance(spec.get("rounds"), int):
         raise UserError(f"{path / 'spec.toml'} has no rounds. It is not the spec of a run.")
