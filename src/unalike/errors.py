@@ -18,7 +18,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     options = sorted(known)
     near = get_close_matches(name, options, n=1, cutoff=0.5)
     remedy = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(options) or 'none'}."
-    return UserError(f"Unknown {kind} {name!r}. {remedy}")
+    return UserError(f"Unknown {kind} {shown(name)}. {remedy}")
 
 
 def shown(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +111,20 @@ def test_a_folder_of_runs_without_a_name(unalike, command):
 )
 def test_one_suggestion_for_a_mistyped_command(unalike, args, line):
     assert unalike(*args) == (2, "", line)
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams(closed):
+    for args, code in ((["list", "engines"], 0), (["runn"], 2)):
+        command = f"{shlex.join([*UNALIKE, *args])} {closed}"
+        answer = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+        assert (answer.returncode, "Traceback" in answer.stderr) == (code, False)
+
+
+def test_a_very_long_name_is_cut(unalike):
+    answer = unalike("run", "--dataset", "a" * 5000)
+    refused(answer, "Unknown data set 'aaaa")
+    assert len(answer.err) < 500
 
 
 def test_cuda_absent(unalike, monkeypatch):

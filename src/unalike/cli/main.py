@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -195,7 +196,9 @@ def _send_nowhere(*streams: TextIO) -> None:
 
 def main(signals: StopSignals) -> None:
     """The ``unalike`` command, once ``signals`` are answered."""
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell: >&-
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
         # A terminal without these characters shows question marks instead of a traceback.
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+        getattr(sys, name).reconfigure(errors="replace")
     sys.exit(call(sys.argv[1:], signals))
