@@ -137,6 +137,21 @@ def test_a_session_is_for_one_vector(channel, tmp_path, true):
     assert_logged(world, FIVE, "has added its vector to this sum before")
 
 
+@pytest.mark.parametrize("algorithm", ["scaffold", "moon"])
+def test_a_site_computes_from_one_state_in_an_exchange(algorithm, tmp_path, true):
+    """Two sums of the same sites: in the second, s0 alone is told to begin from nothing. The rest cancels."""
+    world = make(tmp_path, "masked", rounds=2, algorithm=algorithm)
+    asked, usual = ready(world, round=2)
+    total, before = Liar(world, asked, usual).gather().opened(), dict(true)
+    assert total.tolist() == sum(before.values()).tolist()
+    header, body = asked["s0"]
+    world.start(11, "s0")
+    second = Liar(world, {**asked, "s0": ({**header, "base": ""}, body)}, usual).gather()
+    assert second.number("s0") not in second.vectors, "the difference of the sums would be s0's own change"
+    assert_logged(world, ["s0"], "has computed from another state in that exchange")
+    assert Liar(world, asked, usual).gather().opened().tolist() == total.tolist()  # the right question is answered
+
+
 def test_nobody_is_in_a_sum_who_is_not_in_the_cohort(tmp_path, true):
     """The threshold is made for those whom the plan asks: others in league would be too many for it."""
     world = make(tmp_path, "masked", quorum=0, sample=0.6)
