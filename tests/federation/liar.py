@@ -184,10 +184,14 @@ class Liar:
         publics = {n: hello.mask_public for n, hello in self.central.publics.items()}
         return unmasked(self.policy, masked, number, seed, key, publics)
 
-    def decrypted(self, survivors, told, consents=None):
-        """Have the sum of these vectors decrypted, by whichever of ``told`` does it; None if nobody does."""
+    def decrypted(self, survivors, told, consents=None, added=None):
+        """Have the sum of these vectors decrypted, by whichever of ``told`` does it; None if nobody does.
+
+        It may really be the sum of the vectors of those in ``added``.
+        """
         numbers = [self.number(name) for name in survivors]
-        payload = self.central.carrier.total({number: self.vectors[number] for number in numbers})
+        really = [self.number(name) for name in added or survivors]
+        payload = self.central.carrier.total({number: self.vectors[number] for number in really})
         if consents is None:
             consents = self.consents(tuple(survivors), told) if Step.CONSENT in self.order else {}
         raw = self.say(self.order[-1], pack_numbers(numbers), payload, *(consents[n] for n in sorted(consents)))

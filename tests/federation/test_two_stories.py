@@ -8,6 +8,8 @@ from tests.federation.test_faults import participation
 from tests.federation.test_serving import assert_same
 from unalike.federation import remote
 from unalike.federation.audit import read_audit
+from unalike.federation.dealing import deal_keys
+from unalike.federation.summing import MOST_SPOILT
 from unalike.federation.wire import peek
 from unalike.secure.errors import TooFewParties
 
@@ -112,6 +114,23 @@ def test_encrypted_a_site_agrees_to_one_sum_of_an_exchange(tmp_path, true):
         assert difference(everybody, without) != true[0].tolist(), "the server has s0's update, bit for bit"
         assert without is None
     assert_logged(world, FIVE[1:], "agreed to a sum of this exchange over other parties")
+
+
+def test_encrypted_few_spoilt_sums_are_decrypted(tmp_path, true):
+    """Each answer, whether a changed ciphertext still decrypts, is a bit of the key: 7,000 of them are the key."""
+    world = make(tmp_path, "encrypted")
+    asked, usual = ready(world)
+    assert Liar(world, asked, usual).gather().decrypted(FIVE, FIVE).tolist() == sum(true.values()).tolist()
+    for _ in range(MOST_SPOILT):
+        assert Liar(world, asked, usual).gather().decrypted(FIVE, FIVE, added=FIVE[1:]) is None
+    assert_logged(world, FIVE, "spoilt the sum")
+    for node, name in enumerate(FIVE, 11):
+        world.start(node, name)
+    assert Liar(world, asked, usual).gather().decrypted(FIVE, FIVE) is None
+    assert_logged(world, FIVE, "too many sums under this key were spoilt")
+    fingerprint = deal_keys(Liar(world, asked, usual).voice).fingerprint
+    again = Liar(world, asked, usual, fingerprint=fingerprint).gather()
+    assert again.decrypted(FIVE, FIVE).tolist() == sum(true.values()).tolist()
 
 
 def test_consents_of_another_session_do_not_count(tmp_path, true):
