@@ -70,6 +70,15 @@ def test_sizes_that_a_file_only_claims(tmp_path: Path) -> None:
             assert read_or_refused(tmp_path / "a.mat") <= 24
 
 
+def test_no_numbers_in_a_shape_beyond_all_measure(tmp_path: Path) -> None:
+    content = written({"X": np.zeros((0, 2, 2, 2, 2, 2))}, packed=False)
+    lengths = struct.pack("<6i", 0, 2, 2, 2, 2, 2)
+    assert content.count(lengths) == 1
+    (tmp_path / "a.mat").write_bytes(content.replace(lengths, struct.pack("<6i", 0, *[2**31 - 1] * 5)))
+    with pytest.raises(UserError, match="an array has the shape"):
+        read_matlab(tmp_path / "a.mat", 1000)
+
+
 GOOD = written({"X": np.arange(24, dtype=np.uint8), "y": np.arange(3.0)}, packed=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -116,3 +117,13 @@ def test_a_header_cannot_ask_for_memory() -> None:
     for content in (b"", b"\x93NUMPY", b"\x93NUMPY\x09\x00" + bytes(90), npy(np.arange(6))[:-1]):
         with pytest.raises(ValueError):
             read_npy(content)
+
+
+@pytest.mark.parametrize(
+    "header", ["{'descr': '<i8', ", "{'descr': '<i8', 'fortran_order': False, 'shape': (True,), }", "(", "{"]
+)
+def test_a_header_that_is_none(header: str) -> None:
+    """numpy's own reader ends in errors of other kinds here."""
+    text = header.encode().ljust(117) + b"\n"
+    with pytest.raises(ValueError):
+        read_npy(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(8))

@@ -10,6 +10,7 @@ from tests.secure.bare import unmasked
 from unalike.crypto import bfv, shamir
 from unalike.federation.speaker import Speaker, Stopped
 from unalike.federation.summing import question
+from unalike.federation.vault import version_name
 from unalike.federation.wire import peek
 from unalike.federation.work import SiteWork
 from unalike.secure import keys, party, server
@@ -35,8 +36,8 @@ def record_grids(monkeypatch):
     return found
 
 
-def ready(world):
-    """Play until sites are about to be asked for their vectors of round 1; what each is asked, and the terms."""
+def ready(world, round=1):
+    """Play until sites are about to be asked for their vectors of a round; what each is asked, and the terms."""
     asked, terms = {}, []
 
     def before(node, raw):
@@ -45,7 +46,7 @@ def ready(world):
             return raw
         if message.header["step"] == 0:
             terms.append(Policy.from_bytes(message.body))
-        if "ask" not in message.header:
+        if message.header.get("round") != round:
             return raw
         header = {key: value for key, value in message.header.items() if key not in OWN}
         asked[world.transport.sites[node].name] = header, message.body[header["protocol"] :]
@@ -55,7 +56,7 @@ def ready(world):
     with suppress(Stopped):
         world.serve(stopped=lambda: bool(asked))
     world.transport.before = lambda node, raw: raw
-    return asked, terms[0]
+    return asked, terms[-1]
 
 
 class Liar:
@@ -92,7 +93,7 @@ class Liar:
         for name, raw in raws.items():
             header, body = self.asked[name] if vector else ({}, b"")
             about = {"kind": "sum", "step": number, "session": self.policy.session.hex(), "protocol": len(raw)}
-            version = {"version": f"000001-0-{self.voice.incarnation}"} if vector else {}
+            version = {"version": version_name(header["round"], 0, self.voice.incarnation)} if vector else {}
             out[name] = {**header, **about, **version}, raw + body
         return {name: message.body for name, message in self.voice.ask(out, 10.0)}
 
@@ -154,6 +155,18 @@ class Liar:
             holder: [body[at : at + size] for at in range(0, len(body), size)] for holder, body in revealed.items()
         }
 
+    def opened(self):
+        """The sum of all vectors, by the rules from here on."""
+        central, said = (
+            self.central,
+            dict.fromkeys(self.names, self.say(Step.VECTOR, pack_numbers(range(len(self.names))))),
+        )
+        for step in (Step.CONSENT, Step.UNMASK):
+            got = self.trip(self.order.index(step), said)
+            central, answers = server.step(central, [(self.number(name), raw) for name, raw in got.items()])
+            said = {self.names[number]: raw for number, raw in answers.items()}
+        return central.total
+
     def two_stories(self, victim, first, second, without):
         """Tell ``first`` that all survived and ``second`` that the victim did not: its vector, if that works."""
         stories = [(tuple(self.names), first), (tuple(without), second)]
@@ -171,10 +184,14 @@ class Liar:
         publics = {n: hello.mask_public for n, hello in self.central.publics.items()}
         return unmasked(self.policy, masked, number, seed, key, publics)
 
-    def decrypted(self, survivors, told, consents=None):
-        """Have the sum of these vectors decrypted, by whichever of ``told`` does it; None if nobody does."""
+    def decrypted(self, survivors, told, consents=None, added=None):
+        """Have the sum of these vectors decrypted, by whichever of ``told`` does it; None if nobody does.
+
+        It may really be the sum of the vectors of those in ``added``.
+        """
         numbers = [self.number(name) for name in survivors]
-        payload = self.central.carrier.total({number: self.vectors[number] for number in numbers})
+        really = [self.number(name) for name in added or survivors]
+        payload = self.central.carrier.total({number: self.vectors[number] for number in really})
         if consents is None:
             consents = self.consents(tuple(survivors), told) if Step.CONSENT in self.order else {}
         raw = self.say(self.order[-1], pack_numbers(numbers), payload, *(consents[n] for n in sorted(consents)))

@@ -9,12 +9,13 @@ import pytest
 from tests.federation.inside import HOSPITALS, World
 from unalike.data.sites import Sites
 from unalike.errors import UserError
+from unalike.federation import measuring
 from unalike.federation.folders import MEASURE, TRAIN
 from unalike.federation.measuring import MOST_TIMES
 from unalike.federation.speaker import Speaker
 from unalike.federation.wire import Message, peek, write
 from unalike.measure import measure, party_features, party_labels
-from unalike.measure.support import DistributionPolicy
+from unalike.measure.support import DistributionPolicy, agree
 from unalike.partition import make_partition
 from unalike.secure.policy import Policy
 
@@ -112,6 +113,33 @@ def test_all_sites_count_under_the_same_policy(tmp_path):
 
     world.transport.before = before
     with pytest.raises(UserError, match="another policy than was agreed on"):
+        world.serve()
+
+
+def lie_about_the_policy(monkeypatch, **changes):
+    """A server that has all sites count in a way of its own."""
+    monkeypatch.setattr(measuring, "agree", lambda *args, **terms: replace(agree(*args, **terms), **changes))
+
+
+def test_sums_of_shares_are_refused(tmp_path, monkeypatch):
+    """Of c rows out of 58, 67 and 80, all known to the server, a few sums in other scales tell each c."""
+    world = world_of(tmp_path)
+    lie_about_the_policy(monkeypatch, weighting="parties", scale=65521)
+    with pytest.raises(UserError, match="a few of them tell each site's own counts"):
+        world.serve()
+    assert not any(peek(raw).kind == "measure-sum" for _, raw, _ in world.transport.log)
+
+
+def test_counts_are_added_under_a_few_policies(tmp_path, monkeypatch):
+    """Sums in ever narrower bins would tell every value, though not whose it is; also after a restart."""
+    world = world_of(tmp_path)
+    for number in range(MOST_TIMES):
+        lie_about_the_policy(monkeypatch, most_rows=1000 + number)
+        world.serve()
+    world.serve()  # the same again
+    world.start(11, HOSPITALS[0])
+    lie_about_the_policy(monkeypatch, most_rows=999)
+    with pytest.raises(UserError, match=f"added its counts to sums under {MOST_TIMES} other policies"):
         world.serve()
 
 

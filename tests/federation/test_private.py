@@ -55,6 +55,16 @@ def test_a_folder_of_an_earlier_version_is_narrowed_on_start(tmp_path):
     assert not open_to_others(world.folder.path)
 
 
+def test_a_folder_whose_name_is_a_link_is_narrowed_where_it_is(tmp_path):
+    """A larger disk: all that is written there goes by the mode of the folder that the link leads to."""
+    there = tmp_path / "disk" / "site"
+    there.mkdir(parents=True)
+    (there / "figures.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "site").symlink_to(there)
+    private_folder(tmp_path / "site")
+    assert not open_to_others(there)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 def test_somebody_else_gets_one_line():
     with tempfile.TemporaryDirectory() as place:  # not pytest's own, which nobody else may enter

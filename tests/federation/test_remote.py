@@ -326,6 +326,23 @@ def test_a_poisoned_update_shows_in_the_record(algorithm, tmp_path):
     assert any(line.startswith(f"{NAME}'s update of round 1 was ") for line in world.said)
 
 
+@pytest.mark.parametrize("train", [{"algorithm": "fednova"}, {"channel": "topk(0.5)"}])
+def test_a_poisoned_update_that_ends_the_training_is_named(train, tmp_path):
+    """So long that the sum is infinite: no round is recorded, and "lower --lr" alone would mislead."""
+
+    def endless(world, message):
+        if "channel" in train:
+            return changed(world, message, body=message.body[:-4] + struct.pack("<f", 3e38))
+        change = with_arrays(lambda v: [value.fill_(3e38) for key, value in v.items() if "engine" not in key])
+        return change(world, message)
+
+    world = World.make(tmp_path, train={"rounds": 1, **train})
+    break_answers(world, endless)
+    with pytest.raises(UserError, match="Training diverged in round 1"):
+        world.serve()
+    assert any(line.startswith(f"{NAME}'s update of round 1 was ") for line in world.said)
+
+
 def test_norms_are_those_of_the_updates(tmp_path):
     world = World.make(tmp_path, train={"rounds": 1})
     world.serve()

@@ -8,6 +8,8 @@ from tests.federation.test_faults import participation
 from tests.federation.test_serving import assert_same
 from unalike.federation import remote
 from unalike.federation.audit import read_audit
+from unalike.federation.dealing import deal_keys
+from unalike.federation.summing import MOST_SPOILT
 from unalike.federation.wire import peek
 from unalike.secure.errors import TooFewParties
 
@@ -114,6 +116,23 @@ def test_encrypted_a_site_agrees_to_one_sum_of_an_exchange(tmp_path, true):
     assert_logged(world, FIVE[1:], "agreed to a sum of this exchange over other parties")
 
 
+def test_encrypted_few_spoilt_sums_are_decrypted(tmp_path, true):
+    """Each answer, whether a changed ciphertext still decrypts, is a bit of the key: 7,000 of them are the key."""
+    world = make(tmp_path, "encrypted")
+    asked, usual = ready(world)
+    assert Liar(world, asked, usual).gather().decrypted(FIVE, FIVE).tolist() == sum(true.values()).tolist()
+    for _ in range(MOST_SPOILT):
+        assert Liar(world, asked, usual).gather().decrypted(FIVE, FIVE, added=FIVE[1:]) is None
+    assert_logged(world, FIVE, "spoilt the sum")
+    for node, name in enumerate(FIVE, 11):
+        world.start(node, name)
+    assert Liar(world, asked, usual).gather().decrypted(FIVE, FIVE) is None
+    assert_logged(world, FIVE, "too many sums under this key were spoilt")
+    fingerprint = deal_keys(Liar(world, asked, usual).voice).fingerprint
+    again = Liar(world, asked, usual, fingerprint=fingerprint).gather()
+    assert again.decrypted(FIVE, FIVE).tolist() == sum(true.values()).tolist()
+
+
 def test_consents_of_another_session_do_not_count(tmp_path, true):
     world = make(tmp_path, "encrypted")
     asked, usual = ready(world)
@@ -135,6 +154,21 @@ def test_a_session_is_for_one_vector(channel, tmp_path, true):
     with pytest.raises(TooFewParties):
         again.gather()
     assert_logged(world, FIVE, "has added its vector to this sum before")
+
+
+@pytest.mark.parametrize("algorithm", ["scaffold", "moon"])
+def test_a_site_computes_from_one_state_in_an_exchange(algorithm, tmp_path, true):
+    """Two sums of the same sites: in the second, s0 alone is told to begin from nothing. The rest cancels."""
+    world = make(tmp_path, "masked", rounds=2, algorithm=algorithm)
+    asked, usual = ready(world, round=2)
+    total, before = Liar(world, asked, usual).gather().opened(), dict(true)
+    assert total.tolist() == sum(before.values()).tolist()
+    header, body = asked["s0"]
+    world.start(11, "s0")
+    second = Liar(world, {**asked, "s0": ({**header, "base": ""}, body)}, usual).gather()
+    assert second.number("s0") not in second.vectors, "the difference of the sums would be s0's own change"
+    assert_logged(world, ["s0"], "has computed from another state in that exchange")
+    assert Liar(world, asked, usual).gather().opened().tolist() == total.tolist()  # the right question is answered
 
 
 def test_nobody_is_in_a_sum_who_is_not_in_the_cohort(tmp_path, true):

@@ -125,6 +125,12 @@ def test_what_is_not_finite_neither_leaves_nor_enters(value):
         unpack(listed, value.numpy().tobytes())
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_figures_that_are_not_finite_are_one_line(value):
+    with pytest.raises(Refused, match="its figures are not finite"):
+        write(message(sums={"test": [1.0, value, 0.0]}), SECRET)
+
+
 def test_only_three_types_travel():
     for kind in (torch.bool, torch.int32, torch.complex64, torch.float16):
         with pytest.raises(Refused, match="only float32, float64, int64 travel"):

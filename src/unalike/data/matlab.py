@@ -142,4 +142,7 @@ def _array(content: bytes | bytearray, kind: int, order: str, shape: tuple[int, 
     if min(shape, default=-1) < 0 or math.prod(shape) * numbers.itemsize != size:
         raise _Damaged("an array has more or fewer numbers than its shape says")
     values: Array = np.frombuffer(content, numbers)
-    return values.reshape(shape, order="F")
+    try:
+        return values.reshape(shape, order="F")
+    except ValueError:  # of no numbers at all, with lengths beyond all measure
+        raise _Damaged(f"an array has the shape {shape}") from None

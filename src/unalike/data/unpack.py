@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,16 @@ def read_npy(content: bytes) -> Array:
     read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in read_header:
         raise ValueError(f"npy version {version}")
-    shape, by_column, kind = read_header[version](stream)
+    try:
+        shape, by_column, kind = read_header[version](stream)
+    except (
+        SyntaxError,
+        TokenError,
+        TypeError,
+    ) as error:  # not all that numpy's reader meets it makes a ValueError
+        raise ValueError(f"header: {error}") from None
+    if any(type(length) is not int or length < 0 for length in shape):
+        raise ValueError(f"shape {shape}")
     if kind.hasobject or math.prod(shape) * kind.itemsize != len(content) - stream.tell():
         raise ValueError(f"{kind} of {shape}")
     values: Array = np.frombuffer(content, kind, offset=stream.tell())

@@ -126,12 +126,14 @@ def named_folder(name: Path | str, flag: str) -> Path:
 def private_folder(folder: Path) -> None:
     """Create ``folder`` for its owner alone; one that is there is narrowed, with all of the owner's in it.
 
-    The folder first: from then on nobody else can put anything into it. Links are left alone.
+    The folder first: from then on nobody else can put anything into it. Where its name is a link, as to a larger
+    disk, it is the folder there; links in it are left alone.
     """
     make_folder(folder, private=True)
     if os.name == "nt":  # which has no such modes
         return
     try:
+        folder = folder.resolve(strict=True)
         _narrow(folder)
         for level, folders, files in os.walk(folder):
             for name in (*folders, *files):

@@ -39,7 +39,7 @@ from unalike.secure.errors import ProtocolError, TooFewParties
 T = TypeVar("T")
 BITS = 32
 MOST_TIMES = 10
-"""With so many sums a site compares itself."""
+"""With so many sums a site compares itself, and under so many policies it counts."""
 SUM = "measure-sum"
 """The kind of the messages of the secure sum of counts."""
 
@@ -114,14 +114,24 @@ class SiteMeasure:
         return {}, support_of(self._name, self._of(message), rng).to_bytes()
 
     def agree(self, message: Message) -> tuple[dict[str, Any], bytes]:
-        """Steps 2 and 3: take the policy."""
-        self._policy[_kind(message)] = DistributionPolicy.from_bytes(message.body)
+        """Steps 2 and 3: take the policy.
+
+        It must count rows, as this server's does: the sum of rounded shares of the sites' rows, whose numbers the
+        server knows, would tell each site's counts once it is made in a few different scales.
+        """
+        policy = DistributionPolicy.from_bytes(message.body)
+        if policy.weighting != "rows":
+            raise Refused("the sum would be of shares, not of rows: a few of them tell each site's own counts")
+        self._policy[_kind(message)] = policy
         return {}, b""
 
     def vector(self, message: Message) -> tuple[Occasion, Grid]:
         """Step 4: the counts, and what is counted; all sites count under the policy that the sum's terms name."""
         if message.header.get("policy") != _digest(self._agreed(message)):
             raise Refused("the sum is of counts under another policy than was agreed on")
+        # Ever narrower bins would tell every value that occurs.
+        why = f"this site has added its counts to sums under {MOST_TIMES} other policies"
+        self._once.ask(f"counts {_kind(message)}", _digest(self._agreed(message)), why, MOST_TIMES)
         return Occasion(f"measure {_kind(message)}", self._parties), self._counts(message)
 
     def compare(self, message: Message) -> tuple[dict[str, Any], bytes]:

@@ -29,7 +29,14 @@ class Once:
             return
         if len(before) >= most:
             raise Refused(why)
-        known = {**self._known, occasion: [*before, question]}
+        self._keep({**self._known, occasion: [*before, question]})
+
+    def forget(self, occasion: str, question: str) -> None:
+        """Count a question no longer: what came of it told nothing."""
+        before = self._known.get(occasion, [])
+        self._keep({**self._known, occasion: [other for other in before if other != question]})
+
+    def _keep(self, known: dict[str, Any]) -> None:
         atomic_write(self._path, json.dumps(known).encode())
         self._known = known
 

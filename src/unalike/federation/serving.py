@@ -200,16 +200,18 @@ def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerF
     while training.state.round < spec.rounds:
         place.tell(f"round {training.state.round + 1} of {spec.rounds}")
         training.again = place.begin_round(training.state.round + 1)
-        state, row = training.play_round()
+        try:
+            state, row = training.play_round()
+        except UserError:  # an update that was blown up ends in no round: say whose it was
+            _say_far(speaker, {"round": training.state.round + 1, NORMS: training.engine.norms})
+            raise
         record.append_round(row)
         training.state = state
         meta = {**_origin(training), "accepted": {str(k): v for k, v in training.engine.accepted.items()}}
         record.save_checkpoint(Checkpoint(state.round, state.tensors(), meta))
         training.engine.durable = dict(training.engine.accepted)
         speaker.say(_line(row, spec.rounds))
-        for party, one in longest([row]).items():
-            if one.times >= FAR:
-                speaker.say(one.line(party))
+        _say_far(speaker, row)
     left = training.finish()
     figures = _outcome(training, record.rounds(), left)
     w = training.algorithm.global_model(training.task, training.state.server)
@@ -219,6 +221,12 @@ def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerF
     record.write_result(figures)
     place.tell("finished" + (f"; not reached with the final model: {', '.join(left)}" if left else ""))
     return figures
+
+
+def _say_far(speaker: Speaker, row: Figures) -> None:
+    for party, one in longest([row]).items():
+        if one.times >= FAR:
+            speaker.say(one.line(party))
 
 
 def _check_models(place: folders.ServerFolder, training: RemoteTraining) -> None:

@@ -35,6 +35,8 @@ from unalike.secure.party import PartyState
 from unalike.secure.policy import Policy, Protect, new_session, safe_threshold
 
 KIND, OPEN = "sum", "open"
+MOST_SPOILT = 3
+"""Sums under one key that a site tries to decrypt although they turn out not to be what the sites added."""
 _ASKED = ("schema", "ask", "phase", "round", "turn", "most_rows", "of", "policy", "arrays")
 """What a header asks of all parties alike. What a party kept (``base``) is its own."""
 
@@ -191,7 +193,12 @@ class SiteSum:
                     )
                 self._occasion, grid = vector(rest)
                 self._check_invited(state.policy)
+            decrypts = state.policy.encrypted and state.awaits is steps(state.policy)[-1]
+            if decrypts:
+                self._count_spoilt(state.policy)
             new, answer = party_side.step(state, raw, grid)
+            if decrypts:
+                self._once.forget(*_spoilt(state.policy))
             if state.awaits is Step.VECTOR:  # the answer is this site's signature under the survivors
                 self._check_survivors(new)
             if new.total is not None:  # with ciphertexts it is the parties who can read the sum
@@ -213,6 +220,15 @@ class SiteSum:
             raise Refused("the sum is with somebody who by the plan takes no part in this exchange")
         again = "this site has added its vector to this sum before; a sum that is made again has a new session"
         self._once.ask(f"session {policy.session.hex()}", secrets.token_hex(8), again)
+
+    def _count_spoilt(self, policy: Policy) -> None:
+        """Before a sum is decrypted, count it as spoilt, until it is found to be right.
+
+        Whether a ciphertext that the server changed still decrypts tells something of the secret key: of a few
+        thousand such answers it can compute the key, and read every update.
+        """
+        why = "too many sums under this key were spoilt: start the server again, and the sites deal new keys"
+        self._once.ask(*_spoilt(policy), why, MOST_SPOILT)
 
     def _check_survivors(self, state: PartyState) -> None:
         """Enough to hide among, and on each occasion the same."""
@@ -249,6 +265,11 @@ class SiteSum:
         )
         self._step = 0
         return hello
+
+
+def _spoilt(policy: Policy) -> tuple[str, str]:
+    """What a site remembers of a sum that it decrypts."""
+    return f"spoilt {policy.fingerprint.hex()}", policy.session.hex()
 
 
 __all__ = ["ProtocolError", "SiteSum", "TooFewParties", "secure_total"]

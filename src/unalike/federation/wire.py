@@ -65,7 +65,10 @@ class Message:
 
 def write(message: Message, signer: bytes) -> bytes:
     """The bytes of a message, signed."""
-    header = json.dumps(message.header, sort_keys=True, allow_nan=False).encode()
+    try:
+        header = json.dumps(message.header, sort_keys=True, allow_nan=False).encode()
+    except ValueError:
+        raise Refused("its figures are not finite: the training diverged. Lower the learning rate") from None
     raw = b"".join([_MAGIC, _SIZE.pack(len(header)), header, message.body])
     if len(header) > MOST_HEADER or len(raw) + SIGNATURE_BYTES > MOST_BYTES:
         raise Refused(f"a message of {len(raw):,} bytes is too large; {MOST_BYTES:,} are allowed")

@@ -146,6 +146,9 @@ class SiteWork(Training):
             why = "this site has answered other questions in that exchange, and no further one"
             most = 1 if self.channel.noise is not None and self.channel.noise.where != "server" else MOST_QUESTIONS
             self._once.ask(f"exchange {exchange.round}-{exchange.turn}", self._asked, why, most)
+            if self.channel.hides_single:  # which version it is, the server says to each site for itself
+                why = "this site has computed from another state in that exchange: two sums would show its change"
+                self._once.ask(f"state {exchange.round}-{exchange.turn}", digest_of(*state), why)
         (reply,) = self.engine.exchange(exchange)
         return reply
 
