@@ -247,7 +247,7 @@ def test_compare(unalike, two):
     )
     out = unalike("runs", "compare", *keys).out
     assert "fedprox(0.5)" in out
-    assert out.startswith("All: dataset digits, partition iid, parties 3, seed 0, ")
+    assert out.startswith("All: dataset digits, partition iid, parties 3, rounds 4, seed 0, ")
     assert compared.json["common"]["lr"] == 0.1
     assert f"rounds to {100 * compared.json['target']:.0f}%" in out
 
@@ -281,6 +281,10 @@ def test_compare_warns_of_unlike_runs(unalike, two):
     everything = unalike("runs", "compare", "--json")
     assert len(everything.json["runs"]) == 3
     assert everything.json["not_comparable"] == ["partition", "seed"]
+    longer = unalike(*QUICK, "--rounds", "5").json["key"]
+    assert unalike("runs", "compare", "digits-fedprox", longer).err.startswith(
+        "Warning: these runs differ in rounds"
+    )
 
 
 def test_compare_many_runs_has_a_row_for_each(unalike, two):

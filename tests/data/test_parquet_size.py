@@ -68,3 +68,15 @@ def test_a_damaged_description_is_one_line(tmp_path: Path, end: bytes) -> None:
     (tmp_path / "t").write_bytes(b"PAR1" + bytes(20) + end)
     with pytest.raises(UserError, match=r"Cannot read .*t: its description is damaged\. Write it again\.$"):
         claimed_size(tmp_path / "t", {"x"})
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_texts_that_hide_their_size_are_refused(tmp_path, version):
+    """Of texts that share their beginnings each takes a few bytes, whatever it unpacks to."""
+    texts = pyarrow.table({"x": ["a" * 10_000 + str(number) for number in range(300)]})
+    encoding = {"x": "DELTA_BYTE_ARRAY"}
+    path = tmp_path / "t"
+    parquet.write_table(texts, path, use_dictionary=False, column_encoding=encoding, data_page_version=version)
+    with pytest.raises(UserError, match="DELTA_BYTE_ARRAY"):
+        claimed_size(path, {"x"})
+    assert claimed_size(path, {"y"}) == (0, 0)

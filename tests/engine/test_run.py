@@ -357,3 +357,8 @@ def test_a_run_of_a_time_before_an_option_goes_on(tmp_path):
     assert later.figures["weights_sha256"] == whole.figures["weights_sha256"]
     assert read_record(folder).spec["augment"] == "none"
     assert read_record(folder).state == "finished"
+
+
+def test_data_and_the_name_of_a_data_set():
+    with pytest.raises(UserError, match="given data and the data set 'digits'"):
+        run(data=unalike.load_dataset("wine"), dataset="digits", rounds=1)

@@ -11,8 +11,8 @@ from unalike.cli.show import MISSING, Paragraph, draw, duration, percent, size, 
 from unalike.cli.store import StoredRun
 from unalike.cli.table import Table
 
-SAME_FOR_A_FAIR_COMPARISON = ("dataset", "partition", "parties", "seed")
-_TOLD = (*SAME_FOR_A_FAIR_COMPARISON, "algorithm", "model", "rounds", "epochs", "steps", "lr", "channel")
+SAME_FOR_A_FAIR_COMPARISON = ("dataset", "partition", "parties", "rounds", "seed")
+_TOLD = (*SAME_FOR_A_FAIR_COMPARISON, "algorithm", "model", "epochs", "steps", "lr", "channel")
 """What is told where it is the same in all runs."""
 _COLUMNS_UP_TO = 4
 """More runs than this are the table's rows, not its columns."""

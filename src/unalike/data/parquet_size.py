@@ -17,6 +17,11 @@ from unalike.errors import UserError
 
 _MOST_PARTS = 5_000_000  # of the description; a thousand columns in a thousand groups of rows need fewer
 _DEEPEST = 20
+_SHARED_BEGINNINGS = 7  # DELTA_BYTE_ARRAY: a text says how many letters it takes from the one before
+
+
+class _NoSize(Exception):
+    """A page is packed in a way that hides how large its texts become."""
 
 
 def claimed_size(path: Path, columns: set[str]) -> tuple[int, int]:
@@ -30,6 +35,10 @@ def claimed_size(path: Path, columns: set[str]) -> tuple[int, int]:
                     if b".".join(chunk[3]).decode() in columns:
                         values += max(group[3], chunk[5])
                         unpacked += _page_bytes(content, chunk)
+    except _NoSize:
+        raise UserError(
+            f"{path} holds texts as DELTA_BYTE_ARRAY, which hides their size. Use plain ones."
+        ) from None
     except (LookupError, TypeError, ValueError, AttributeError, struct.error):
         raise UserError(f"Cannot read {path}: its description is damaged. Write it again.") from None
     return values, unpacked
@@ -45,6 +54,8 @@ def _page_bytes(content: Any, chunk: dict[int, Any]) -> int:
         header = thrift.structure()
         if min(header[2], header[3]) < 0:
             raise ValueError
+        if _SHARED_BEGINNINGS in (header.get(5, {}).get(2), header.get(8, {}).get(4)):
+            raise _NoSize
         total += header[2]
         place = thrift.place + header[3]
     return total

@@ -89,6 +89,8 @@ def run(
         raise UserError(
             f"--checkpoint-seconds must be a finite number of seconds, 0 or more, got {checkpoint_seconds}."
         )
+    if data is not None and "dataset" in fields:
+        raise UserError(f"run was given data and the data set {fields['dataset']!r}. Leave one of the two out.")
     spec = RunSpec.from_mapping(fields) if spec is None else spec
     if data is not None:
         spec = _of_given(spec, data)
