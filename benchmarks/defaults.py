@@ -26,11 +26,11 @@ import numpy as np
 from benchmarks.report import ROOT, put, table
 from unalike.data import Dataset, load_dataset
 from unalike.data.folder import VARIABLE
-from unalike.engine.optimisers import OPTIMISERS
-from unalike.engine.simulation import Simulation
-from unalike.engine.spec import RunSpec
-from unalike.engine.training import Diverged
 from unalike.models import MODELS
+from unalike.rounds.optimisers import OPTIMISERS
+from unalike.runs.simulation import Simulation
+from unalike.runs.spec import RunSpec
+from unalike.runs.training import Diverged
 
 PAGE = ROOT / "docs" / "defaults.md"
 

@@ -16,11 +16,11 @@ from typing import Any
 from torch import Tensor
 
 from unalike.data import load_dataset
-from unalike.engine.divergence import weight_divergence
-from unalike.engine.simulation import Simulation
-from unalike.engine.spec import RunSpec
-from unalike.measure import Federation, measure, party_labels
+from unalike.measure import FederationDegrees, measure, party_labels
 from unalike.partition import make_partition
+from unalike.rounds.divergence import weight_divergence
+from unalike.runs.simulation import Simulation
+from unalike.runs.spec import RunSpec
 
 BETAS = (0.05, 0.1, 0.3, 0.5, 1, 5, 100)
 SETTING: dict[str, Any] = {
@@ -35,7 +35,7 @@ SETTING: dict[str, Any] = {
 }  # 30 local steps, so that parties drift apart within a few rounds
 
 
-def degrees(partition: str, parties: int, seeds: Sequence[int]) -> list[Federation]:
+def degrees(partition: str, parties: int, seeds: Sequence[int]) -> list[FederationDegrees]:
     """The federation's figures with each seed; none is the mode, as all give the same numbers."""
     data = load_dataset("digits")
     found = (party_labels(data, make_partition(partition, data, parties, seed)) for seed in seeds)

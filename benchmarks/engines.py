@@ -17,10 +17,10 @@ from torch.utils.data import DataLoader, TensorDataset
 from benchmarks.report import made, options, publish, table
 from benchmarks.work import federation, interleave, plain_net, train
 from benchmarks.workload import LR, MOMENTUM, Workload
-from unalike.engine.compiled import Compiled
-from unalike.engine.federation import Federation
-from unalike.engine.sequential import Sequential
-from unalike.engine.vectorised import Vectorised
+from unalike.engines.compiled.engine import Compiled
+from unalike.engines.sequential import Sequential
+from unalike.engines.vectorised import Vectorised
+from unalike.rounds.federation import Federation
 
 OURS = ("sequential", "vectorised", "compiled")
 WORK = [

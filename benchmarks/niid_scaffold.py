@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from unalike.engine.build import build_federation, net_maker
-from unalike.engine.spec import RunSpec
+from unalike.runs.build import build_federation, net_maker
+from unalike.runs.spec import RunSpec
 
 WEIGHT_DECAY = 1e-5  # that code's default
 SETTING: dict[str, Any] = {

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.report import ROOT, put, table
-from unalike.bench.comparison import Compared
-from unalike.bench.export import csv_bytes, study_keys
-from unalike.bench.store import Store
-from unalike.bench.study import StudyResults, load_study, parse_only, study_results
 from unalike.cli.plugin import load_plugins
+from unalike.ranking.comparison import Compared
+from unalike.studies.export import csv_bytes, study_keys
+from unalike.studies.store import Store
+from unalike.studies.study import StudyResults, load_study, parse_only, study_results
 
 PAGE = ROOT / "docs" / "results.md"
 

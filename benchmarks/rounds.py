@@ -27,8 +27,8 @@ from benchmarks.report import made, options, publish, table
 from benchmarks.work import dataset, plain_net
 from benchmarks.workload import LR, MOMENTUM, Workload
 from unalike.data import Dataset
-from unalike.engine.simulation import Simulation
-from unalike.engine.spec import RunSpec
+from unalike.runs.simulation import Simulation
+from unalike.runs.spec import RunSpec
 
 WORK = (
     Workload("simple-cnn, CIFAR's shape", (3, 32, 32), 10, "simple-cnn", 10, 5_000, 10_000, key="W1"),

@@ -40,8 +40,8 @@ def serve() -> None:
 
     from benchmarks.peers.worker import Line
     from benchmarks.work import dataset
-    from unalike.engine.simulation import Simulation
-    from unalike.engine.spec import RunSpec
+    from unalike.runs.simulation import Simulation
+    from unalike.runs.spec import RunSpec
 
     line = Line()
     job = line.job()

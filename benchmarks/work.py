@@ -12,12 +12,12 @@ from torch import nn
 from benchmarks.workload import LR, MOMENTUM, Workload
 from unalike.algorithms import Ask, FedAvg
 from unalike.data import Dataset
-from unalike.engine.exchange import Engine, Exchange
-from unalike.engine.federation import Federation
-from unalike.engine.optimisers import Sgd
-from unalike.engine.work import LocalWork
 from unalike.models import MODELS, Task
 from unalike.partition import Partition
+from unalike.rounds.exchange import Engine, Exchange
+from unalike.rounds.federation import Federation
+from unalike.rounds.optimisers import Sgd
+from unalike.rounds.work import LocalWork
 
 
 def dataset(workload: Workload) -> Dataset:

@@ -6,14 +6,14 @@ import torch
 from torch import nn
 
 from unalike.data import Dataset
-from unalike.engine.exchange import Exchange, combine
-from unalike.engine.federation import Federation
-from unalike.engine.optimisers import Sgd
-from unalike.engine.sequential import Sequential
-from unalike.engine.vectorised import Vectorised
+from unalike.engines.sequential import Sequential
+from unalike.engines.vectorised import Vectorised
 from unalike.models import Net, Task
 from unalike.models.task import register_model
 from unalike.partition import Partition
+from unalike.rounds.exchange import Exchange, combine
+from unalike.rounds.federation import Federation
+from unalike.rounds.optimisers import Sgd
 
 ENGINES = pytest.mark.parametrize("engine", [Sequential(), Vectorised()], ids=["sequential", "vectorised"])
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
+from unalike.runs.spec import RunSpec
 from unalike.toml import read_toml, write_toml
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unalike.algorithms import Algorithm, Ask, Party, Replies, Vectors, algorithm
     from unalike.data import DATASETS, Dataset, load_dataset
-    from unalike.engine.check import check_algorithm
-    from unalike.engine.run import Result, run
-    from unalike.engine.spec import RunSpec
     from unalike.errors import UserError
     from unalike.models import MODELS, Batch, Net, Task
     from unalike.partition import PARTITIONS, Partition, make_partition
+    from unalike.runs.check import check_algorithm
+    from unalike.runs.run import Result, run
+    from unalike.runs.spec import RunSpec
 
 __version__ = "0.1.0"
 
 _HOME = {
     "unalike.algorithms": ("Algorithm", "Ask", "Party", "Replies", "Vectors", "algorithm"),
     "unalike.data": ("DATASETS", "Dataset", "load_dataset"),
-    "unalike.engine.check": ("check_algorithm",),
-    "unalike.engine.run": ("Result", "run"),
-    "unalike.engine.spec": ("RunSpec",),
+    "unalike.runs.check": ("check_algorithm",),
+    "unalike.runs.run": ("Result", "run"),
+    "unalike.runs.spec": ("RunSpec",),
     "unalike.errors": ("UserError",),
     "unalike.models": ("MODELS", "Batch", "Net", "Task"),
     "unalike.partition": ("PARTITIONS", "Partition", "make_partition"),

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from unalike.algorithms import Party
-from unalike.engine.optimisers import Sgd
 from unalike.models import MODELS, Batch, Task
+from unalike.rounds.optimisers import Sgd
 
 N, D = 5, 4
 

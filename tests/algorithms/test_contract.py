@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from unalike.algorithms import ALGORITHMS, Algorithm, Ask, FedAvg, FedProx, Replies, algorithm
-from unalike.engine.exchange import Exchange, Reply, combine, traffic
 from unalike.errors import UserError
+from unalike.rounds.exchange import Exchange, Reply, combine, traffic
 
 
 def answer(algorithm, replies, kind="train"):

@@ -4,8 +4,8 @@ import torch
 
 from tests.helpers import ENGINES, Quadratics, federation_of, one_round, quadratic_federation, rounds_by_hand
 from unalike.algorithms import QFedAvg
-from unalike.engine.check import play, small_simulation
-from unalike.engine.work import LocalWork
+from unalike.rounds.work import LocalWork
+from unalike.runs.check import play, small_simulation
 
 CENTRES, CURVATURES, SIZES = [[1.0, -2.0], [-3.0, 0.5], [0.0, 4.0]], [0.5, 1.0, 1.5], [4, 8, 2]
 
@@ -44,7 +44,7 @@ def test_a_round_is_the_papers(engine, q, most):
     federation, w = federation_of(Quadratics(2), parties), np.array([0.7, -0.4])
     how = {"work": LocalWork(7, steps=3), "lr": 0.1, "engine": engine}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unalike.engine.exchange.MEASURE_ROWS", most)
+        patch.setattr("unalike.rounds.exchange.MEASURE_ROWS", most)
         after = one_round(QFedAvg(q=q), federation, {"w": torch.from_numpy(w)}, {}, **how)["w"]
         assert torch.allclose(after, torch.from_numpy(by_hand(parties, w, q, 0.1, 3)), rtol=0, atol=1e-8)
         two = one_round(QFedAvg(q=q), federation, {"w": torch.from_numpy(w)}, {}, cohort=[0, 2], **how)["w"]

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from tests.helpers import ENGINES, optimum, quadratic_federation, rounds_by_hand, slope_federation
 from unalike.algorithms import FedAvg, Scaffold
-from unalike.engine.check import play, small_simulation
-from unalike.engine.optimisers import Sgd
-from unalike.engine.sequential import Sequential
-from unalike.engine.vectorised import Vectorised
-from unalike.engine.work import LocalWork
+from unalike.engines.sequential import Sequential
+from unalike.engines.vectorised import Vectorised
 from unalike.models import Batch
+from unalike.rounds.optimisers import Sgd
+from unalike.rounds.work import LocalWork
+from unalike.runs.check import play, small_simulation
 
 _RNG = np.random.default_rng(5)
 CENTRES, CURVATURES = _RNG.normal(size=(10, 3)) * 3, np.linspace(0.5, 2, 10)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unalike.privacy.accountant import gauss_epsilon
+from unalike.channels.accountant import gauss_epsilon
 
 QUICK = ("run", "--parties", "3", "--rounds", "2", "--steps", "2")
 

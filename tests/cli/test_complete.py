@@ -15,8 +15,8 @@ import pytest
 from tests.cli.conftest import UNALIKE
 from unalike.cli.complete import registered
 from unalike.cli.main import _COMMANDS, _load
-from unalike.engine.parts import PARTS, registry
-from unalike.engine.spec import RunSpec
+from unalike.runs.parts import PARTS, registry
+from unalike.runs.spec import RunSpec
 
 HEAVY = ("torch", "sklearn", "scipy", "matplotlib", "tenseal", "flwr", "numpy", "pyarrow", "cryptography")
 COMMANDS = [[], *([name] for name in _COMMANDS)]

@@ -10,8 +10,8 @@ import pytest
 import unalike
 from unalike.cli.demo_tables import NEXT
 from unalike.cli.main import call
-from unalike.report import hospitals, uneven_digits
-from unalike.report.demo import QUICK, demonstrate
+from unalike.demo import hospitals, uneven_digits
+from unalike.demo.content import QUICK, demonstrate
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_files(printed, folder):
 
 def test_tables_and_next_commands(tmp_path, capsys, monkeypatch):
     shorter = QUICK.__class__((0,), 1)
-    monkeypatch.setattr("unalike.report.demo.QUICK", shorter)
+    monkeypatch.setattr("unalike.demo.content.QUICK", shorter)
     assert call(["demo", "--quick", "--out", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     for word in ("switzerland", "own model, alone", "party 9", "Noise here", "Leave --quick out", *NEXT):

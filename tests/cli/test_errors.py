@@ -270,7 +270,7 @@ def test_bug_keeps_its_traceback(unalike, monkeypatch):
     def broken(*args, **settings):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("unalike.engine.run.run", broken)
+    monkeypatch.setattr("unalike.runs.run.run", broken)
     with pytest.raises(RuntimeError, match="a bug"):
         unalike("run")
 

@@ -14,7 +14,11 @@ import pytest
 from filelock import FileLock
 
 from tests.federation.inside import HOSPITALS, write_tables
-from unalike.cli import federation_measure, federation_needs, federation_run, federation_server, federation_site
+from unalike.cli.federation import measure as federation_measure
+from unalike.cli.federation import needs as federation_needs
+from unalike.cli.federation import run as federation_run
+from unalike.cli.federation import server as federation_server
+from unalike.cli.federation import site as federation_site
 from unalike.cli.tail import Tail
 from unalike.errors import UserError
 from unalike.federation import attempts, serving
@@ -496,7 +500,7 @@ def test_but_not_for_ever(made):
 def test_the_reason_of_the_server_reaches_the_user(unalike, made, monkeypatch):
     monkeypatch.setattr(federation_run.ServerFolder, "roster", lambda place, plan: {})
     link = Link(made, 0, {"how": "refused", "reason": "column chol: va has texts."})
-    monkeypatch.setattr("unalike.federation.flower.control.Control", lambda folder: link)
+    monkeypatch.setattr("unalike.federation.transport.flower.control.Control", lambda folder: link)
     answer = unalike("federation", "run", "heart")
     assert (answer.code, answer.err) == (2, "Error: column chol: va has texts.\n")
     link.ending = {"how": "stopped"}

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.bench.made_up import write_run
+from tests.studies.made_up import write_run
 
 ALGORITHMS = {"fedavg": 0.6, "fedprox(mu=0.1)": 0.7, "scaffold": 0.8}
 PARTITIONS = ("label-dirichlet(0.5)", "label-count(2)", "label-count(3)")

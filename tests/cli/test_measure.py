@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import unalike as package
-from unalike.crypto import errors
 from unalike.measure import measure, party_labels
+from unalike.secure.crypto import errors
 
 
 def test_json_is_the_measurement(unalike):

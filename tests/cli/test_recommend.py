@@ -90,7 +90,7 @@ def test_deep_json_is_one_line(unalike, tmp_path):
 
 def test_after_a_stop_the_chosen_algorithm_goes_on(unalike, monkeypatch):
     from unalike.cli.signals import Stopped
-    from unalike.engine import run as engine
+    from unalike.runs import run as engine
 
     def stop(*args, **settings):
         raise Stopped

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from unalike.bench.results import read_record
-from unalike.engine.run import run
-from unalike.engine.spec import RunSpec
 from unalike.report.page import page_of_run
+from unalike.runs.results import read_record
+from unalike.runs.run import run
+from unalike.runs.spec import RunSpec
 
 
 @pytest.fixture
@@ -105,8 +105,8 @@ def test_a_mistake_is_one_line_and_writes_nothing(unalike, runs, tmp_path, args,
 
 
 def test_a_study_is_asked_with_its_scale_and_choice(unalike, runs, tmp_path, monkeypatch):
-    import unalike.bench.study as study_module
-    from unalike.bench.results import read_records, settings
+    import unalike.studies.study as study_module
+    from unalike.runs.results import read_records, settings
 
     asked = []
 
@@ -159,7 +159,7 @@ def test_help_does_not_load_torch(own_process):
 
 
 def test_a_study_whose_runs_all_failed_has_a_page_that_says_why(unalike, tmp_path):
-    from tests.bench.fake_runs import failed
+    from tests.studies.fake_runs import failed
 
     fields = {"dataset": "digits", "model": "mlp(8)", "rounds": 2}
     (tmp_path / "bad.toml").write_text(

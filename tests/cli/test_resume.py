@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from unalike.engine.record import read_run
+from unalike.runs.record import read_run
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX signals")
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import UNALIKE
 from unalike.cli import progress
 from unalike.cli.show import duration, number, percent, size, sparkline
-from unalike.engine.spec import RunSpec
+from unalike.runs.spec import RunSpec
 
 QUICK = ("run", "--parties", "3", "--rounds", "3", "--steps", "2")
 PROMISED = {

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import UNALIKE
-from unalike.engine.record import read_run
-from unalike.engine.rundir import RunDirectory
+from unalike.runs.folder import RunDirectory
+from unalike.runs.record import read_run
 
 QUICK = ("run", "--parties", "3", "--rounds", "4", "--steps", "2", "--json", "--quiet")
 

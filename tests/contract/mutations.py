@@ -159,7 +159,7 @@ CARRIERS = [
     ),
     *_of("algorithms/noise.py", ("noise of another deviation", "-2 * torch.log1p", "-torch.log1p")),
     *_of(
-        "engine/optimisers.py",
+        "rounds/optimisers.py",
         (
             "the effective steps are those of a velocity at its limit",
             "(steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)",
@@ -168,7 +168,7 @@ CARRIERS = [
         ("momentum starts anew in every step", 'slots["velocity"].mul_(self.momentum)', "grad.clone().mul_(0)"),
     ),
     *_of(
-        "engine/exchange.py",
+        "rounds/exchange.py",
         ("weights are not applied", "v * weight for k, v", "v for k, v"),
         ("the cohort is everybody", "share=exchange.federation.share(list(uploads))", "share=1.0"),
         ("statistics by the number of parties", 'engine["buffers"] / weight', 'engine["buffers"] / len(answers)'),
@@ -178,14 +178,14 @@ CARRIERS = [
         ("a party's own statistics are lost", "self.own_buffers.get(number, self.buffers)", "self.buffers"),
     ),
     *_of(
-        "engine/sequential.py",
+        "engines/sequential.py",
         ("one batch for the mean feature", "exchanges.MEASURE_ROWS):", "exchanges.MEASURE_ROWS)[:1]:"),
         ("parts are added up, not averaged", "value * (len(index) / len(own))", "value"),
         ("what was trained is not looked at", 'own["trained"] = w', 'own["trained"] = algorithm.start(me)'),
         ("the correction is skipped", 'if algorithm.overrides("correct", "linear")', "if False"),
     ),
     *_of(
-        "engine/vectorised.py",
+        "engines/vectorised.py",
         ("padding counts", "torch.from_numpy(real)", "torch.from_numpy(real | True)"),
         (
             "somebody else's trained model",
@@ -197,7 +197,7 @@ CARRIERS = [
         ("the correction is skipped", 'if algorithm.overrides("correct", "linear")', "if False"),
     ),
     *_of(
-        "engine/training.py",
+        "runs/training.py",
         ("absent parties' states are lost", "{**self.state.parties, **states}", "states"),
         (
             "absent parties' statistics are lost",
@@ -211,7 +211,7 @@ CARRIERS = [
         ),
     ),
     *_of(
-        "engine/evaluation.py",
+        "rounds/evaluation.py",
         (
             "everybody evaluates with shared statistics",
             "models.statistics(k), federation",

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from unalike.algorithms import Algorithm, algorithm
-from unalike.engine.check import check_algorithm
 from unalike.errors import UserError
+from unalike.runs.check import check_algorithm
 
 
 @algorithm("broken-mutates-payload")

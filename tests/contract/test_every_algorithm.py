@@ -4,7 +4,7 @@ import pytest
 
 from tests.contract import paper_algorithms  # registers FedPer, IFCA, ... as the contract must carry them
 from unalike.algorithms import ALGORITHMS
-from unalike.engine.check import check_algorithm
+from unalike.runs.check import check_algorithm
 
 REGISTERED = [entry.name for entry in ALGORITHMS if not entry.name.startswith("broken-")]
 SETTINGS = {

@@ -28,13 +28,13 @@ from tests.algorithms import (
     test_scaffold,
 )
 from tests.contract import mutations
-from tests.engine import test_batch_norm, test_traffic, test_train_measure
+from tests.rounds import test_batch_norm, test_traffic, test_train_measure
 from unalike.algorithms import FedAdagrad, FedAdam, FedYogi
-from unalike.engine.check import check_engines_agree, check_purity
-from unalike.engine.sequential import Sequential
-from unalike.engine.vectorised import Vectorised
-from unalike.engine.work import LocalWork
+from unalike.engines.sequential import Sequential
+from unalike.engines.vectorised import Vectorised
 from unalike.errors import UserError
+from unalike.rounds.work import LocalWork
+from unalike.runs.check import check_engines_agree, check_purity
 
 ROOT = Path(unalike.__file__).parent
 ONE, STACK = Sequential(), Vectorised()

@@ -4,8 +4,8 @@ import torch
 
 from tests.contract.paper_algorithms import FedPer, Ifca
 from tests.helpers import one_round, quadratic_federation
-from unalike.engine.check import play, small_simulation
-from unalike.engine.work import LocalWork
+from unalike.rounds.work import LocalWork
+from unalike.runs.check import play, small_simulation
 
 
 def test_fedrep_trains_one_part_at_a_time():

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
-from unalike.crypto.primitives import signing_public
 from unalike.data.sites import Sites
-from unalike.engine.simulation import Simulation
 from unalike.federation.folders import PUBLIC, Card, ServerFolder, make_key, read_key
 from unalike.federation.plan import Plan
-from unalike.federation.serving import serve
+from unalike.federation.server import serve
 from unalike.federation.site import Site
 from unalike.federation.vault import Vault
+from unalike.runs.simulation import Simulation
+from unalike.secure.crypto.primitives import signing_public
 
 HOSPITALS = ("cleveland", "hungarian", "va")
 

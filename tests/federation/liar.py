@@ -7,13 +7,13 @@ import numpy as np
 
 from tests.federation.inside import server_public
 from tests.secure.bare import unmasked
-from unalike.crypto import bfv, shamir
+from unalike.federation.envelope import peek
 from unalike.federation.speaker import Speaker, Stopped
 from unalike.federation.summing import question
 from unalike.federation.vault import version_name
-from unalike.federation.wire import peek
 from unalike.federation.work import SiteWork
 from unalike.secure import keys, party, server
+from unalike.secure.crypto import bfv, shamir
 from unalike.secure.errors import SERVER
 from unalike.secure.messages import EVERYONE, Step, pack_numbers, steps, write
 from unalike.secure.messages import Message as Said

@@ -12,10 +12,10 @@ from pathlib import Path
 from tests.federation.inside import HOSPITALS, write_tables
 from unalike.cli.main import call
 from unalike.data.sites import Sites
-from unalike.engine.record import read_rounds
-from unalike.engine.simulation import Simulation
-from unalike.federation.flower.processes import free_port
 from unalike.federation.plan import Plan
+from unalike.federation.transport.flower.processes import free_port
+from unalike.runs.record import read_rounds
+from unalike.runs.simulation import Simulation
 
 ROOT = Path(__file__).parents[2]
 UNALIKE = [sys.executable, "-c", "from unalike.cli.start import main; main()"]

@@ -7,10 +7,10 @@ import os
 
 import pytest
 
-from unalike.engine import files
 from unalike.errors import UserError
 from unalike.federation import audit as module
 from unalike.federation.audit import FILE, Audit, read_audit
+from unalike.runs import files
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ from safetensors.torch import load_file
 from tests.federation.inside import HOSPITALS
 from tests.federation.real import Federation, until
 from unalike.cli.main import call
-from unalike.crypto.primitives import new_secret
 from unalike.federation.audit import read_audit
-from unalike.federation.flower.door import DoorError, ask
+from unalike.federation.envelope import SERVER, Envelope, peek, write
 from unalike.federation.folders import read_key
 from unalike.federation.plan import Plan
-from unalike.federation.wire import SERVER, Message, peek, write
+from unalike.federation.transport.flower.door import DoorError, ask
+from unalike.secure.crypto.primitives import new_secret
 
 pytestmark = [
     pytest.mark.federation,
@@ -162,12 +162,12 @@ def test_what_is_not_from_the_server_is_refused_at_the_door_and_logged(tmp_path)
             ask(door, b"x" * (2**28 + 2**21))
         signer, header = read_key(whole.server / "keys" / "server.key"), {"kind": "describe", "number": [99, 1]}
         header |= {"sender": SERVER, "receiver": "va", "plan": Plan.read(whole.server).digest}
-        assert peek(ask(door, write(Message(header), signer))).kind == "answer"
+        assert peek(ask(door, write(Envelope(header), signer))).kind == "answer"
         for problem, raw in {
-            "replay": write(Message(header), signer),
-            "signature": write(Message(header | {"number": [99, 2]}), new_secret()),
-            "another plan": write(Message(header | {"number": [99, 2], "plan": "0" * 64}), signer),
-            "not for va": write(Message(header | {"number": [99, 2], "receiver": "cleveland"}), signer),
+            "replay": write(Envelope(header), signer),
+            "signature": write(Envelope(header | {"number": [99, 2]}), new_secret()),
+            "another plan": write(Envelope(header | {"number": [99, 2], "plan": "0" * 64}), signer),
+            "not for va": write(Envelope(header | {"number": [99, 2], "receiver": "cleveland"}), signer),
         }.items():
             assert problem in peek(ask(door, raw)).header["reason"]
         after = read_audit(invitation)[len(before) :]

@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from tests.federation.inside import HOSPITALS, World
-from tests.federation.test_serving import assert_same, server_state
-from unalike.engine.record import read_rounds, read_run
+from tests.federation.test_server import assert_same, server_state
+from unalike.channels.accountant import gauss_epsilon
 from unalike.errors import UserError
 from unalike.federation import remote
+from unalike.federation.envelope import Envelope, peek, write
 from unalike.federation.speaker import Stopped
-from unalike.federation.wire import Message, peek, write
-from unalike.privacy.accountant import gauss_epsilon
+from unalike.runs.record import read_rounds, read_run
 from unalike.secure.policy import Policy
 
 
@@ -227,7 +227,7 @@ def test_other_parties_after_a_restart_are_recorded(tmp_path):
 
     real = remote_save()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unalike.engine.rundir.RunDirectory.save_checkpoint", crash_before_saving)
+        patch.setattr("unalike.runs.folder.RunDirectory.save_checkpoint", crash_before_saving)
         with pytest.raises(Crash):
             world.serve()
         assert len(read_rounds(world.folder.run)) == 2
@@ -239,7 +239,7 @@ def test_other_parties_after_a_restart_are_recorded(tmp_path):
 
 
 def remote_save():
-    from unalike.engine.rundir import RunDirectory
+    from unalike.runs.folder import RunDirectory
 
     return RunDirectory.save_checkpoint
 
@@ -342,7 +342,7 @@ def test_a_wrong_message_counts_as_such_and_an_absent_party_does_not(tmp_path):
         header = peek(world.transport.log[-1][1]).header
         if node != 12 or header["kind"] != "sum" or header["step"] != 2 or len(tries) != 3:
             return answer
-        return write(Message(peek(answer).header, b"garbage"), world.transport.sites[12].signer)
+        return write(Envelope(peek(answer).header, b"garbage"), world.transport.sites[12].signer)
 
     world.transport.before, world.transport.after = before, after
     world.serve()

@@ -6,10 +6,10 @@ import stat
 
 import pytest
 
-from unalike.crypto.primitives import signing_public
 from unalike.errors import UserError
 from unalike.federation.folders import PUBLIC, Card, ServerFolder, make_key, read_key
 from unalike.federation.plan import Plan
+from unalike.secure.crypto.primitives import signing_public
 
 
 def test_a_key_is_its_owners_alone_and_made_once(tmp_path):

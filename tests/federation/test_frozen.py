@@ -9,7 +9,7 @@ from tests.federation.inside import HOSPITALS, World
 from tests.helpers import Frozen, frozen_model
 from unalike.errors import UserError
 from unalike.federation import work
-from unalike.federation.wire import peek
+from unalike.federation.envelope import peek
 
 
 def lengths_in(raw):

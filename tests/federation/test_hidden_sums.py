@@ -6,8 +6,8 @@ import torch
 from tests.federation.inside import World
 from unalike.errors import UserError
 from unalike.federation.audit import read_audit
+from unalike.federation.envelope import Envelope, pack, peek, write
 from unalike.federation.summing import question
-from unalike.federation.wire import Message, pack, peek, write
 
 
 def bend(world, changed):
@@ -24,13 +24,13 @@ def bend(world, changed):
 
 def other_model(message):
     size = message.header["protocol"]
-    vectors = Message(message.header, message.body[size:]).vectors()
+    vectors = Envelope(message.header, message.body[size:]).vectors()
     arrays, body = pack({key: torch.zeros_like(value) for key, value in vectors.items()})
-    return Message({**message.header, "arrays": arrays}, message.body[:size] + body)
+    return Envelope({**message.header, "arrays": arrays}, message.body[:size] + body)
 
 
 def other_scale(message):
-    return Message({**message.header, "most_rows": 2**31 - 1}, message.body)
+    return Envelope({**message.header, "most_rows": 2**31 - 1}, message.body)
 
 
 @pytest.mark.parametrize("channel", ["masked", "encrypted"])

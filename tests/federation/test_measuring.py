@@ -10,10 +10,10 @@ from tests.federation.inside import HOSPITALS, World
 from unalike.data.sites import Sites
 from unalike.errors import UserError
 from unalike.federation import measuring
+from unalike.federation.envelope import Envelope, peek, write
 from unalike.federation.folders import MEASURE, TRAIN
 from unalike.federation.measuring import MOST_TIMES
 from unalike.federation.speaker import Speaker
-from unalike.federation.wire import Message, peek, write
 from unalike.measure import measure, party_features, party_labels
 from unalike.measure.support import DistributionPolicy, agree
 from unalike.partition import make_partition
@@ -77,7 +77,7 @@ def test_a_lying_sum_is_noticed_by_the_sites(tmp_path):
         if message.kind == "measure-compare":
             total = np.frombuffer(message.body, "<i8").copy()
             total[0] += 10_000  # more rows up to the first label than there are
-            return write(Message(message.header, total.tobytes()), world.folder.signer())
+            return write(Envelope(message.header, total.tobytes()), world.folder.signer())
         return raw
 
     world.transport.before = before
@@ -108,7 +108,7 @@ def test_all_sites_count_under_the_same_policy(tmp_path):
         if message.kind == "measure-policy" and message.header["of"] == "features" and node != 11:
             policy = DistributionPolicy.from_bytes(message.body)
             wider = replace(policy, high=tuple(1e6 + high for high in policy.high))
-            return write(Message(message.header, wider.to_bytes()), world.folder.signer())
+            return write(Envelope(message.header, wider.to_bytes()), world.folder.signer())
         return raw
 
     world.transport.before = before
@@ -161,7 +161,7 @@ def test_counts_cannot_be_found_by_comparing_with_sums_that_nobody_made(tmp_path
         )  # fmt: skip
         for step, (message, body) in enumerate([(policy, policy.body), (asked, made.tobytes())]):
             header = {**message.header, "number": [99, 2 * number + step]}
-            answer = world.transport.sites[node].answer(write(Message(header, body), world.folder.signer()))
+            answer = world.transport.sites[node].answer(write(Envelope(header, body), world.folder.signer()))
         reasons.append(str(peek(answer).header.get("reason", "")))
     limited = ["other sums" in reason for reason in reasons]
     assert sum(limited) >= MOST_TIMES

@@ -5,8 +5,8 @@ import errno
 import pytest
 
 from unalike.errors import UserError
+from unalike.federation.envelope import Refused
 from unalike.federation.once import Once, read_json
-from unalike.federation.wire import Refused
 
 
 def test_the_same_again_and_nothing_else_also_after_a_restart(tmp_path):

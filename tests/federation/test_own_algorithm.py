@@ -5,7 +5,7 @@ import pytest
 from tests.federation.inside import World
 from unalike.algorithms import Algorithm, algorithm
 from unalike.errors import UserError
-from unalike.federation.wire import peek
+from unalike.federation.envelope import peek
 
 NAME = "broken-at-a-site"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.federation.inside import HOSPITALS, World
-from unalike.engine.files import private_folder
 from unalike.errors import UserError
 from unalike.federation.making import SiteFolder, is_server
+from unalike.runs.files import private_folder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="POSIX modes")
 

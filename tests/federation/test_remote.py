@@ -8,16 +8,16 @@ import torch
 
 from tests.federation.inside import HOSPITALS, Failure, World
 from tests.federation.test_faults import participation
-from tests.federation.test_serving import assert_same
-from unalike.crypto.primitives import new_secret
-from unalike.data.description import MOST_ROWS
-from unalike.engine.record import read_rounds
+from tests.federation.test_server import assert_same
+from unalike.data.sites.description import MOST_ROWS
 from unalike.errors import UserError
 from unalike.federation import remote, speaker
+from unalike.federation.envelope import Envelope, pack, peek, write
 from unalike.federation.folders import read_key
 from unalike.federation.lengths import longest, times_the_others
 from unalike.federation.speaker import Speaker
-from unalike.federation.wire import Message, pack, peek, write
+from unalike.runs.record import read_rounds
+from unalike.secure.crypto.primitives import new_secret
 
 NODE, NAME = 12, "hungarian"
 
@@ -33,7 +33,7 @@ def key(world, name=NAME):
 
 def changed(world, message, signer=None, body=None, **header):
     return write(
-        Message({**message.header, **header}, message.body if body is None else body), signer or key(world)
+        Envelope({**message.header, **header}, message.body if body is None else body), signer or key(world)
     )
 
 
@@ -400,7 +400,7 @@ def test_strangers_change_nothing(tmp_path):
 
     def pretender(raw):
         number = peek(raw).header["number"]
-        return write(Message({"kind": "answer", "sender": NAME, "receiver": "server", "answers": number}), secret)
+        return write(Envelope({"kind": "answer", "sender": NAME, "receiver": "server", "answers": number}), secret)
 
     strangers = {1: Talkative(), 2: Talkative(pretender), 99: Talkative(Failure("no"))}
     world.transport.sites |= strangers

@@ -10,15 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.federation.inside import HOSPITALS, World
-from unalike.cli.federation_site import _told
-from unalike.crypto.primitives import new_secret, signing_public
-from unalike.data.schema import Schema
+from unalike.cli.federation.site import _told
+from unalike.data.sites.schema import Schema
 from unalike.errors import UserError
 from unalike.federation import audit, work
 from unalike.federation.audit import read_audit
+from unalike.federation.envelope import SERVER, Envelope, pack, peek, read, write
 from unalike.federation.folders import Card, read_key
 from unalike.federation.site import MOST_SCHEMAS, Site
-from unalike.federation.wire import SERVER, Message, pack, peek, read, write
+from unalike.secure.crypto.primitives import new_secret, signing_public
 
 NODE, NAME = 12, "hungarian"
 
@@ -43,7 +43,7 @@ class Server:
         if header.get("version") and type(header["round"]) is int:
             header["version"] = changes.get("version", f"{header['round']:06d}-{header['turn']}-50")
         header = {key: value for key, value in header.items() if value is not None}
-        return write(Message(header, message.body if body is None else body), signer or self.signer)
+        return write(Envelope(header, message.body if body is None else body), signer or self.signer)
 
     def ask(self, message, signer=None, body=None, **changes):
         return self.read(self.site.answer(self.bytes(message, signer, body, **changes)))
@@ -390,7 +390,7 @@ def test_a_closed_terminal_does_not_cost_an_answer(server, monkeypatch):
 
     server.site.say = closed
     told = _told(server.site, server.site.folder / "errors.log")
-    monkeypatch.setattr("unalike.cli.federation_site.say", closed)
+    monkeypatch.setattr("unalike.cli.federation.site.say", closed)
     monkeypatch.setattr("traceback.print_exception", closed)
     for kind in ("describe", "agree", "evaluate", "finish", "exchange"):
         message = next(m for key, m in server.recorded.items() if key[0] == kind and key[1] in (None, 2))
@@ -416,7 +416,7 @@ def test_what_cannot_be_logged_is_not_answered(server, monkeypatch):
 
 
 def test_nothing_that_is_shown_moves_the_cursor(server):
-    evil = write(Message({"kind": "\x1b[2J\nhello", "sender": "\x1b[1m\ud800"}), new_secret())
+    evil = write(Envelope({"kind": "\x1b[2J\nhello", "sender": "\x1b[1m\ud800"}), new_secret())
     server.read(server.site.answer(evil))
     assert all(line.isprintable() for line in server.world.said)
 
@@ -449,7 +449,7 @@ def test_no_bytes_end_the_site(server, data):
     keys = sorted(set(message.header) - {"plan", "number", "receiver", "sender"})
     changes = data.draw(st.dictionaries(st.sampled_from(keys), value, max_size=3))
     body = data.draw(st.none() | st.binary(max_size=40))
-    raw = server.bytes(Message({**message.header, "version": None}, message.body), body=body, **changes)
+    raw = server.bytes(Envelope({**message.header, "version": None}, message.body), body=body, **changes)
     assert server.read(server.site.answer(raw)).kind in ("answer", "error")
     cut = data.draw(st.integers(0, len(raw)))
     assert server.read(server.site.answer(raw[:cut])).kind == "error" or cut == len(raw)
@@ -492,7 +492,7 @@ def vector_of(server, message):
         "number": [50, 1],
         "version": f"{message.header['round']:06d}-{message.header['turn']}-50",
     }
-    rest = Message(header, message.body[header.get("protocol", 0) :])
+    rest = Envelope(header, message.body[header.get("protocol", 0) :])
     if "masked" in server.world.plan.spec.channel:
         return site._ready(rest).grid(rest, site._vault)[1].tobytes()
     return site._ready(rest).answer(rest, site._vault)[1]
@@ -510,9 +510,9 @@ def test_noise_cannot_be_averaged_away(noisy, tmp_path):
     world.start(NODE, NAME)  # also not by making the site start anew
     assert vector_of(server, asked) == first
     size = asked.header.get("protocol", 0)
-    listed = Message(asked.header, asked.body[size:])
+    listed = Envelope(asked.header, asked.body[size:])
     arrays, body = pack({**listed.vectors(), "payload/w": listed.vectors()["payload/w"] + 1e-3})
-    other = Message({**asked.header, "arrays": arrays}, asked.body[:size] + body)
+    other = Envelope({**asked.header, "arrays": arrays}, asked.body[:size] + body)
     with pytest.raises(UserError, match="other questions in that exchange"):
         vector_of(server, other)
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from tests.federation.inside import HOSPITALS, World
-from unalike.crypto.primitives import new_secret, signing_public
 from unalike.federation import remote
+from unalike.federation.envelope import Envelope, peek, write
 from unalike.federation.folders import PUBLIC, Card, make_key
 from unalike.federation.speaker import Speaker
 from unalike.federation.summing import Protection, TooFewParties, secure_total
-from unalike.federation.wire import Message, peek, write
+from unalike.secure.crypto.primitives import new_secret, signing_public
 from unalike.secure.policy import Policy, new_session
 
 NODE, NAME = 12, "hungarian"
@@ -254,7 +254,7 @@ def test_the_state_of_a_sum_is_used_once(voice, masked):
               "receiver": NAME, "plan": masked.plan.digest}  # fmt: skip
     reasons = []
     for number in range(2):
-        raw = write(Message({**header, "number": [10**6, number]}, b"junk"), voice.signer)
+        raw = write(Envelope({**header, "number": [10**6, number]}, b"junk"), voice.signer)
         reasons.append(peek(site.answer(raw)).header["reason"])
     assert "takes no part in" not in reasons[0]
     assert "takes no part in, or not any more" in reasons[1]

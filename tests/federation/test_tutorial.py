@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.federation.real import ROOT, UNALIKE, processes_about, until
-from unalike.federation.flower.processes import free_port
+from unalike.federation.transport.flower.processes import free_port
 
 pytestmark = [
     pytest.mark.federation,

@@ -5,12 +5,12 @@ import pytest
 from tests.federation.inside import World
 from tests.federation.liar import Liar, ready, record_grids
 from tests.federation.test_faults import participation
-from tests.federation.test_serving import assert_same
+from tests.federation.test_server import assert_same
 from unalike.federation import remote
 from unalike.federation.audit import read_audit
 from unalike.federation.dealing import deal_keys
+from unalike.federation.envelope import peek
 from unalike.federation.summing import MOST_SPOILT
-from unalike.federation.wire import peek
 from unalike.secure.errors import TooFewParties
 
 FIVE = ("s0", "s1", "s2", "s3", "s4")

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from unalike.errors import UserError
+from unalike.federation.envelope import Refused
 from unalike.federation.vault import START, Vault, version_name
-from unalike.federation.wire import Refused
 
 STATE = {"state/c": torch.arange(5.0), "memory/residual.0": torch.zeros(0)}
 ONE, TWO = version_name(1, 0, 1), version_name(2, 0, 1)

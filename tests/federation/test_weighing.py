@@ -7,12 +7,12 @@ import torch
 
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.contract import Algorithm, Ask
-from unalike.engine.check import small_simulation
-from unalike.engine.exchange import ENGINE
-from unalike.engine.sequential import Sequential
-from unalike.engine.training import Ledger
+from unalike.engines.sequential import Sequential
+from unalike.federation.envelope import Refused
 from unalike.federation.weighing import agreed_weight, check_weight, norm_of
-from unalike.federation.wire import Refused
+from unalike.rounds.exchange import ENGINE
+from unalike.runs.check import small_simulation
+from unalike.runs.training import Ledger
 
 OURS = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from unalike.data import Dataset
-from unalike.engine.check import distance, play
-from unalike.engine.simulation import Simulation
-from unalike.engine.spec import RunSpec
 from unalike.models import MODELS
+from unalike.runs.check import distance, play
+from unalike.runs.simulation import Simulation
+from unalike.runs.spec import RunSpec
 
 WORDS = ("<pad>", "<unknown>", "a", "b", "c")
 SMALL = {

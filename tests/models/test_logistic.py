@@ -5,10 +5,10 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from unalike.engine.check import check_algorithm, distance, play, small_dataset
-from unalike.engine.simulation import Simulation
-from unalike.engine.spec import RunSpec
 from unalike.models import Batch, Logistic, Task
+from unalike.runs.check import check_algorithm, distance, play, small_dataset
+from unalike.runs.simulation import Simulation
+from unalike.runs.spec import RunSpec
 
 
 def test_the_features_are_the_row_and_the_body_is_empty():

@@ -5,13 +5,13 @@ import pytest
 import torch
 
 from unalike.data import Dataset
-from unalike.engine.build import build_federation
-from unalike.engine.check import play, small_dataset
-from unalike.engine.choose import cannot_vectorise
-from unalike.engine.simulation import Simulation
-from unalike.engine.spec import RunSpec
+from unalike.engines.choose import cannot_vectorise
 from unalike.errors import UserError
 from unalike.models import MODELS, Batch, Lstm, Task
+from unalike.runs.build import build_federation
+from unalike.runs.check import play, small_dataset
+from unalike.runs.simulation import Simulation
+from unalike.runs.spec import RunSpec
 
 WORDS = ("<pad>", "<unknown>", "good", "bad", "it", "'s", "day")
 SMALL = "lstm(hidden=6, width=3, features=5)"

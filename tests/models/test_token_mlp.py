@@ -3,11 +3,11 @@ import pytest
 import torch
 
 from unalike.data import Dataset
-from unalike.engine.check import distance, play, small_dataset
-from unalike.engine.simulation import Simulation
-from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
 from unalike.models import MODELS, Batch, Task, TokenMlp
+from unalike.runs.check import distance, play, small_dataset
+from unalike.runs.simulation import Simulation
+from unalike.runs.spec import RunSpec
 
 
 def test_equals_looking_vectors_up_by_hand():

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from unalike.bench.results import Record
-from unalike.engine.spec import RunSpec
 from unalike.report.page import Page, page_of_records
+from unalike.runs.results import Record
+from unalike.runs.spec import RunSpec
 
 DEGREES = {"label": 0.37, "label_expected": 0.005, "quantity": 0.2, "one_label": 1.0}
 

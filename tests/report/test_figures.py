@@ -164,7 +164,7 @@ def test_the_users_settings_neither_change_nor_matter(tmp_path):
 def test_matplotlib_is_loaded_when_something_is_drawn_and_pyplot_never():
     code = """
 import sys
-import unalike.report.demo_picture as picture
+import unalike.demo.picture as picture
 assert not any(name.startswith("matplotlib") for name in sys.modules), "loaded too early"
 from unalike.report.figures import drawing, new_figure, training_curves
 with drawing():

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.made import record, small_page, two_algorithms, two_settings
-from unalike.bench.comparison import Compared
-from unalike.bench.published import Cell
+from unalike.ranking.comparison import Compared
+from unalike.ranking.published import Cell
 from unalike.report.latex import escaped, latex_table
 from unalike.report.page import page_of_records
 

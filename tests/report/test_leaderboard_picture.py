@@ -3,8 +3,8 @@ import random
 import pytest
 
 from tests.report.pages import check_page, written
-from unalike.bench.blocks import Block, Score, published_blocks
-from unalike.bench.leaderboard import leaderboard
+from unalike.ranking.blocks import Block, Score, published_blocks
+from unalike.ranking.leaderboard import leaderboard
 from unalike.report.leaderboard_picture import leaderboard_picture
 
 NAMES = [

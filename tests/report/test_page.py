@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.report.made import record, small_page, two_algorithms, two_settings
-from unalike.bench.comparison import compare
-from unalike.bench.published import Cell
-from unalike.bench.results import Record, read_record
-from unalike.bench.results import settings as gather
-from unalike.bench.study import Study, StudyResults, Tuned
-from unalike.engine.run import run
 from unalike.errors import UserError
+from unalike.ranking.comparison import compare
+from unalike.ranking.published import Cell
 from unalike.report.page import page_of_records, page_of_run, page_of_study, render, write_run_page
 from unalike.report.page.markup import data, tag
+from unalike.runs.results import Record, read_record
+from unalike.runs.results import settings as gather
+from unalike.runs.run import run
+from unalike.studies.study import Study, StudyResults, Tuned
 
 EVIL = "</script><script>window.hacked=1</script>\"'><img src=x onerror=window.hacked=1>&amp;{{data}}"
 VOID = {"meta", "link", "img", "br", "input"}
@@ -164,7 +164,7 @@ def test_attributes_are_escaped():
 def test_published_numbers_stand_beside_ours_with_words_for_the_verdict(monkeypatch):
     found = tuple(gather(two_algorithms()))
     cells = [Cell("digits", "iid", "fedavg", 69.5, 0.4), Cell("digits", "iid", "scaffold", 60.0, 0.5)]
-    monkeypatch.setattr("unalike.bench.comparison.published", lambda table: iter(cells))
+    monkeypatch.setattr("unalike.ranking.comparison.published", lambda table: iter(cells))
     page = replace(small_page(), compared=tuple(compare(found, "any")), source="A paper")
     text = read(page).text
     assert "69.5±0.4 +0.5 ✓ yes" in text

@@ -7,9 +7,9 @@ import pytest
 from benchmarks.browser import Browser, chromium
 from tests.report.made import record, two_settings
 from tests.report.test_page import EVIL, evil_page
-from unalike.bench.results import read_records
-from unalike.engine.run import run
 from unalike.report.page import page_of_records, write_page
+from unalike.runs.results import read_records
+from unalike.runs.run import run
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="there is no chromium to open the page with")
 

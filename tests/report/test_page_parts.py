@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.made import record, small_page, two_algorithms, two_settings
-from unalike.bench.results import Line, settings
-from unalike.engine.run import run
 from unalike.report.page import page_of_records, page_of_run, render
 from unalike.report.page.numbers import (
     MOST_POINTS,
@@ -24,6 +22,8 @@ from unalike.report.page.numbers import (
 )
 from unalike.report.page.parties import MOST_LABELS, MOST_PARTIES, Looker, heat_map, principal_components
 from unalike.report.page.summary import lead, summary
+from unalike.runs.results import Line, settings
+from unalike.runs.run import run
 
 
 @given(st.integers(0, 5000), st.integers(2, 400))
@@ -149,7 +149,7 @@ def test_components_of_little_are_finite(rows):
 
 def test_features_are_those_of_the_rows_as_the_parties_see_them(tmp_path):
     run(dataset="digits", partition="feature-noise(5)", rounds=1, parties=30, runs=tmp_path)
-    from unalike.bench.results import read_records
+    from unalike.runs.results import read_records
 
     (setting,) = settings(read_records(tmp_path))
     found = Looker(1).look(setting).features
@@ -165,7 +165,7 @@ def test_features_are_those_of_the_rows_as_the_parties_see_them(tmp_path):
 def test_weights_that_are_gone_leave_the_heat_map(tmp_path):
     made = run(dataset="digits", rounds=1, parties=3, runs=tmp_path)
     (made.run_dir / "weights.safetensors").unlink()
-    from unalike.bench.results import read_records
+    from unalike.runs.results import read_records
 
     found = Looker(1).look(settings(read_records(tmp_path))[0])
     assert found.heat is not None

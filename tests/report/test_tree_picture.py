@@ -1,8 +1,8 @@
 import pytest
 
 from tests.report.pages import check_page, written
-from unalike.bench.blocks import KINDS, Block, Score, published_blocks
-from unalike.bench.tree import grow
+from unalike.ranking.blocks import KINDS, Block, Score, published_blocks
+from unalike.ranking.tree import grow
 from unalike.report.tree_picture import tree_picture
 
 

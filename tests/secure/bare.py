@@ -1,7 +1,7 @@
 """What an attacker makes of a masked vector once it has all secrets of the party that sent it."""
 
-from unalike.crypto import bfv
 from unalike.secure import keys
+from unalike.secure.crypto import bfv
 
 
 def unmasked(policy, masked, number, seed, mask_key, publics):

@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 
-from unalike.crypto import bfv
-from unalike.crypto.primitives import new_secret, signing_public
 from unalike.secure import party, server
+from unalike.secure.crypto import bfv
+from unalike.secure.crypto.primitives import new_secret, signing_public
 from unalike.secure.errors import SERVER
 from unalike.secure.messages import Message, Step, steps, write
 from unalike.secure.policy import Policy, new_session, safe_threshold

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from tests.secure.sessions import contexts
-from unalike.crypto import bfv, errors, shamir
-from unalike.crypto.masks import Residues
 from unalike.errors import UserError
 from unalike.secure import keys as protocol_keys
+from unalike.secure.crypto import bfv, errors, shamir
+from unalike.secure.crypto.masks import Residues
 from unalike.secure.local import secure_sum
 from unalike.secure.messages import Message, Step
 from unalike.secure.policy import TAGS, safe_threshold

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, ks_2samp
 
 from tests.secure.sessions import SIGNERS, Session, Step, vectors
-from unalike.crypto import errors, shamir
-from unalike.crypto.masks import Words
 from unalike.errors import UserError
 from unalike.secure import ProtocolError, keys, party, safe_threshold, secure_sum, server
+from unalike.secure.crypto import errors, shamir
+from unalike.secure.crypto.masks import Words
 from unalike.secure.messages import Message
 
 STEPS = ["start", "hello", "shares", "vector", "consent", "unmask"]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tests.secure.sessions import SERVER, Session, Step, contexts, steps, take, vectors
-from unalike.crypto import bfv
-from unalike.crypto.primitives import new_secret
 from unalike.errors import UserError
 from unalike.secure import party, server, tags
+from unalike.secure.crypto import bfv
+from unalike.secure.crypto.primitives import new_secret
 from unalike.secure.errors import ProtocolError
 from unalike.secure.messages import EVERYONE, Message, pack_numbers, write
 from unalike.secure.policy import new_session

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.secure.sessions import SERVER, Session, Step, contexts, steps, take, vectors
-from unalike.crypto import bfv, masks
 from unalike.secure import tags
+from unalike.secure.crypto import bfv, masks
 from unalike.secure.errors import ProtocolError
 from unalike.secure.messages import Message, pack_numbers, write
 from unalike.secure.policy import TAGS, new_session

@@ -13,9 +13,9 @@ import pytest
 
 from tests.secure.bare import unmasked
 from tests.secure.sessions import SERVER, Session, Step, contexts, take, vectors
-from unalike.crypto import bfv, shamir
 from unalike.errors import UserError
 from unalike.secure import keys
+from unalike.secure.crypto import bfv, shamir
 from unalike.secure.errors import ProtocolError
 from unalike.secure.messages import EVERYONE, Message, pack_numbers, write
 from unalike.secure.policy import TAGS, most_liars, safe_threshold

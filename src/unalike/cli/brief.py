@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from unalike.bench.results import brief as brief_part
-from unalike.engine.parts import PARTS, registry
+from unalike.runs.parts import PARTS, registry
+from unalike.runs.results import brief as brief_part
 
 _WHOLE = ("model",)
 """Parts that are told in full: to know what is as by default would load torch."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from importlib import resources
+from importlib.abc import Traversable
 from pathlib import Path
 
 import typer
 
-from unalike.engine.parts import PARTS
+from unalike.runs.parts import PARTS
 
 Offer = tuple[str, str]
 """A word, and what it is."""
@@ -50,12 +51,19 @@ def parts(field: str) -> Completer:
 def registered(field: str) -> list[Offer]:
     """The parts that come with the package, by name, with their summaries."""
     module, _ = PARTS[field]
-    place = resources.files("unalike")
-    for step in module.split(".")[1:]:
-        place = place / step
-    files = place.iterdir() if place.is_dir() else [resources.files("unalike") / "engine" / f"{step}.py"]
-    texts = (file.read_text(encoding="utf-8") for file in files if file.name.endswith(".py"))
+    *above, last = module.split(".")[1:]
+    room = resources.files("unalike").joinpath(*above)
+    files = _sources(room / last) if (room / last).is_dir() else [room / f"{last}.py"]
+    texts = (file.read_text(encoding="utf-8") for file in files)
     return sorted(offer for text in texts for offer in _registered_in(field, text))
+
+
+def _sources(folder: Traversable) -> Iterator[Traversable]:
+    for each in folder.iterdir():
+        if each.is_dir():
+            yield from _sources(each)
+        elif each.name.endswith(".py"):
+            yield each
 
 
 def _registered_in(field: str, text: str) -> Iterator[Offer]:
@@ -86,7 +94,7 @@ def runs(ctx: typer.Context, incomplete: str) -> list[Offer]:
 
 def studies(ctx: typer.Context, incomplete: str) -> list[Offer]:
     """The studies that come with the package, and the TOML files here."""
-    from unalike.bench.study_file import built_in_studies
+    from unalike.studies.study_file import built_in_studies
 
     return [*built_in_studies().items(), *((path.name, "") for path in sorted(Path().glob("*.toml")))]
 

@@ -13,8 +13,8 @@ from unalike.cli import complete
 from unalike.cli.options import AsJson, DataDir, Plugins
 from unalike.cli.plugin import load_plugins
 from unalike.cli.show import Paragraph, draw, print_json, table
-from unalike.engine.files import atomic_write, make_folder
 from unalike.errors import UserError
+from unalike.runs.files import atomic_write, make_folder
 
 if TYPE_CHECKING:
     from unalike.data import Dataset

@@ -15,11 +15,11 @@ import typer
 from unalike.cli.options import AsJson
 from unalike.cli.program import program
 from unalike.cli.show import console, draw, duration, print_json, say
-from unalike.engine.files import make_folder, storage_error
 from unalike.errors import UserError
+from unalike.runs.files import make_folder, storage_error
 
 if TYPE_CHECKING:
-    from unalike.report.training import Tick
+    from unalike.demo.training import Tick
 
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -38,8 +38,8 @@ def demo(
     Takes about a minute on two cores and downloads nothing. Every figure is a mean over several seeds.
     """
     from unalike.cli.demo_tables import NEXT, show
-    from unalike.report.demo import FULL, QUICK, demonstrate
-    from unalike.report.demo_picture import demo_picture
+    from unalike.demo.content import FULL, QUICK, demonstrate
+    from unalike.demo.picture import demo_picture
     from unalike.report.figures import save
 
     _check_folder(out)  # now, not after a minute of training

@@ -6,11 +6,11 @@ import shlex
 
 from unalike.cli.show import Paragraph, draw, paragraphs
 from unalike.cli.table import table
-from unalike.report.demo import Demonstration, Plan
-from unalike.report.demo_picture import SPLIT_NAMES
-from unalike.report.hospitals import ALONE, NEIGHBOUR, POOLED, Hospitals
-from unalike.report.reading import NOISE, read_digits, read_hospitals
-from unalike.report.uneven_digits import SETTINGS, UNEVEN, Digits
+from unalike.demo.content import Demonstration, Length
+from unalike.demo.hospitals import ALONE, NEIGHBOUR, POOLED, Hospitals
+from unalike.demo.picture import SPLIT_NAMES
+from unalike.demo.reading import NOISE, read_digits, read_hospitals
+from unalike.demo.uneven_digits import SETTINGS, UNEVEN, Digits
 
 _SAME = shlex.join(
     ["run", "--partition", UNEVEN, "--rounds", "30"]
@@ -30,7 +30,7 @@ _SHORT_NAMES = {
 }
 
 
-def show(found: Demonstration, plan: Plan) -> None:
+def show(found: Demonstration, plan: Length) -> None:
     """Both parts of the demo, on stdout."""
     seeds = f"{len(plan.seeds)} seeds, {plan.rounds} rounds"
     _show_hospitals(found.hospitals, seeds)

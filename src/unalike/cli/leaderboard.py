@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unalike.bench.published import TABLES
-from unalike.bench.ranking import ALPHA
 from unalike.cli import complete
 from unalike.cli.options import DEFAULT_RUNS, AsJson, Plugins, runs_folder
 from unalike.cli.plugin import load_plugins
@@ -27,10 +25,12 @@ from unalike.cli.show import (
     table,
 )
 from unalike.errors import UserError
+from unalike.ranking.published import TABLES
+from unalike.ranking.ranking import ALPHA
 
 if TYPE_CHECKING:
-    from unalike.bench.blocks import Block
-    from unalike.bench.leaderboard import Entry, Table
+    from unalike.ranking.blocks import Block
+    from unalike.ranking.leaderboard import Entry, Table
 
 KINDS_OF_FILE = ("svg", "png", "pdf")
 
@@ -93,9 +93,9 @@ def show_leaderboard(
 
     A setting is all but the algorithm and the seed. Runs that failed come last in theirs.
     """
-    from unalike.bench.blocks import parse_target, published_blocks
-    from unalike.bench.leaderboard import leaderboard
-    from unalike.bench.tree import grow
+    from unalike.ranking.blocks import parse_target, published_blocks
+    from unalike.ranking.leaderboard import leaderboard
+    from unalike.ranking.tree import grow
 
     load_plugins(plugin)
     for file in (output, tree):
@@ -122,8 +122,8 @@ def show_leaderboard(
 
 
 def _own(folders: Sequence[Path], target: float | None, *, apart: bool) -> tuple[list[Block], str]:
-    from unalike.bench.blocks import run_blocks
-    from unalike.bench.results import read_records, settings
+    from unalike.ranking.blocks import run_blocks
+    from unalike.runs.results import read_records, settings
 
     records = [record for folder in folders for record in read_records(folder)]
     say_damaged(records)

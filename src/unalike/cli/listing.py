@@ -11,8 +11,8 @@ from unalike.cli.complete import choices
 from unalike.cli.options import AsJson, Plugins
 from unalike.cli.plugin import load_plugins
 from unalike.cli.show import draw, indented, print_json
-from unalike.engine.parts import registry
 from unalike.errors import unknown
+from unalike.runs.parts import registry
 
 _FIELDS = {f"{field}s": field for field in ("algorithm", "dataset", "partition", "model", "channel", "optimiser")}
 _KINDS = (*_FIELDS, "engines")
@@ -64,7 +64,7 @@ def parts(kind: str) -> list[Part]:
 
 
 def _engines() -> list[Part]:
-    from unalike.engine.engines import engines
+    from unalike.engines.told import engines
 
     return [{"name": name, "parameters": [], "summary": what, "paper": ""} for name, what in engines().items()]
 

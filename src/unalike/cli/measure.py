@@ -154,7 +154,7 @@ def measure(
 def _extractor(run: str | None, runs: Path, data: Dataset) -> Extractor | None:
     if run is None:
         return None
-    from unalike.engine.extractor import run_extractor
+    from unalike.runs.extractor import run_extractor
 
     return run_extractor(find_run(read_runs(runs), run, runs).path, data)
 

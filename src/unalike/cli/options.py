@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from unalike.cli import complete
-from unalike.engine.files import named_folder
 from unalike.errors import UserError
+from unalike.runs.files import named_folder
 
 DEFAULT_RUNS = Path("runs")
 

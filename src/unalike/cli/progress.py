@@ -11,9 +11,9 @@ from typing import Any
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from unalike.cli.show import console, duration, number, percent, say
-from unalike.engine.evaluation import Figures
-from unalike.engine.run import Watcher
-from unalike.engine.simulation import Simulation
+from unalike.rounds.evaluation import Figures
+from unalike.runs.run import Watcher
+from unalike.runs.simulation import Simulation
 
 EACH_ROUND_UP_TO = 40
 """Runs with more rounds than this get about ``LINES`` lines instead of one per round."""

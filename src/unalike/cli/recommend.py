@@ -27,8 +27,8 @@ from unalike.cli.show import Paragraph, draw, paragraphs, print_json, table
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
-    from unalike.bench.advice import Advice
     from unalike.measure.situation import Situation
+    from unalike.ranking.advice import Advice
 
 
 def recommend_algorithm(
@@ -68,8 +68,8 @@ def recommend_algorithm(
     Labels and features are measured first. The ranking is from NIID-Bench's published tables, or from your own
     runs once there are enough with similar parties. "unalike run --algorithm auto" takes the first.
     """
-    from unalike.bench.advice import recommend
-    from unalike.bench.evidence import own_comparisons
+    from unalike.ranking.advice import recommend
+    from unalike.ranking.evidence import own_comparisons
 
     load_plugins(plugin)
     situation = _read(measurement) if measurement else _measure(dataset, partition, parties, seed, protect)
@@ -115,9 +115,9 @@ def _read(files: Sequence[Path]) -> Situation:
 
 
 def _print(advice: Advice, where: tuple[str, str, int | None, int] | None) -> None:
-    from unalike.bench.advice import text_of
-    from unalike.bench.ranking import ALPHA
-    from unalike.bench.standing import DRAW, REFERENCE
+    from unalike.ranking.advice import text_of
+    from unalike.ranking.ranking import ALPHA
+    from unalike.ranking.standing import DRAW, REFERENCE
 
     rows = [
         [

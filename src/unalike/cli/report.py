@@ -76,8 +76,8 @@ def report(
 
         written["figures"] = [str(path) for path in camera_ready(page, figures)]
     if latex is not None:
-        from unalike.engine.files import atomic_write
         from unalike.report.latex import latex_table
+        from unalike.runs.files import atomic_write
 
         atomic_write(latex, latex_table(page).encode())
         written["latex"] = str(latex)
@@ -93,9 +93,9 @@ def report(
 
 def _page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
     """Whatever ``what`` names: a study, a run's folder, a folder of runs, or the beginning of a run's name."""
-    from unalike.bench.results import read_record, read_records
     from unalike.cli.store import find_run, read_runs
     from unalike.report.page import page_of_records, page_of_run
+    from unalike.runs.results import read_record, read_records
 
     if _is_study(what):
         return _study_page(what, runs, scale, only)
@@ -143,14 +143,14 @@ def _is_folder(path: Path) -> bool:
 
 def _studies() -> list[str]:
     """The names of those that come with the package."""
-    from unalike.bench.study import built_in_studies
+    from unalike.studies.study import built_in_studies
 
     return list(built_in_studies())
 
 
 def _study_page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
-    from unalike.bench.study import load_study, parse_only, study_results
     from unalike.report.page import page_of_study
+    from unalike.studies.study import load_study, parse_only, study_results
 
     results = study_results(load_study(what), runs, scale, parse_only(only))
     say_damaged(results.damaged)

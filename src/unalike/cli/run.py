@@ -19,11 +19,11 @@ from unalike.cli.program import program
 from unalike.cli.show import costs, draw, figures_table, print_json, privacy_line, say
 from unalike.cli.signals import Stopped
 from unalike.cli.spec_flags import with_flags
-from unalike.engine.checkpoint import CHECKPOINT_SECONDS
-from unalike.engine.spec import RunSpec
+from unalike.runs.checkpoint import CHECKPOINT_SECONDS
+from unalike.runs.spec import RunSpec
 
 if TYPE_CHECKING:
-    from unalike.engine.run import Result
+    from unalike.runs.run import Result
 
 AUTO = "auto"
 
@@ -77,7 +77,7 @@ def _spec(file: Path | None, given: dict[str, Any], runs: Path, *, quiet: bool) 
     values = given if file is None else RunSpec.read_toml(file, **given)
     if values.get("algorithm") != AUTO:
         return RunSpec.from_mapping(values), False
-    from unalike.bench.evidence import advise
+    from unalike.ranking.evidence import advise
 
     chosen = RunSpec.from_mapping(values | {"algorithm": "fedavg"})
     advice = advise(chosen, runs)
@@ -90,8 +90,8 @@ def _train(
     spec: RunSpec, runs: Path, checkpoint_seconds: float, logs: Sequence[str], *, quiet: bool, auto: bool
 ) -> Result:
     from unalike.cli.progress import follower
-    from unalike.engine import run as engine
-    from unalike.engine.loggers import Watchers, make_loggers
+    from unalike.runs import run as engine
+    from unalike.runs.loggers import Watchers, make_loggers
 
     watcher = follower(quiet=quiet)
     loggers = make_loggers(logs, runs, watcher.say)

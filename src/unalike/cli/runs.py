@@ -26,8 +26,8 @@ from unalike.cli.show import (
     table,
 )
 from unalike.cli.store import StoredRun, find_run, read_runs
-from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
+from unalike.runs.spec import RunSpec
 
 app = App(help="List, show and compare runs.")
 

@@ -16,7 +16,7 @@ from unalike.cli.table import table as table  # for the commands too
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unalike.bench.results import Record
+    from unalike.runs.results import Record
 
 MISSING = "–"
 _BLOCKS = "▁▂▃▄▅▆▇█"

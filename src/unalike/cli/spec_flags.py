@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 
 from unalike.cli import complete
-from unalike.engine.parts import PARTS
-from unalike.engine.spec import RunSpec
+from unalike.runs.parts import PARTS
+from unalike.runs.spec import RunSpec
 
 _METAVARS = {int: "INTEGER", float: "FLOAT", str: "TEXT"}
 """As they are called in every version of typer."""

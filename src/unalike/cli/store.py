@@ -12,10 +12,10 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from unalike.cli.program import program
-from unalike.engine.files import list_folder
-from unalike.engine.record import RunRecord, read_failure, read_run
-from unalike.engine.spec import RunSpec
 from unalike.errors import UserError
+from unalike.runs.files import list_folder
+from unalike.runs.record import RunRecord, read_failure, read_run
+from unalike.runs.spec import RunSpec
 from unalike.toml import read_toml
 
 # What tells a run's folder from any other; a run that was killed at once may have only one of them.

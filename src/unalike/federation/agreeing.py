@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from unalike.data.description import MOST_ROWS, Description
-from unalike.data.schema import Schema, agree
+from unalike.data.sites.description import MOST_ROWS, Description
+from unalike.data.sites.schema import Schema, agree
 from unalike.errors import UserError
+from unalike.federation.envelope import Envelope, Refused, shown
 from unalike.federation.folders import ServerFolder
 from unalike.federation.plan import Plan
 from unalike.federation.remote import Remote
 from unalike.federation.speaker import Speaker
-from unalike.federation.wire import Message, Refused, shown
 
 
 def agreement(plan: Plan, speaker: Speaker, place: ServerFolder) -> tuple[Schema, list[int]]:
@@ -46,7 +46,7 @@ def agreement(plan: Plan, speaker: Speaker, place: ServerFolder) -> tuple[Schema
 
 
 def _ask_all(
-    plan: Plan, speaker: Speaker, header: dict[str, Any], use: Callable[[Message], Any], needed: int
+    plan: Plan, speaker: Speaker, header: dict[str, Any], use: Callable[[Envelope], Any], needed: int
 ) -> dict[str, Any]:
     """What the sites answer, ``needed`` of them at least."""
     answers = Remote(speaker, "").everybody(dict.fromkeys(plan.parties, (header, b"")), needed)
@@ -59,14 +59,14 @@ def _ask_all(
     return found
 
 
-def _description(message: Message) -> Description:
+def _description(message: Envelope) -> Description:
     try:
         return Description.from_dict(message.header["description"])
     except (KeyError, ValueError) as error:
         raise Refused(f"its description is malformed: {error}") from None
 
 
-def _rows_and_model(message: Message) -> tuple[int, str]:
+def _rows_and_model(message: Envelope) -> tuple[int, str]:
     rows, model = message.header.get("rows"), message.header.get("model")
     if type(rows) is not int or not isinstance(model, str):
         raise Refused("it does not say how many rows it has")

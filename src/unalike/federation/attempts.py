@@ -16,11 +16,11 @@ from typing import Literal
 
 import torch
 
-from unalike.engine.files import atomic_write, file_lock, is_held
 from unalike.errors import UserError
-from unalike.federation import serving
+from unalike.federation import server as serving
 from unalike.federation.folders import ServerFolder, read_object
 from unalike.federation.speaker import Stopped, Transport
+from unalike.runs.files import atomic_write, file_lock, is_held
 
 _ATTEMPT, _OUTCOME, _SUBMITTED, _STOP = "attempt.json", "outcome.json", "submitted.json", "stop"
 _LOCK = ".attempt.lock"

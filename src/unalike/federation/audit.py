@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from unalike.engine.chain import Chain, read_chain, seal
-from unalike.engine.files import open_file, read_bytes, storage_error, write_all
 from unalike.errors import UserError
+from unalike.runs.files import open_file, read_bytes, storage_error, write_all
+from unalike.runs.seals import Chain, read_chain, seal
 
 FILE = "audit.jsonl"
 

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from unalike.crypto import bfv
-from unalike.crypto.errors import CryptoError
-from unalike.crypto.primitives import agreement, agreement_public, derive, seal, sign, unseal, verify
-from unalike.engine.files import atomic_write
+from unalike.federation.envelope import Envelope, Refused
 from unalike.federation.remote import Remote
 from unalike.federation.speaker import Speaker
-from unalike.federation.wire import Message, Refused
+from unalike.runs.files import atomic_write
+from unalike.secure.crypto import bfv
+from unalike.secure.crypto.errors import CryptoError
+from unalike.secure.crypto.primitives import agreement, agreement_public, derive, seal, sign, unseal, verify
 
 BOX, DEAL, KEY = "deal-box", "deal", "deal-key"
 """Kinds of messages: tell your box; deal keys to these boxes; here is your key."""
@@ -61,7 +61,7 @@ class SiteKeys:
         public = agreement_public(self._secret)
         return {"box": [public.hex(), sign(self._signer, self._statement(public)).hex()]}, b""
 
-    def deal(self, message: Message) -> Answer:
+    def deal(self, message: Envelope) -> Answer:
         """Make keys, seal the secret one for every other party, and hand out the public one."""
         boxes = message.header.get("boxes")
         if not isinstance(boxes, dict) or set(boxes) != set(self._roster):
@@ -75,7 +75,7 @@ class SiteKeys:
         sizes = [len(keys.public), *map(len, sealed)]
         return {"salt": salt.hex(), "sizes": sizes}, b"".join([keys.public, *sealed])
 
-    def take(self, message: Message) -> Answer:
+    def take(self, message: Envelope) -> Answer:
         """Open the own box."""
         header = message.header
         dealer = str(header.get("dealer"))
@@ -107,7 +107,7 @@ class SiteKeys:
         return derive(shared, b"|".join([b"unalike deal", self._plan, salt, dealer.encode(), party.encode()]))
 
 
-def _cut(message: Message, boxes: int) -> tuple[bytes, list[bytes]]:
+def _cut(message: Envelope, boxes: int) -> tuple[bytes, list[bytes]]:
     """The public key, and the boxes of the other parties."""
     sizes, body = message.header.get("sizes"), message.body
     if not isinstance(sizes, list) or len(sizes) != boxes + 1 or not all(type(n) is int and n > 0 for n in sizes):

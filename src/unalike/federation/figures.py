@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from unalike.data.description import MOST_ROWS
-from unalike.federation.wire import Message, Refused
+from unalike.data.sites.description import MOST_ROWS
+from unalike.federation.envelope import Envelope, Refused
 
 
-def checked_sums(message: Message) -> dict[str, list[float]]:
+def checked_sums(message: Envelope) -> dict[str, list[float]]:
     """Rows, sum of losses and right answers under each name, if they can be that."""
     sums = message.header.get("sums")
     if not isinstance(sums, dict):

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from unalike.algorithms import ALGORITHMS
-from unalike.engine.files import atomic_write, private_folder, storage_error
 from unalike.errors import UserError
 from unalike.federation.folders import PUBLIC, Card, make_key
 from unalike.federation.plan import FILE, Plan
+from unalike.runs.files import atomic_write, private_folder, storage_error
 
 INVITATIONS = "invitations"
 AUTHORITY = "ca.pem"
@@ -19,7 +19,7 @@ _PARTY = "party.txt"
 
 def make_federation(folder: Path, **values: Any) -> Plan:
     """Make all that the server needs, and the invitations. ``values`` are the plan's, without the server's key."""
-    from unalike.federation.flower.certificates import create_authority, issue_server, split_address
+    from unalike.federation.transport.flower.certificates import create_authority, issue_server, split_address
 
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder} is not empty, and nothing is overwritten. Choose another folder.")
@@ -89,7 +89,7 @@ class SiteFolder:
 
     def card(self) -> Card:
         """The site's public keys; secret ones are made on first use and never leave the folder."""
-        from unalike.federation.flower.certificates import create_node_key, public_key
+        from unalike.federation.transport.flower.certificates import create_node_key, public_key
 
         sign = make_key(self.site_key)
         node = public_key(self.node_key) if self.node_key.exists() else create_node_key(self.node_key)

@@ -18,14 +18,14 @@ from typing import Any, TypeVar, get_args
 
 import numpy as np
 
-from unalike.crypto.primitives import derive
+from unalike.channels.stage import Grid
 from unalike.data.dataset import Dataset
 from unalike.errors import UserError
+from unalike.federation.envelope import Envelope, Refused
 from unalike.federation.once import Once
 from unalike.federation.remote import Remote
 from unalike.federation.speaker import Outgoing, Speaker
 from unalike.federation.summing import Occasion, Protection, secure_total
-from unalike.federation.wire import Message, Refused
 from unalike.measure.cdf import check_sum, count, read_cdf
 from unalike.measure.degree import Degree, compare, headline
 from unalike.measure.extract import party_features
@@ -33,7 +33,7 @@ from unalike.measure.federated_cdf import Measurement
 from unalike.measure.publish import Published, publish, summarise
 from unalike.measure.support import DistributionPolicy, Of, Support, Values, agree, support_of
 from unalike.partition import Partition
-from unalike.privacy.stage import Grid
+from unalike.secure.crypto.primitives import derive
 from unalike.secure.errors import ProtocolError, TooFewParties
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ def measure_sites(speaker: Speaker, schema: str, of: Of, features: tuple[str, ..
     before = dict.fromkeys(parties, 0)
     about = {"schema": schema, "of": of}
 
-    def everybody(kind: str, bodies: Mapping[str, bytes]) -> dict[str, Message]:
+    def everybody(kind: str, bodies: Mapping[str, bytes]) -> dict[str, Envelope]:
         messages = {party: ({**about, "kind": kind}, bodies[party]) for party in parties}
         return remote.everybody(messages)
 
@@ -101,7 +101,7 @@ class SiteMeasure:
         self._values: dict[str, Values] = {}
         self._policy: dict[str, DistributionPolicy] = {}
 
-    def support(self, message: Message) -> tuple[dict[str, Any], bytes]:
+    def support(self, message: Envelope) -> tuple[dict[str, Any], bytes]:
         """Step 1: which labels there are, or ranges of the features, widened at random.
 
         Asked again, the same: the least of many random ones would tell the true range. So would two that are
@@ -113,7 +113,7 @@ class SiteMeasure:
         rng = Random(int.from_bytes(derive(self._secret, b"unalike ranges"), "big"))
         return {}, support_of(self._name, self._of(message), rng).to_bytes()
 
-    def agree(self, message: Message) -> tuple[dict[str, Any], bytes]:
+    def agree(self, message: Envelope) -> tuple[dict[str, Any], bytes]:
         """Steps 2 and 3: take the policy.
 
         It must count rows, as this server's does: the sum of rounded shares of the sites' rows, whose numbers the
@@ -125,7 +125,7 @@ class SiteMeasure:
         self._policy[_kind(message)] = policy
         return {}, b""
 
-    def vector(self, message: Message) -> tuple[Occasion, Grid]:
+    def vector(self, message: Envelope) -> tuple[Occasion, Grid]:
         """Step 4: the counts, and what is counted; all sites count under the policy that the sum's terms name."""
         if message.header.get("policy") != _digest(self._agreed(message)):
             raise Refused("the sum is of counts under another policy than was agreed on")
@@ -134,7 +134,7 @@ class SiteMeasure:
         self._once.ask(f"counts {_kind(message)}", _digest(self._agreed(message)), why, MOST_TIMES)
         return Occasion(f"measure {_kind(message)}", self._parties), self._counts(message)
 
-    def compare(self, message: Message) -> tuple[dict[str, Any], bytes]:
+    def compare(self, message: Envelope) -> tuple[dict[str, Any], bytes]:
         """Step 10: compare the own CDF with that of the sum, and tell the degrees, rounded."""
         policy, own = self._agreed(message), self._counts(message)
         # Degrees of sums that nobody made would tell the counts bit by bit.
@@ -149,10 +149,10 @@ class SiteMeasure:
         degrees = compare(policy, read_cdf(policy, own), everyone, policy.parties)
         return {"published": asdict(publish(policy, self._name, degrees, everyone))}, b""
 
-    def _counts(self, message: Message) -> Grid:
+    def _counts(self, message: Envelope) -> Grid:
         return count(self._agreed(message), self._name, self._of(message))
 
-    def _of(self, message: Message) -> Values:
+    def _of(self, message: Envelope) -> Values:
         kind = _kind(message)
         if kind not in self._values:
             if kind == "labels":
@@ -164,14 +164,14 @@ class SiteMeasure:
                 self._values[kind] = party_features(self._data, alone)[self._name]
         return self._values[kind]
 
-    def _agreed(self, message: Message) -> DistributionPolicy:
+    def _agreed(self, message: Envelope) -> DistributionPolicy:
         policy = self._policy.get(_kind(message))
         if policy is None:
             raise Refused("no policy of counting was agreed on")
         return policy
 
 
-def read_published(party: str, message: Message) -> Published:
+def read_published(party: str, message: Envelope) -> Published:
     """What a site tells of its degrees: all numbers from 0 to 1."""
     try:
         told = message.header["published"]
@@ -189,18 +189,18 @@ def _digest(policy: DistributionPolicy) -> str:
     return hashlib.sha256(policy.to_bytes()).hexdigest()
 
 
-def _kind(message: Message) -> Of:
+def _kind(message: Envelope) -> Of:
     of: Any = message.header.get("of")
     if of not in get_args(Of):
         raise Refused(f"{json.dumps(of)[:40]} cannot be measured")
     return of  # type: ignore[no-any-return]
 
 
-def _support(party: str, message: Message) -> Support:
+def _support(party: str, message: Envelope) -> Support:
     return Support.from_bytes(message.body, party)
 
 
-def _used(party: str, message: Message, use: Callable[[str, Message], T]) -> T:
+def _used(party: str, message: Envelope, use: Callable[[str, Envelope], T]) -> T:
     """What a party's message holds, or a UserError that names the party."""
     try:
         return use(party, message)

@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from unalike.engine.files import atomic_write
 from unalike.errors import UserError
-from unalike.federation.wire import Refused
+from unalike.federation.envelope import Refused
+from unalike.runs.files import atomic_write
 
 
 class Once:

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from unalike.channels import parse_channel
 from unalike.data.sites import Sites
 from unalike.data.table import Missing
-from unalike.engine.files import atomic_write
-from unalike.engine.spec import RunSpec
-from unalike.engine.training import cohort_size
 from unalike.errors import UserError, unknown
 from unalike.federation import FIXED
-from unalike.federation.wire import ANYBODY, MOST_BYTES, SERVER
-from unalike.privacy import parse_channel
+from unalike.federation.envelope import ANYBODY, MOST_BYTES, SERVER
+from unalike.runs.files import atomic_write
+from unalike.runs.spec import RunSpec
+from unalike.runs.training import cohort_size
 from unalike.secure.policy import safe_threshold
 from unalike.toml import read_toml, write_toml
 

@@ -15,20 +15,20 @@ import numpy as np
 import torch
 
 from unalike.algorithms.contract import Vectors
-from unalike.engine.exchange import ENGINE, Exchange, Reply
-from unalike.engine.sequential import Sequential
-from unalike.engine.wire import Encoded, Wire, layout_of
-from unalike.engine.work import LocalWork
+from unalike.channels import Coded
+from unalike.channels.errors import ChannelError
+from unalike.engines.sequential import Sequential
 from unalike.errors import UserError
+from unalike.federation.envelope import Envelope, Refused, pack, shown
 from unalike.federation.rows import Elsewhere
 from unalike.federation.speaker import SAYS, WRONG, Outgoing, Speaker, Stopped
 from unalike.federation.summing import Protection, ProtocolError, TooFewParties, secure_total
 from unalike.federation.vault import START, version_name
 from unalike.federation.weighing import check_single, check_weight, norm_of, update_in
-from unalike.federation.wire import Message, Refused, pack, shown
 from unalike.federation.work import BUFFERS, MESSAGE, PAYLOAD, UPLOAD
-from unalike.privacy import Coded
-from unalike.privacy.errors import ChannelError
+from unalike.rounds.exchange import ENGINE, Exchange, Reply
+from unalike.rounds.upload import Encoded, Wire, layout_of
+from unalike.rounds.work import LocalWork
 
 PAUSE = 5.0
 """Seconds between looks at who is there, where too few answered."""
@@ -165,7 +165,7 @@ class Remote:
         return replace(reply, upload={key: value.to("meta") for key, value in reply.upload.items()})
 
     def collect(
-        self, messages: Outgoing, use: Callable[[str, Message], Reply], needed: int | None = None
+        self, messages: Outgoing, use: Callable[[str, Envelope], Reply], needed: int | None = None
     ) -> dict[str, Reply]:
         """Ask until enough have answered; ``use`` refuses an answer that cannot be used."""
         speaker, plan = self.speaker, self.speaker.plan
@@ -185,11 +185,11 @@ class Remote:
                 return found
             self._pause(messages, found, needed)
 
-    def everybody(self, messages: Outgoing, needed: int | None = None) -> dict[str, Message]:
+    def everybody(self, messages: Outgoing, needed: int | None = None) -> dict[str, Envelope]:
         """Every party's answer: where nobody may be missing, or not more than leave ``needed`` answers."""
-        found: dict[str, Message] = {}
+        found: dict[str, Envelope] = {}
 
-        def keep(party: str, message: Message) -> Reply:
+        def keep(party: str, message: Envelope) -> Reply:
             found[party] = message
             return Reply(self.speaker.plan.number(party), {}, {}, {})
 
@@ -223,7 +223,7 @@ class Remote:
             self._told[line] = now
             self.speaker.say(line)
 
-    def _reply(self, exchange: Exchange, party: str, message: Message) -> Reply:
+    def _reply(self, exchange: Exchange, party: str, message: Envelope) -> Reply:
         """The reply in an answer, if it is one that this exchange can have."""
         number, expected = self.speaker.plan.number(party), self._expected
         if exchange.wire is not None:

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 
 from unalike.data.dataset import Array, Dataset
-from unalike.data.schema import Schema
-from unalike.engine.build import net_maker
-from unalike.engine.federation import Federation, PartyRows
-from unalike.engine.spec import RunSpec
+from unalike.data.sites.schema import Schema
 from unalike.models import Task
 from unalike.partition.holdout import hold_out
 from unalike.partition.partition import Partition
 from unalike.randomness import stream
+from unalike.rounds.federation import Federation, PartyRows
+from unalike.runs.build import net_maker
+from unalike.runs.spec import RunSpec
 
 
 def make_task(spec: RunSpec, schema: Schema) -> Task:

@@ -14,25 +14,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unalike.data.description import Description, describe
-from unalike.data.schema import Schema
+from unalike.channels import parse_channel
+from unalike.channels.encrypted import Encrypted
+from unalike.channels.errors import ChannelError
+from unalike.channels.masked import Masked
 from unalike.data.sites import read_table, site_data
-from unalike.engine.files import atomic_write, private_folder
+from unalike.data.sites.description import Description, describe
+from unalike.data.sites.schema import Schema
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
 from unalike.federation.dealing import BOX, DEAL, KEY, SiteKeys
+from unalike.federation.envelope import SERVER, Envelope, Refused, peek, read, shown, write
 from unalike.federation.folders import AGREED, PUBLIC, Card
 from unalike.federation.measuring import BITS, SUM, SiteMeasure
 from unalike.federation.once import Once, read_json
 from unalike.federation.plan import Plan
 from unalike.federation.summing import Protection, SiteSum
 from unalike.federation.vault import Vault
-from unalike.federation.wire import SERVER, Message, Refused, peek, read, shown, write
 from unalike.federation.work import SiteWork, digest_of
-from unalike.privacy import parse_channel
-from unalike.privacy.encrypted import Encrypted
-from unalike.privacy.errors import ChannelError
-from unalike.privacy.masked import Masked
+from unalike.runs.files import atomic_write, private_folder
 
 MOST_SCHEMAS = 10
 """So many codings of its table a site tries before it has trained: columns may have to be mended."""
@@ -114,9 +114,9 @@ class Site:
 
     def _sealed(self, kind: str, number: list[int], header: dict[str, Any], body: bytes) -> bytes:
         envelope = {"kind": kind, "sender": self.name, "receiver": SERVER, "answers": number}
-        return write(Message({**header, **envelope}, body), self.signer)
+        return write(Envelope({**header, **envelope}, body), self.signer)
 
-    def _check(self, message: Message, number: list[int]) -> None:
+    def _check(self, message: Envelope, number: list[int]) -> None:
         """Refuse another plan, and what was seen before. What is seen now is kept before anything is done."""
         if message.header.get("plan") != self.plan.digest:
             raise Refused("the server follows another plan than this site agreed to. Look at it, and join again")
@@ -125,8 +125,8 @@ class Site:
         self._seen = tuple(number)
         atomic_write(self.folder / _SEEN, json.dumps({"number": number}).encode())
 
-    def _act(self, message: Message) -> Answer:
-        acts: dict[str, Callable[[Message], Answer]] = {
+    def _act(self, message: Envelope) -> Answer:
+        acts: dict[str, Callable[[Envelope], Answer]] = {
             "hello": self._hello,
             "describe": self._describe,
             "agree": self._agree,
@@ -147,15 +147,15 @@ class Site:
             raise Refused(f"a message of kind {message.kind[:40]!r} is not known here")
         return act(message)
 
-    def _hello(self, message: Message) -> Answer:
+    def _hello(self, message: Envelope) -> Answer:
         return {}, b""  # the signature says who it is
 
-    def _describe(self, message: Message) -> Answer:
+    def _describe(self, message: Envelope) -> Answer:
         told = self._described
         self._tell(f"Told the server what the {len(told.columns)} columns hold; no row left.")
         return {"description": told.to_dict()}, b""
 
-    def _agree(self, message: Message) -> Answer:
+    def _agree(self, message: Envelope) -> Answer:
         """Code the own table as agreed, or say which column does not fit."""
         try:
             schema = Schema.from_dict(message.header["schema"])
@@ -189,10 +189,10 @@ class Site:
                     f"the server names another key of {name} than {path.name} at this site. Telephone {name}"
                 )
 
-    def _exchange(self, message: Message) -> Answer:
+    def _exchange(self, message: Envelope) -> Answer:
         return self._ready(message).answer(message, self._vault)
 
-    def _sum(self, message: Message) -> Answer:
+    def _sum(self, message: Envelope) -> Answer:
         """A step of a secure sum; the site trains at the step that sends its vector."""
         hidden = parse_channel(self.plan.spec.channel).hidden
         sizes = self.plan.cohort, self.plan.needed(self.plan.cohort)
@@ -204,7 +204,7 @@ class Site:
             raise Refused("this site has not agreed to secure sums")
         return summing.answer(message, lambda asked: self._ready(asked).grid(asked, self._vault))
 
-    def _measure_sum(self, message: Message) -> Answer:
+    def _measure_sum(self, message: Envelope) -> Answer:
         everybody = len(self.plan.parties)
         summing = self._sums("measure", lambda: Protection(BITS), everybody, everybody)
         return summing.answer(message, lambda asked: self._measuring(asked).vector(asked))
@@ -232,7 +232,7 @@ class Site:
         self._summing.pop("encrypted", None)  # new keys are for new sums
         return answer
 
-    def _measuring(self, message: Message) -> SiteMeasure:
+    def _measuring(self, message: Envelope) -> SiteMeasure:
         if not self.plan.measure:
             raise Refused("this federation's plan says that sites are not measured")
         work = self._ready(message)
@@ -241,7 +241,7 @@ class Site:
             self._measure = SiteMeasure(self.name, self.plan.parties, data, self.signer, self._once)
         return self._measure
 
-    def _evaluate(self, message: Message) -> Answer:
+    def _evaluate(self, message: Envelope) -> Answer:
         if self.plan.figures == "none":
             raise Refused("this federation's plan says that no figures leave a site")
         work = self._ready(message)
@@ -250,14 +250,14 @@ class Site:
         self._once.ask(f"evaluate {work.round_of(message)}", asked, why)
         return {"sums": work.evaluation(message, self._vault)}, b""
 
-    def _finish(self, message: Message) -> Answer:
+    def _finish(self, message: Envelope) -> Answer:
         path = self.folder / "model.safetensors"
         figures = self._ready(message).finish(message, path, self._vault)
         atomic_write(self.folder / "figures.json", json.dumps(figures, indent=1).encode())
         self._tell(f"Training is over: the model is in {path}.")
         return {}, b""
 
-    def _ready(self, message: Message) -> SiteWork:
+    def _ready(self, message: Envelope) -> SiteWork:
         """What the site works with, made anew after a restart from what it agreed to."""
         if "schema" not in self._agreed:
             raise Refused("nothing was agreed on yet")
@@ -276,7 +276,7 @@ class Site:
         return self._work
 
 
-def _number(message: Message) -> list[int]:
+def _number(message: Envelope) -> list[int]:
     number = message.header.get("number")
     whole = isinstance(number, list) and all(type(n) is int and 0 <= n < 2**53 for n in number)
     if not isinstance(number, list) or not whole or len(number) != 2:
@@ -286,7 +286,7 @@ def _number(message: Message) -> list[int]:
 
 def _seen(kept: dict[str, Any]) -> tuple[int, ...]:
     """The largest number so far."""
-    return tuple(_number(Message(kept))) if kept else (0, 0)
+    return tuple(_number(Envelope(kept))) if kept else (0, 0)
 
 
 def _claimed(raw: bytes) -> str:
@@ -297,6 +297,6 @@ def _claimed(raw: bytes) -> str:
 
 
 def _public(secret: bytes) -> str:
-    from unalike.crypto.primitives import signing_public
+    from unalike.secure.crypto.primitives import signing_public
 
     return signing_public(secret).hex()

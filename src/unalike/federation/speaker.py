@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from unalike.errors import UserError
+from unalike.federation.envelope import ANYBODY, SERVER, Envelope, Refused, peek, read, shown, write
 from unalike.federation.plan import Plan
-from unalike.federation.wire import ANYBODY, SERVER, Message, Refused, peek, read, shown, write
 
 _HELLO_SECONDS = 60.0
 MOST_WAIT = 600.0
@@ -67,7 +67,7 @@ class Speaker:
 
     def ask(
         self, messages: Mapping[str, tuple[dict[str, Any], bytes]], seconds: float
-    ) -> Iterator[tuple[str, Message]]:
+    ) -> Iterator[tuple[str, Envelope]]:
         """Send each party its message and give the good answers as they come."""
         self.meet(list(messages))
         sent: dict[int, str] = {}
@@ -135,9 +135,9 @@ class Speaker:
         self._count += 1
         number = [self.incarnation, self._count]
         envelope = {"sender": SERVER, "receiver": party, "plan": self.plan.digest, "number": number}
-        return write(Message({**header, **envelope}, body), self.signer), number
+        return write(Envelope({**header, **envelope}, body), self.signer), number
 
-    def _opened(self, party: str, number: list[int], answer: bytes | Any) -> Message | None:
+    def _opened(self, party: str, number: list[int], answer: bytes | Any) -> Envelope | None:
         """The answer, if the party signed it and it answers this message; else the reason is noted."""
         if not isinstance(answer, bytes):
             self.problems[party] = f"failed: {shown(getattr(answer, 'reason', answer))}"

@@ -20,15 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from unalike.crypto import bfv
-from unalike.crypto.primitives import signing_public
+from unalike.channels.stage import Grid
 from unalike.errors import UserError
+from unalike.federation.envelope import Envelope, Refused
 from unalike.federation.once import Once
 from unalike.federation.speaker import Outgoing, Speaker
-from unalike.federation.wire import Message, Refused
-from unalike.privacy.stage import Grid
 from unalike.secure import party as party_side
 from unalike.secure import server as server_side
+from unalike.secure.crypto import bfv
+from unalike.secure.crypto.primitives import signing_public
 from unalike.secure.errors import ProtocolError, TooFewParties
 from unalike.secure.messages import Step, steps
 from unalike.secure.party import PartyState
@@ -49,7 +49,7 @@ class Occasion:
     parties: tuple[str, ...]
 
 
-VectorOf = Callable[[Message], tuple[Occasion, Grid]]
+VectorOf = Callable[[Envelope], tuple[Occasion, Grid]]
 """What a site adds, from the message that asks for it, and on which occasion."""
 
 
@@ -111,7 +111,7 @@ def secure_total(
     central = server_side.start(policy, context=how.context, signer=speaker.signer)
     say: dict[int, bytes] = dict.fromkeys(range(len(names)), policy.to_bytes())
 
-    def trip(number: int, vector: bool) -> list[tuple[str, Message]]:
+    def trip(number: int, vector: bool) -> list[tuple[str, Envelope]]:
         out = {}
         for i, raw in say.items():
             header, body = messages[names[i]] if vector else ({}, b"")
@@ -139,7 +139,7 @@ def question(header: Mapping[str, Any], body: bytes) -> bytes:
     return hashlib.sha256(hashlib.sha256(asked).digest() + body).digest()
 
 
-def _told(answers: Sequence[tuple[str, Message]], policy: Policy) -> Grid:
+def _told(answers: Sequence[tuple[str, Envelope]], policy: Policy) -> Grid:
     """The sum as the parties decrypted it: all must tell the same."""
     told = {name: message.body for name, message in answers}
     if len(told) < policy.threshold:
@@ -171,13 +171,13 @@ class SiteSum:
         self._step = 0
         self._occasion = Occasion("", ())
 
-    def answer(self, message: Message, vector: VectorOf) -> tuple[dict[str, Any], bytes]:
+    def answer(self, message: Envelope, vector: VectorOf) -> tuple[dict[str, Any], bytes]:
         """The next message of the protocol; ``vector`` is called at the step that sends it."""
         header = message.header
         size, number = header.get("protocol"), header.get("step")
         if type(size) is not int or type(number) is not int or not 0 <= size <= len(message.body):
             raise Refused("it is not a step of a sum")
-        raw, rest = message.body[:size], Message(header, message.body[size:])
+        raw, rest = message.body[:size], Envelope(header, message.body[size:])
         try:
             if number == 0:
                 return {}, self._open(raw)

@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from unalike.algorithms import ALGORITHMS
+from unalike.channels import CHANNELS, Accountant, Channel, Participation, parse_channel
 from unalike.data.columns import Column
 from unalike.data.dataset import Dataset
-from unalike.data.description import Description, describe
-from unalike.data.schema import agree
 from unalike.data.sites import site_data
-from unalike.engine.exchange import ENGINE, PLAIN, Engine, Exchange, Reply
-from unalike.engine.training import cohort_of, cohort_size
+from unalike.data.sites.description import Description, describe
+from unalike.data.sites.schema import agree
 from unalike.errors import UserError
 from unalike.federation.plan import Plan
 from unalike.federation.work import SiteWork
-from unalike.privacy import CHANNELS, Accountant, Channel, Participation, parse_channel
+from unalike.rounds.exchange import ENGINE, PLAIN, Engine, Exchange, Reply
+from unalike.runs.training import cohort_of, cohort_size
 
 _MOST_ROWS = 40
 """Rows of each class that the rehearsal uses: names and sizes of uploads do not depend on more."""

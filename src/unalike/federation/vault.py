@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from unalike.algorithms.contract import Vectors
-from unalike.engine.checkpoint import Checkpoint, Damaged, decode_checkpoint, encode_checkpoint
-from unalike.engine.files import atomic_write, clean_leftovers, list_folder, private_folder, storage_error
-from unalike.federation.wire import Refused
+from unalike.federation.envelope import Refused
+from unalike.runs.checkpoint import Checkpoint, Damaged, decode_checkpoint, encode_checkpoint
+from unalike.runs.files import atomic_write, clean_leftovers, list_folder, private_folder, storage_error
 
 START = ""
 """The version of a site that has not taken part yet."""

@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 import torch
 
 from unalike.algorithms.contract import Vectors
-from unalike.engine.exchange import ENGINE, PLAIN, Exchange
-from unalike.engine.wire import BUFFERS
-from unalike.federation.wire import Refused
+from unalike.federation.envelope import Refused
+from unalike.rounds.exchange import ENGINE, PLAIN, Exchange
+from unalike.rounds.upload import BUFFERS
 
 _ROUNDING = 1e-6
 """Of a weight that is not just the number of rows: two machines may round it differently."""

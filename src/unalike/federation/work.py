@@ -14,24 +14,24 @@ import torch
 from torch import Tensor
 
 from unalike.algorithms.contract import Ask, Kind, Vectors
+from unalike.channels.setting import Random
+from unalike.channels.stage import Grid
 from unalike.data.dataset import Dataset
-from unalike.data.description import MOST_ROWS
-from unalike.data.schema import Schema
-from unalike.engine.checkpoint import tensor_bytes
-from unalike.engine.evaluation import Figures, row_scores
-from unalike.engine.exchange import Exchange, Reply
-from unalike.engine.files import atomic_write
-from unalike.engine.sequential import Sequential
-from unalike.engine.training import Ledger, Training
-from unalike.engine.wire import Wire
+from unalike.data.sites.description import MOST_ROWS
+from unalike.data.sites.schema import Schema
+from unalike.engines.sequential import Sequential
+from unalike.federation.envelope import Envelope, Refused, pack, shown
 from unalike.federation.once import Once
 from unalike.federation.plan import Plan
 from unalike.federation.rows import Elsewhere, OwnRows, make_task
 from unalike.federation.summing import Occasion
 from unalike.federation.vault import Vault, version_name
-from unalike.federation.wire import Message, Refused, pack, shown
-from unalike.privacy.setting import Random
-from unalike.privacy.stage import Grid
+from unalike.rounds.evaluation import Figures, row_scores
+from unalike.rounds.exchange import Exchange, Reply
+from unalike.rounds.upload import Wire
+from unalike.runs.checkpoint import tensor_bytes
+from unalike.runs.files import atomic_write
+from unalike.runs.training import Ledger, Training
 
 MOST_QUESTIONS = 10
 """Of one exchange, where no noise is weakened by a second: a server that restarts may ask it of other parties."""
@@ -83,14 +83,14 @@ class SiteWork(Training):
         noise = np.random.Philox(key=int.from_bytes(key[:16], "little"))
         return lambda use: np.random.Generator(noise) if use == "noise" else repeated(use)
 
-    def round_of(self, message: Message) -> int:
+    def round_of(self, message: Envelope) -> int:
         """The round that a message is about."""
         round = _whole(message.header, "round")
         if not 1 <= round <= self.spec.rounds:
             raise Refused(f"it is of round {round}; the plan has {self.spec.rounds}")
         return round
 
-    def exchange_of(self, message: Message, vault: Vault) -> tuple[Exchange, Vectors]:
+    def exchange_of(self, message: Envelope, vault: Vault) -> tuple[Exchange, Vectors]:
         """The exchange that a message asks for, and what the site keeps at the version that it names."""
         header, arrays = message.header, message.vectors()
         kind: Any = header.get("ask")
@@ -115,7 +115,7 @@ class SiteWork(Training):
             ledger.own_buffers[self.number] = kept[_STATISTICS]
         return self.exchange(Ask(kind, payload, phase), round, [self.number], ledger), kept
 
-    def answer(self, message: Message, vault: Vault) -> tuple[dict[str, Any], bytes]:
+    def answer(self, message: Envelope, vault: Vault) -> tuple[dict[str, Any], bytes]:
         """The answer to an ask: the new state is kept before it leaves."""
         if self.channel.hides_single:
             raise Refused("by this site's plan the server sees sums only, never a single upload")
@@ -124,7 +124,7 @@ class SiteWork(Training):
         self._keep(message, vault, reply)
         return header, body
 
-    def grid(self, message: Message, vault: Vault) -> tuple[Occasion, Grid]:
+    def grid(self, message: Envelope, vault: Vault) -> tuple[Occasion, Grid]:
         """Which exchange it is, and what the site adds to a sum that hides it; the new state is kept before."""
         reply = self._reply(message, vault)
         if reply.encoded is None or reply.encoded.coded.grid is None:
@@ -134,7 +134,7 @@ class SiteWork(Training):
         name = f"{message.header['round']}-{message.header['turn']}"
         return Occasion(name, cohort), reply.encoded.coded.grid
 
-    def _reply(self, message: Message, vault: Vault) -> Reply:
+    def _reply(self, message: Envelope, vault: Vault) -> Reply:
         exchange, kept = self.exchange_of(message, vault)
         self._check_ask(exchange)
         if self._once is not None:
@@ -181,7 +181,7 @@ class SiteWork(Training):
         arrays, body = pack(leaves)
         return {"arrays": arrays}, body
 
-    def _keep(self, message: Message, vault: Vault, reply: Reply) -> None:
+    def _keep(self, message: Envelope, vault: Vault, reply: Reply) -> None:
         """Store the new version for good before the answer leaves; forget those that nobody can name any more."""
         header = message.header
         kept: Vectors = {f"{_STATE}{key}": value for key, value in reply.state.items()}
@@ -198,7 +198,7 @@ class SiteWork(Training):
         vault.save(version, kept)
         vault.keep({version, str(header.get("base", "")), *map(str, named)})
 
-    def evaluation(self, message: Message, vault: Vault) -> dict[str, Sums]:
+    def evaluation(self, message: Envelope, vault: Vault) -> dict[str, Sums]:
         """How well the global model, and the personal one where there is one, does on the site's own rows."""
         exchange, _ = self.exchange_of(message, vault)
         w = self._model(message)
@@ -218,14 +218,14 @@ class SiteWork(Training):
                 sums[f"personal {key}"] = _sums(row_scores(federation, personal, buffers, federation.train, index))
         return sums
 
-    def _model(self, message: Message) -> Tensor | None:
+    def _model(self, message: Envelope) -> Tensor | None:
         """The global model, where the algorithm has one."""
         w = message.vectors().get("w")
         if w is not None and (w.shape != self.initial.shape or w.dtype != self.initial.dtype):
             raise Refused(f"its model has {tuple(w.shape)} weights of {w.dtype}, ours {tuple(self.initial.shape)}")
         return w
 
-    def finish(self, message: Message, path: Path, vault: Vault) -> Figures:
+    def finish(self, message: Envelope, path: Path, vault: Vault) -> Figures:
         """Keep the final model by layer name, the personal one where there is one; the figures stay here."""
         exchange, _ = self.exchange_of(message, vault)
         w = self._model(message)

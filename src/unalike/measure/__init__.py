@@ -5,12 +5,12 @@ from __future__ import annotations
 from unalike.measure.degree import Degree, OwnDegrees
 from unalike.measure.extract import dimension_names, party_features, party_labels
 from unalike.measure.federated_cdf import Kept, Measurement, measure
-from unalike.measure.publish import Federation, Published
+from unalike.measure.publish import FederationDegrees, Published
 from unalike.measure.skew import LabelSkew, label_skew
 
 __all__ = [
     "Degree",
-    "Federation",
+    "FederationDegrees",
     "Kept",
     "LabelSkew",
     "Measurement",

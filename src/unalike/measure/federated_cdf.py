@@ -25,13 +25,12 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unalike.crypto import bfv, discrete_gaussian
 from unalike.data.dataset import Array
 from unalike.errors import UserError, unknown
 from unalike.measure.cdf import Cdf, check_sum, count, read_cdf, sensitivity
 from unalike.measure.degree import METRIC, Headline, OwnDegrees, compare, headline
 from unalike.measure.publish import (
-    Federation,
+    FederationDegrees,
     Publish,
     Published,
     contribution,
@@ -52,6 +51,7 @@ from unalike.measure.support import (
 from unalike.measure.values import read_values
 from unalike.secure import Protect, secure_sum
 from unalike.secure.clock import Clock
+from unalike.secure.crypto import bfv, discrete_gaussian
 from unalike.secure.policy import PARTIES_LEARN, check_count
 
 DELTA = 1e-6
@@ -102,7 +102,7 @@ class Measurement:
     protect: Protect
     everyone: Cdf
     published: tuple[Published, ...]
-    federation: Federation
+    federation: FederationDegrees
     absent: tuple[str, ...]
     bytes_up: Mapping[str, int]
     bytes_down: Mapping[str, int]
@@ -242,7 +242,7 @@ class _Told:
     """What the parties published, what follows for the federation, and the bytes up and down for each of them."""
 
     published: tuple[Published, ...]
-    federation: Federation
+    federation: FederationDegrees
     sent: Mapping[str, tuple[int, int]]
 
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from unalike.measure.cdf import count, read_cdf
 from unalike.measure.degree import compare
-from unalike.measure.publish import Federation, publish, summarise
+from unalike.measure.publish import FederationDegrees, publish, summarise
 from unalike.measure.support import Values, agree, support_of
 
 
-def plain_figures(parties: Mapping[str, Values], seed: int = 0) -> Federation:
+def plain_figures(parties: Mapping[str, Values], seed: int = 0) -> FederationDegrees:
     """The federation's figures, from each party's rows of each label or its features (``measure``'s ``seed``)."""
     supports = {party: support_of(party, values, Random(f"{seed} {party}")) for party, values in parties.items()}
     policy = agree(supports, protect="none")

@@ -16,10 +16,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unalike.crypto.bfv import HALF
 from unalike.measure.cdf import Cdf
 from unalike.measure.degree import Degree, OwnDegrees, expected
 from unalike.measure.support import DistributionPolicy
+from unalike.secure.crypto.bfv import HALF
 from unalike.secure.errors import ProtocolError
 
 Publish = Literal["degrees", "mean"]
@@ -46,7 +46,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Federation:
+class FederationDegrees:
     """All parties together.
 
     mean: of the parties' means over dimensions, weighted by their rows; expected: the same of a random even split.
@@ -71,7 +71,7 @@ def publish(policy: DistributionPolicy, party: str, own: OwnDegrees, everyone: C
     return Published(party, _rounded(own.mean), _rounded(own.worst), by_chance, share, round(own.quantity, DIGITS))
 
 
-def summarise(published: Sequence[Published]) -> Federation:
+def summarise(published: Sequence[Published]) -> FederationDegrees:
     """The federation's figures, from what its parties have published."""
     shares = np.array([one.share for one in published])
     weights = shares / shares.sum()  # shares are rounded, and with noise of a noisy total
@@ -83,7 +83,7 @@ def summarise(published: Sequence[Published]) -> Federation:
     def greatest(degrees: Sequence[Degree]) -> Degree:
         return Degree(*_table(degrees).max(axis=0).tolist())
 
-    return Federation(
+    return FederationDegrees(
         mean=weighted([one.mean for one in published]),
         expected=weighted([one.expected for one in published]),
         worst=greatest([one.mean for one in published]),
@@ -111,7 +111,7 @@ def contribution_bound(policy: DistributionPolicy, everyone: Cdf, parties: int) 
     return _scale(everyone, parties) * parties * min(most, everyone.rows)
 
 
-def read_mean(total: NDArray[np.int64], everyone: Cdf, parties: int) -> Federation:
+def read_mean(total: NDArray[np.int64], everyone: Cdf, parties: int) -> FederationDegrees:
     """The federation's figures from the sum of the contributions."""
     weight = int(total[0])
     if weight < 1 or (total < 0).any() or (total[1:9] > weight).any():
@@ -119,7 +119,7 @@ def read_mean(total: NDArray[np.int64], everyone: Cdf, parties: int) -> Federati
     mean, by_chance = (Degree(*(part / weight).tolist()) for part in (total[1:5], total[5:9]))
     whole = _scale(everyone, parties) * everyone.rows
     uneven = int(total[9]) / whole / 2 / (1 - 1 / parties)
-    return Federation(mean, by_chance, None, None, min(uneven, 1.0))
+    return FederationDegrees(mean, by_chance, None, None, min(uneven, 1.0))
 
 
 def _scale(everyone: Cdf, parties: int) -> int:

@@ -14,7 +14,7 @@ from unalike.errors import UserError
 from unalike.measure.extract import party_features, party_labels
 from unalike.measure.federated_cdf import Measurement
 from unalike.measure.plain import plain_figures
-from unalike.measure.publish import Federation
+from unalike.measure.publish import FederationDegrees
 from unalike.partition import Partition, as_seen
 
 Kind = Literal["one label each", "label skew", "feature skew", "quantity skew", "alike"]
@@ -110,7 +110,7 @@ def situation_from(labels: Mapping[str, Any] | None, features: Mapping[str, Any]
         raise UserError(f"The measurement lacks what advice needs ({error!r}). Make it anew.") from None
 
 
-def _situation(labels: Federation, features: Federation | None, one_label: float) -> Situation:
+def _situation(labels: FederationDegrees, features: FederationDegrees | None, one_label: float) -> Situation:
     return Situation(
         label=labels.mean.total_variation,
         label_expected=labels.expected.total_variation,

@@ -16,10 +16,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from unalike.crypto.bfv import HALF, MOST_ENTRIES
 from unalike.data.dataset import Array
 from unalike.errors import UserError, unknown
 from unalike.measure import wire
+from unalike.secure.crypto.bfv import HALF, MOST_ENTRIES
 from unalike.secure.policy import MOST_PARTIES, Protect
 
 Of = Literal["labels", "features"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unalike.models.fedavg_cnn import FedAvgCnn
-from unalike.models.layout import Layout
+from unalike.models.layout import WeightLayout
 from unalike.models.logistic import Logistic
 from unalike.models.lstm import Lstm
 from unalike.models.mlp import Mlp
@@ -17,7 +17,6 @@ __all__ = [
     "MODELS",
     "Batch",
     "FedAvgCnn",
-    "Layout",
     "Logistic",
     "Lstm",
     "Mlp",
@@ -30,5 +29,6 @@ __all__ = [
     "Task",
     "TokenMlp",
     "Vgg9",
+    "WeightLayout",
     "without_running_statistics",
 ]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 
-class Layout:
+class WeightLayout:
     """Where each named tensor lies in a flat vector."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:

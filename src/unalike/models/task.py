@@ -18,7 +18,7 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from unalike.errors import UserError
-from unalike.models.layout import Layout, slices_of
+from unalike.models.layout import WeightLayout, slices_of
 from unalike.randomness import stream
 from unalike.registry import Registry
 
@@ -152,7 +152,7 @@ class Task:
         self.operation: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
         net = self._fresh_net(0).train()
         named = dict(net.named_parameters())
-        self.parameters = Layout({n: p for n, p in named.items() if p.requires_grad})
+        self.parameters = WeightLayout({n: p for n, p in named.items() if p.requires_grad})
         if not self.parameters.size:
             raise UserError("The net has nothing to train: no weights, or all are frozen. Leave its head free.")
         # A frozen layer's slice is empty, and so is that of a body or a head without weights.
@@ -175,7 +175,7 @@ class Task:
         state = net.state_dict().keys()
         still = {id(b) for module in net.modules() if not module.training for b in module.buffers(recurse=False)}
         buffers = dict(net.named_buffers())
-        self.buffers = Layout(
+        self.buffers = WeightLayout(
             {n: b for n, b in buffers.items() if b.is_floating_point() and n in state and id(b) not in still}
         )
         self._initial_buffers = self.buffers.flatten(buffers, self.dtype).to(self.device)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unalike.bench.results import Line, Setting
 from unalike.report.figures import PALETTE, Style, drawing, new_figure, quiet, save, training_curves
 from unalike.report.page.content import Page
 from unalike.report.page.numbers import curves, fairness
+from unalike.runs.results import Line, Setting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unalike.data.dataset import Array
-from unalike.engine.evaluation import Figures
-from unalike.engine.files import atomic_write, make_folder
 from unalike.errors import UserError
+from unalike.rounds.evaluation import Figures
+from unalike.runs.files import atomic_write, make_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from unalike.bench.results import Setting, Spread
 from unalike.report.page.content import Page
 from unalike.report.page.summary import SAME
+from unalike.runs.results import Setting, Spread
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from unalike.bench.leaderboard import Table
-from unalike.bench.ranking import Ranking
+from unalike.ranking.leaderboard import Table
+from unalike.ranking.ranking import Ranking
 from unalike.report.figures import FAINT, INK, PALETTE, drawing, new_figure
 
 if TYPE_CHECKING:

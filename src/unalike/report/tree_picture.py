@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from unalike.bench.advice import ENOUGH, confidence_of
-from unalike.bench.standing import REFERENCE, Standing
-from unalike.bench.tree import Leaf
 from unalike.measure.situation import Kind
+from unalike.ranking.advice import ENOUGH, confidence_of
+from unalike.ranking.standing import REFERENCE, Standing
+from unalike.ranking.tree import Leaf
 from unalike.report.figures import FAINT, INK, drawing, new_figure
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from unalike.crypto import bfv, masks
-from unalike.crypto.errors import CryptoError
-from unalike.crypto.masks import Elements
 from unalike.errors import UserError
+from unalike.secure.crypto import bfv, masks
+from unalike.secure.crypto.errors import CryptoError
+from unalike.secure.crypto.masks import Elements
 from unalike.secure.errors import ProtocolError, blame
 from unalike.secure.policy import Policy
 

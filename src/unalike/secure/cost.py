@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from unalike.crypto.primitives import KEY_BYTES, SIGNATURE_BYTES
-from unalike.crypto.shamir import VALUE_BYTES
 from unalike.errors import UserError, unknown
+from unalike.secure.crypto.primitives import KEY_BYTES, SIGNATURE_BYTES
+from unalike.secure.crypto.shamir import VALUE_BYTES
 from unalike.secure.keys import BOX_BYTES, COMMITMENT_BYTES
 from unalike.secure.messages import HEAD_BYTES, LENGTH_BYTES, NUMBER_BYTES, ORDER, Step, steps
 from unalike.secure.policy import SESSION_BYTES, Policy, Protect, safe_threshold

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from unalike.crypto.errors import CryptoError
 from unalike.errors import UserError
+from unalike.secure.crypto.errors import CryptoError
 
 SERVER = -1
 """The server's number, as a sender or receiver."""

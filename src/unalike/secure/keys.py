@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from unalike.crypto import masks, primitives, shamir
-from unalike.crypto.masks import Elements
-from unalike.crypto.shamir import VALUE_BYTES, Share
+from unalike.secure.crypto import masks, primitives, shamir
+from unalike.secure.crypto.masks import Elements
+from unalike.secure.crypto.shamir import VALUE_BYTES, Share
 from unalike.secure.errors import ProtocolError, blame
 from unalike.secure.messages import Message, pack_numbers, parts
 from unalike.secure.policy import Policy

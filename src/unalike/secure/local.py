@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from unalike.crypto import bfv, discrete_gaussian, primitives
 from unalike.errors import UserError
 from unalike.secure import party, server
 from unalike.secure.carrier import largest
 from unalike.secure.clock import Clock
 from unalike.secure.cost import last_steps
+from unalike.secure.crypto import bfv, discrete_gaussian, primitives
 from unalike.secure.errors import ProtocolError
 from unalike.secure.messages import Step, steps
 from unalike.secure.policy import Policy, Protect, new_session, safe_threshold

@@ -13,8 +13,8 @@ from enum import StrEnum
 from functools import lru_cache
 from itertools import pairwise
 
-from unalike.crypto.errors import CryptoError
-from unalike.crypto.primitives import SIGNATURE_BYTES, sign, verify
+from unalike.secure.crypto.errors import CryptoError
+from unalike.secure.crypto.primitives import SIGNATURE_BYTES, sign, verify
 from unalike.secure.errors import SERVER, ProtocolError, name_of
 from unalike.secure.policy import Policy
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from unalike.crypto import bfv
-from unalike.crypto.primitives import seal, unseal
-from unalike.crypto.shamir import VALUE_BYTES
 from unalike.errors import UserError
 from unalike.secure import keys, tags
 from unalike.secure.carrier import Carrier, Vector, check_bound, largest, make_carrier
+from unalike.secure.crypto import bfv
+from unalike.secure.crypto.primitives import seal, unseal
+from unalike.secure.crypto.shamir import VALUE_BYTES
 from unalike.secure.errors import SERVER, ProtocolError, blame, or_server
 from unalike.secure.keys import BOX_BYTES, COMMITMENT_BYTES, KEY, SEED, Hello, Pair, Secrets
 from unalike.secure.messages import (

@@ -9,8 +9,8 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Literal, get_args
 
-from unalike.crypto import bfv, masks
 from unalike.errors import UserError, unknown
+from unalike.secure.crypto import bfv, masks
 
 Protect = Literal["none", "fhe", "fhe+masks", "masks"]
 PARTIES_LEARN: tuple[Protect, ...] = ("none", "fhe", "fhe+masks")

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from unalike.crypto import bfv, primitives, shamir
-from unalike.crypto.primitives import KEY_BYTES
-from unalike.crypto.shamir import VALUE_BYTES, Share
 from unalike.secure import keys
 from unalike.secure.carrier import Carrier, Vector, check_bound, make_carrier
+from unalike.secure.crypto import bfv, primitives, shamir
+from unalike.secure.crypto.primitives import KEY_BYTES
+from unalike.secure.crypto.shamir import VALUE_BYTES, Share
 from unalike.secure.errors import SERVER, ProtocolError, TooFewParties, blame
 from unalike.secure.keys import BOX_BYTES, COMMITMENT_BYTES, KEY, SEED, Hello
 from unalike.secure.messages import (

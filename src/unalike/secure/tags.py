@@ -15,10 +15,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unalike.crypto import masks
-from unalike.crypto.bfv import MODULUS
-from unalike.crypto.masks import Vector
-from unalike.crypto.primitives import derive
+from unalike.secure.crypto import masks
+from unalike.secure.crypto.bfv import MODULUS
+from unalike.secure.crypto.masks import Vector
+from unalike.secure.crypto.primitives import derive
 from unalike.secure.errors import ProtocolError
 from unalike.secure.policy import TAGS, Policy
 

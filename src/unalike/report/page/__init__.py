@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unalike.bench.results import Record
-from unalike.engine.files import atomic_write, make_folder
 from unalike.report.page.content import Page, StudyResults, page_of_records, page_of_run, page_of_study
 from unalike.report.page.render import render
+from unalike.runs.files import atomic_write, make_folder
+from unalike.runs.results import Record
 
 __all__ = [
     "Page",

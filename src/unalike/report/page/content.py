@@ -10,12 +10,12 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from unalike.bench.comparison import Compared, compare
-from unalike.bench.published import TABLES
-from unalike.bench.results import Line, Record, Setting, brief, settings
 from unalike.data import DATASETS
 from unalike.errors import UserError
 from unalike.partition import default_parties
+from unalike.ranking.comparison import Compared, compare
+from unalike.ranking.published import TABLES
+from unalike.runs.results import Line, Record, Setting, brief, settings
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ def _parties(partition: str) -> int | None:
 
 @lru_cache
 def _defaults(dataset: str) -> dict[str, Any]:
-    from unalike.engine.spec import RunSpec  # loads torch
+    from unalike.runs.spec import RunSpec  # loads torch
 
     try:
         return RunSpec(dataset=dataset).to_dict()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from unalike.bench.results import Line, Record, Spread, first_round, spread
+from unalike.runs.results import Line, Record, Spread, first_round, spread
 
 MOST_POINTS = 300
 """Points of a curve, and parties in a strip, beyond which some are left out."""

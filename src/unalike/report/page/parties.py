@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from unalike.bench.results import Line, Setting
 from unalike.data import load_dataset
 from unalike.data.dataset import Array, Dataset
-from unalike.engine.record import WEIGHTS
 from unalike.errors import UserError
 from unalike.partition import Partition, make_partition, seen_by, seen_label_counts
 from unalike.partition.distorted import changes_features, prepared
 from unalike.report.page.content import folder_of
 from unalike.report.page.numbers import short
+from unalike.runs.record import WEIGHTS
+from unalike.runs.results import Line, Setting
 
 MOST_PARTIES = 60
 MOST_LABELS = 40
@@ -71,7 +71,7 @@ class Looker:
 
     def _split(self, spec: Mapping[str, Any]) -> tuple[Dataset, Partition]:
         """The data as the run had them, between its parties."""
-        from unalike.engine.federation import take_public
+        from unalike.rounds.federation import take_public
 
         name = str(spec["dataset"])
         if self._loaded is None or self._loaded[0] != name:
@@ -89,7 +89,7 @@ class Looker:
         line, folder = _best(setting)
         record = next(one for one in line.finished if one.folder == folder)
         data, partition = self._split(record.spec)
-        from unalike.engine.extractor import run_extractor  # loads torch
+        from unalike.runs.extractor import run_extractor  # loads torch
 
         extract = run_extractor(folder, data)
         party, label, seen = self._sample(data, partition)

@@ -7,7 +7,6 @@ from importlib import resources
 from typing import Any
 
 import unalike
-from unalike.bench.results import Setting, brief
 from unalike.data import DATASETS
 from unalike.report.page.content import Page
 from unalike.report.page.markup import Column, Html, data, definitions, join, table, tag, text
@@ -15,6 +14,7 @@ from unalike.report.page.parties import Looker
 from unalike.report.page.sections import setting_data, setting_section
 from unalike.report.page.summary import lead, summary
 from unalike.report.page.tables import NONE, mark, within
+from unalike.runs.results import Setting, brief
 
 _NAMES = {
     "dataset": "Data set",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from unalike.bench.results import Setting
 from unalike.report.page.content import Page, command
 from unalike.report.page.markup import Column, Html, join, table, tag
 from unalike.report.page.numbers import METRICS, curves, degrees, fairness, strip
 from unalike.report.page.parties import Look
 from unalike.report.page.tables import NONE, chart, cost_table, fairness_part, final_table, target_table
+from unalike.runs.results import Setting
 
 _MOST_BESIDE = 14
 """Labels up to which the heat map has room beside the degrees."""

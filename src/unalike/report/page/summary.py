@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from unalike.bench.results import Setting, Spread, brief
 from unalike.data import DATASETS
 from unalike.report.page.content import Page
 from unalike.report.page.numbers import degrees, fairness
+from unalike.runs.results import Setting, Spread, brief
 
 NOT_A_WIN = "A lead of less than one standard deviation over seeds (the larger of the two) is not called a win."
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from unalike.bench.comparison import Compared
-from unalike.bench.results import Line, Setting, Spread
+from unalike.ranking.comparison import Compared
 from unalike.report.page.content import Page
 from unalike.report.page.markup import Column, Html, join, table, tag, text
 from unalike.report.page.numbers import fairness, reached
 from unalike.report.page.summary import Lead, lead
+from unalike.runs.results import Line, Setting, Spread
 
 NONE = "–"
 

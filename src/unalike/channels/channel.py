@@ -1,0 +1,222 @@
+"""A channel: what lies between a party's upload and the server's sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar, dataclass_transform
+
+import numpy as np
+
+from unalike.channels import grid
+from unalike.channels.errors import ChannelError, NotFinite
+from unalike.channels.layout import Array, Layout, Summand, Upload, Vectors
+from unalike.channels.rules import check_cohort, check_order
+from unalike.channels.setting import ChannelSetting
+from unalike.channels.stage import Bound, Coder, Grid, Hidden, Noise, Sparse
+from unalike.errors import UserError
+from unalike.registry import CompositionRegistry
+
+C = TypeVar("C", bound=type)
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A party's upload as it leaves the party: bytes, or a grid that is only ever added."""
+
+    data: bytes | None = field(default=None, repr=False)
+    grid: Grid | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Channel:
+    """Stages in order. All methods are pure; what comes from the other side is never trusted."""
+
+    parts: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_order(self.parts, CHANNELS.brief)
+
+    def check_cohort(self, asked: int) -> None:
+        """Refuse a number of parties in a round that this channel cannot serve."""
+        check_cohort(self.hidden, asked, CHANNELS.brief)
+
+    @cached_property
+    def clip(self) -> Bound | None:
+        """What limits an upload."""
+        found: Bound | None = self._part(Bound)
+        return found
+
+    @cached_property
+    def noise(self) -> Noise | None:
+        """What hides a party."""
+        found: Noise | None = self._part(Noise)
+        return found
+
+    @cached_property
+    def hidden(self) -> Hidden | None:
+        """What adds without showing."""
+        found: Hidden | None = self._part(Hidden)
+        return found
+
+    @property
+    def hides_single(self) -> bool:
+        """Whether the server sees nothing but sums."""
+        return self.hidden is not None
+
+    @property
+    def tells_single(self) -> bool:
+        """Whether figures of a single upload may be kept: not of sums, nor of what the server has yet to noise."""
+        return self.hidden is None and (self.noise is None or self.noise.where != "server")
+
+    @property
+    def uniform_weights(self) -> bool:
+        """Whether all parties weigh the same, and send no loss: a row count and a loss are data."""
+        return self.noise is not None
+
+    @property
+    def scale(self) -> float:
+        """The size of the noise on the sum, in the units of uploads; 0 without noise."""
+        return self.noise.multiplier * self.clip.bound if self.noise and self.clip else 0.0
+
+    def encode(self, upload: Upload, memory: Vectors, setting: ChannelSetting) -> tuple[Coded, Vectors]:
+        """The party's side: what leaves it, and what it keeps for the next time (``memory`` is what it kept)."""
+        layout = upload.layout
+        vector = layout.join(upload.vectors, setting.party)
+        head = [] if self.uniform_weights else [upload.weight, *([upload.loss or 0.0] if layout.loss else [])]
+        if not np.isfinite(head).all():
+            raise NotFinite(f"Party {setting.party}'s weight or loss is not finite: {head}. Lower --lr.")
+        if self.clip is not None:
+            vector = self.clip.clip(vector)
+        noisy = self._noised_by_party(vector, setting)
+        if self.hidden is not None:
+            values = grid.weighted(noisy, layout, head, self._weight_scale(setting))
+            return Coded(grid=grid.encode(values, layout, self.hidden, setting, self._towards_zero)), {}
+        data, kept = self._compress(noisy.astype(layout.dtype), layout, memory, setting)
+        return Coded(data=np.array(head, "<f8").tobytes() + data), kept
+
+    def decode(self, data: bytes, layout: Layout, setting: ChannelSetting) -> Upload:
+        """The server's side, where it sees single uploads: the upload that these bytes carry."""
+        if self.hides_single:
+            raise ChannelError("This channel shows sums only: use from_grid.")
+        count = 0 if self.uniform_weights else 1 + layout.loss
+        numbers, rest = data[: 8 * count], data[8 * count :]
+        if len(numbers) != 8 * count:
+            raise ChannelError(f"The message must begin with {8 * count} bytes of weight and loss.")
+        head = np.frombuffer(numbers, "<f8").tolist()
+        if not np.isfinite(head).all() or (head and head[0] < 0):
+            raise ChannelError(f"Weight and loss must be finite, and the weight not below zero, got {head}.")
+        vector = self._decompress(rest, layout)
+        if not np.isfinite(vector).all():
+            raise ChannelError("The message carries values that are not finite.")
+        if self.clip is not None and self._arrives_clipped and not self.clip.holds(vector):
+            raise ChannelError(f"The upload is longer than its clip, {self.clip.bound:g}: it was not clipped.")
+        weight, loss = head[0] if head else 1.0, head[1] if len(head) > 1 else None
+        return Upload(layout.split(vector), layout, weight, loss)
+
+    def from_grid(self, total: Grid, layout: Layout, setting: ChannelSetting) -> Summand:
+        """The server's side, where it sees sums only: the sum of messages from the sum of grids."""
+        if self.hidden is None:
+            raise ChannelError("This channel has no grid: use decode.")
+        count = 0 if self.uniform_weights else 1 + layout.loss
+        values = grid.decode(total, layout.size + count, self.hidden, setting)
+        vector, head = values[: layout.size], values[layout.size :] * self._weight_scale(setting)
+        vector = vector * layout.weights(self._weight_scale(setting))
+        weight = float(head[0]) if count else float(setting.cohort)
+        return Summand(layout.split(vector), weight, float(head[1]) if count > 1 else None)
+
+    def finish(self, total: Summand, layout: Layout, setting: ChannelSetting, answered: int) -> Summand:
+        """The sum of ``answered`` messages as the server may use it: with its noise, and the public weight."""
+        noise = self.noise
+        if noise is None:
+            return total
+        if noise.where == "shared" and answered < setting.quorum:
+            raise ChannelError(
+                f"{answered} parties answered, but the shares of noise are made for {setting.quorum}: their sum "
+                "would hide too little. Wait for more, or agree on a smaller quorum."
+            )
+        vectors = total.vectors
+        if noise.where == "server":
+            vector = layout.join(vectors).astype(np.float64)
+            vector = vector + noise.draw(len(vector), self.scale, 1, setting.random("noise"))
+            vectors = layout.split(vector)
+        # The public number of the cohort: how many really answered may depend on their data.
+        return replace(total, vectors=vectors, weight=float(setting.cohort), loss=None)
+
+    @property
+    def _arrives_clipped(self) -> bool:
+        """Whether nothing that may lift an upload above its clip comes after it at the party."""
+        alone = self.noise is None or self.noise.where == "server"
+        return alone and self._part(Sparse) is None and self._part(Coder) is None
+
+    @property
+    def _towards_zero(self) -> bool:
+        """On the grid, rounding to the nearest could lift an upload above its clip, which the noise relies on."""
+        return self.noise is not None and self.noise.where == "server"
+
+    def _weight_scale(self, setting: ChannelSetting) -> float:
+        return 1.0 if self.uniform_weights else setting.scale
+
+    def _noised_by_party(self, vector: Array, setting: ChannelSetting) -> Array:
+        noise = self.noise
+        if noise is None or noise.where == "server":
+            return vector
+        shares = setting.quorum if noise.where == "shared" else 1
+        drawn: Array = vector + noise.draw(len(vector), self.scale, shares, setting.random("noise"))
+        return drawn
+
+    def _compress(
+        self, vector: Array, layout: Layout, memory: Vectors, setting: ChannelSetting
+    ) -> tuple[bytes, Vectors]:
+        """Bytes, and what did not get through, where that is kept for the next time."""
+        random, (sparse, coder) = setting.random("rounding"), self._coders
+        body, numbers = np.split(vector, [layout.size - layout.numbers])
+        plain = numbers.astype(layout.item).tobytes()
+        if sparse is None:
+            return plain + coder.encode(body, random), {}
+        key = f"residual.{setting.turn}"
+        if key in memory and memory[key].numel() == len(body):
+            body = body + memory[key].cpu().numpy()
+        if not np.isfinite(body).all():
+            raise NotFinite(f"Party {setting.party}'s residual is not finite. Lower --lr.")
+        data = sparse.encode(body, coder, random)
+        arrived = sparse.decode(data, len(body), layout.item, coder)
+        rest = Layout(((key, (len(body),)),), dtype=layout.dtype)
+        return plain + data, {**memory, **rest.split(body - arrived)}
+
+    def _decompress(self, data: bytes, layout: Layout) -> Array:
+        sparse, coder = self._coders
+        length, size = layout.numbers * layout.item.itemsize, layout.size - layout.numbers
+        numbers, rest = Coder().decode(data[:length], layout.numbers, layout.item), data[length:]
+        if sparse is None:
+            return np.concatenate([coder.decode(rest, size, layout.item), numbers])
+        return np.concatenate([sparse.decode(rest, size, layout.item, coder), numbers])
+
+    @cached_property
+    def _coders(self) -> tuple[Sparse | None, Coder]:
+        """What chooses entries, and what turns them into bytes."""
+        return self._part(Sparse), self._part(Coder) or Coder()
+
+    def _part(self, kind: Any) -> Any:
+        return next((part for part in self.parts if isinstance(part, kind)), None)
+
+
+CHANNELS = CompositionRegistry("channel", Channel)
+"""Stages by name, joined by ``+``."""
+
+
+@dataclass_transform(frozen_default=True)
+def register_channel(name: str, *, paper: str = "") -> Callable[[C], C]:
+    """Class decorator: make the class a frozen dataclass and register it as a stage of channels."""
+    return CHANNELS.register(name, paper=paper)
+
+
+def parse_channel(text: str | None) -> Channel:
+    """The channel that ``text`` describes; nothing lies in between for None and ``none``."""
+    if text is None or text.strip() == "none":
+        return Channel()
+    built = CHANNELS.build(text)
+    if not isinstance(built, Channel):  # what the registry was made with
+        raise UserError(f"{text!r} is not a channel.")
+    return built

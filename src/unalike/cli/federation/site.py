@@ -1,0 +1,153 @@
+"""``unalike federation join``: a site sees what it is asked to do, agrees, and takes part."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import typer
+from filelock import Timeout
+
+from unalike.cli.federation.needs import need_flower
+from unalike.cli.federation.terms import show_terms
+from unalike.cli.program import program
+from unalike.cli.show import draw, duration, say, size
+from unalike.cli.signals import Stopped
+from unalike.data.sites import read_table
+from unalike.errors import UserError
+from unalike.federation.envelope import Refused, peek
+from unalike.federation.folders import read_key, read_object
+from unalike.federation.making import SiteFolder, is_server
+from unalike.federation.plan import Plan
+from unalike.federation.site import Site
+from unalike.federation.terms import terms_of
+from unalike.runs.files import atomic_write, file_lock, open_file, private_folder, write_all
+
+_CONSENT = "consent.json"
+_STATES = {
+    "refused: key not admitted yet": "Waiting: the server has not admitted this site yet. Send it {card}.",
+    "connected": "Connected. Waiting for the server to begin.",
+    "connecting": "Connecting to {address} ...",
+    "left": "Disconnected.",
+}
+
+
+def join(folder: Path, data: str, label: str | None, *, yes: bool) -> None:
+    """Show what the site is asked to agree to, and once it agrees answer the server until Ctrl-C."""
+    need_flower()
+    if is_server(folder):
+        raise UserError(f"{folder} is the server's folder. A site joins with a copy of {folder}/invitations/NAME.")
+    place = SiteFolder(folder)
+    plan = place.plan()
+    if label is not None and label != plan.label:
+        raise UserError(f"The plan of {plan.name} predicts {plan.label!r}, not {label!r}. Ask the server's owner.")
+    plan.number(place.name)
+    private_folder(folder)
+    _agree(place, plan, data, yes=yes)
+    try:
+        with file_lock(folder / ".join.lock"):  # a second one would mend files that the first is writing
+            _join(place, plan, data)
+    except Timeout:
+        raise UserError(
+            f"This site has joined already, in another process ({folder}). Stop that one first."
+        ) from None
+
+
+def _join(place: SiteFolder, plan: Plan, data: str) -> None:
+    new = not place.card_path.exists()
+    card = place.card()
+    site = Site(place.path, place.name, plan, data, read_key(place.site_key), say)
+    if new:
+        draw(
+            "",
+            f"This site's keys were made in {place.site_key.parent}; they never leave it.",
+            f"Send this file to the server's owner:  {place.card_path}",
+            f"and compare by telephone:              {card.fingerprint}",
+            "",
+        )
+    sys.stdout.flush()
+    _take_part(place, plan, site)
+
+
+def _agree(place: SiteFolder, plan: Plan, data: str, *, yes: bool) -> None:
+    """Show the terms and have them agreed to; once is enough for the same plan and table."""
+    terms = terms_of(plan, place.name, read_table(data))
+    agreed = read_object(place.path / _CONSENT)
+    if (agreed.get("plan"), agreed.get("table")) == (plan.digest, data):
+        say(f"You agreed to this plan of {plan.name} on {agreed.get('time')}.")
+        return
+    show_terms(terms, place.name, data)
+    sys.stdout.flush()
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UserError(
+                "Nobody is here to agree: join from a terminal, or give --yes if you have read the above."
+            )
+        if not typer.confirm("Do you agree, and take part?", default=False):
+            raise UserError("Not agreed: nothing was sent, and nothing was written.")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    consent = {"plan": plan.digest, "table": data, "time": now, "asked": not yes}
+    atomic_write(place.path / _CONSENT, json.dumps(consent).encode())
+
+
+def _take_part(place: SiteFolder, plan: Plan, site: Site) -> None:
+    import torch
+
+    from unalike.federation.transport.flower.door import SiteDoor
+    from unalike.federation.transport.flower.node import Node
+
+    def tell(state: str) -> None:
+        line = _STATES.get(state, state[:1].upper() + state[1:] + ".")
+        say(line.format(card=place.card_path, address=plan.address))
+
+    torch.set_num_threads(1)  # as in simulation: how many there are can change the last bits of a sum
+    # A little more than the plan allows: what is too long is then refused by the site, which logs it.
+    door = SiteDoor(_told(site, place.path / "errors.log"), plan.most_bytes + 2**20)
+    try:
+        with door, Node(place.path / "flower", plan.address, door.path, place.node_key, place.authority, tell):
+            while True:
+                time.sleep(3600)
+    except Stopped:
+        say(f"Left. The same command takes part again; see also: {program()} federation status {place.path}")
+
+
+def _told(site: Site, errors: Path) -> Callable[[bytes], bytes]:
+    """The site's answers, with one line for each that took part in the training."""
+
+    def answer(raw: bytes) -> bytes:
+        began = time.monotonic()
+        try:
+            made = site.answer(raw)
+        except Exception:
+            when = datetime.now(UTC).isoformat(timespec="seconds")
+            with open_file(errors, "ab") as file:  # it may quote data, so it stays here
+                write_all(file, f"{when}\n{traceback.format_exc()}\n".encode(errors="replace"))
+            say(f"A message could not be answered: see {errors}")
+            raise
+        line = _line(raw, made)
+        if line:
+            with suppress(OSError):  # a closed terminal must not cost the answer
+                say(f"{line} in {duration(time.monotonic() - began)}.")
+        return made
+
+    return answer
+
+
+def _line(raw: bytes, made: bytes) -> str:
+    try:
+        header, kind = peek(raw).header, peek(made).kind
+    except Refused:
+        return ""
+    if kind == "error":
+        return ""  # the site has said why
+    if header.get("kind") == "exchange":
+        return f"Round {header.get('round')}: answered {header.get('ask')!r} with {size(len(made))}"
+    if header.get("kind") == "evaluate":
+        return f"Round {header.get('round')}: tried the model on the own rows"
+    return ""

@@ -1,0 +1,228 @@
+"""A study's report in the terminal: ours beside the paper's, or figures and costs where there is no paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from unalike.cli.brief import brief
+from unalike.cli.show import MISSING, Paragraph, draw, duration, indented, size, table
+from unalike.ranking.comparison import Compared
+from unalike.ranking.published import TABLES
+from unalike.runs.results import Line, Setting, Spread, spread
+from unalike.studies.study import StudyResults
+
+MARK = {True: "yes", False: "NO", None: ""}
+_WHERE = ("dataset", "partition")
+_SENT = "sent a party and round"
+
+
+def print_report(results: StudyResults) -> None:
+    """Everything that there is, on stdout."""
+    study = results.study
+    draw(Paragraph(study.title), f"{results.done} of {results.total} runs done, {len(results.failed)} failed.")
+    if results.warning:
+        draw(Paragraph(results.warning))
+    draw("")
+    if study.published:
+        _print_compared(results)
+    else:
+        _print_lines(results)
+    if results.tuned:
+        draw("", "Tuned on validation rows:")
+        for place, tuned in results.tuned.items():
+            tried = ", ".join(
+                f"{text} {MISSING if value is None else f'{100 * value:.1f}'}"
+                for text, value in tuned.validation.items()
+            )
+            draw(indented(f"{place}: {tuned.chosen} (of {tried})"))
+    reasons: dict[str, int] = {}
+    for record in results.failed:
+        reasons[record.problem or "?"] = reasons.get(record.problem or "?", 0) + 1
+    if reasons:
+        draw("", "Failed:")
+        for problem, count in reasons.items():
+            draw(indented(f"{count} run(s): {problem}"))
+
+
+def _print_compared(results: StudyResults) -> None:
+    places, apart = _settings(results), differing(results.settings)
+    cells = zip(results.compared, places, strict=True)
+    named = [(cell, setting) for cell, setting in cells if cell.ours is not None]
+    shown = [cell for cell, _ in named]
+    notes = list(dict.fromkeys(cell.note for cell in shown if cell.note))
+    figures = ["ours", "seeds", "paper", "difference", "within 2 std", "note"]
+    if named:
+        draw(
+            table(
+                [*_WHERE, *apart, "algorithm", *figures],
+                [[*_place(setting, apart), *_compared_row(cell, notes)] for cell, setting in named],
+                right=["ours", "seeds", "paper", "difference", "note"],
+                text=["partition"],
+                spare=["note", "seeds", "within 2 std", *reversed(apart)],
+            )
+        )
+    judged = [cell.within for cell in shown if cell.within is not None]
+    if judged:
+        draw(f"{sum(judged)} of {len(judged)} are within two of the paper's standard deviations.")
+    if len(shown) < len(results.compared):
+        draw(f"{len(results.compared) - len(shown)} further cells have no finished run.")
+    for number, note in enumerate(notes, 1):
+        draw(indented(f"[{number}] {note}"))
+    paper = TABLES[results.study.published or ""]
+    draw(Paragraph(f"Accuracy in percent on the test set after the last round. Paper: {paper}."))
+
+
+def _settings(results: StudyResults) -> list[Setting]:
+    """The setting of every compared cell."""
+    return [setting for setting in results.settings for _ in setting.lines]
+
+
+def _compared_row(cell: Compared, notes: list[str]) -> list[str]:
+    assert cell.ours is not None
+    return [
+        cell.algorithm,
+        str(cell.ours),
+        str(cell.ours.seeds),
+        MISSING if cell.paper is None else str(cell.paper),
+        MISSING if cell.difference is None else f"{cell.difference:+.1f}",
+        MARK[cell.within],
+        f"[{notes.index(cell.note) + 1}]" if cell.note else "",
+    ]
+
+
+def _print_lines(results: StudyResults) -> None:
+    target = results.study.target
+    apart = differing(results.settings)
+    figures = ["accuracy", "seeds", "worst party", _SENT, "time"]
+    if target is not None:
+        figures.append(f"rounds to {target:.0%}")
+    rows, waiting = [], 0
+    for setting in results.settings:
+        for line in setting.lines:
+            if not line.finished:
+                waiting += 1
+                continue
+            row = [*_place(setting, apart), line.algorithm, *_figures(line)]
+            if target is not None:
+                reached = line.rounds_to(100 * target)
+                row.append(MISSING if reached is None else f"{reached.mean:.0f}")
+            rows.append(row)
+    if rows:
+        draw(
+            table(
+                [*_WHERE, *apart, "algorithm", *figures],
+                rows,
+                right=[name for name in figures if name != _SENT],
+                text=["partition", _SENT],
+                spare=[_SENT, "time", "seeds", *reversed(apart), *figures[5:]],
+            )
+        )
+    if waiting:
+        draw(f"{waiting} further lines have no finished run.")
+    draw(
+        Paragraph(
+            "Accuracy in percent after the last round: on the test set, and of the worst party on its "
+            "held-out rows."
+        )
+    )
+
+
+def _figures(line: Line) -> list[str]:
+    accuracy = line.accuracy or personal(line, "mean")
+    worst, seconds = personal(line, "worst"), line.mean("seconds")
+    return [
+        MISSING if accuracy is None else str(accuracy),
+        str(len(line.finished)),
+        MISSING if worst is None else str(worst),
+        traffic(line),
+        MISSING if seconds is None else duration(seconds),
+    ]
+
+
+def personal(line: Line, name: str) -> Spread | None:
+    """A figure over parties, in percent, under the model that they would use."""
+    found = []
+    for record in line.finished:
+        by_party = record.figures.get("personal") or record.figures.get("parties") or {}
+        if by_party.get(name) is not None:
+            found.append(100 * float(by_party[name]))
+    return spread(found)
+
+
+def traffic(line: Line) -> str:
+    """What the server sends to a party in a round, by what it carries; the mean over rounds."""
+    record = line.finished[0]
+    cohort = sum(int(row.get("cohort") or 0) for row in record.rounds)
+    down: Mapping[str, Any] = (record.figures.get("traffic") or {}).get("down") or {}
+    if not cohort or not down:
+        return MISSING
+    return ", ".join(f"{name} {size(count / cohort)}" for name, count in down.items())
+
+
+def differing(settings: list[Setting]) -> list[str]:
+    """The fields in which settings differ that the data set and the partition do not decide."""
+    names = dict.fromkeys(name for one in settings for name in one.spec if name not in ("dataset", "partition"))
+    found = []
+    for name in names:
+        values: dict[tuple[str, str], set[str]] = {}
+        for one in settings:
+            values.setdefault((one.dataset, one.partition), set()).add(repr(one.spec.get(name)))
+        if any(len(each) > 1 for each in values.values()):
+            found.append(name)
+    return found
+
+
+def _place(setting: Setting, apart: list[str]) -> list[str]:
+    """The cells that tell a setting from the others."""
+    return [setting.dataset, setting.partition, *(brief(name, setting.spec.get(name)) for name in apart)]
+
+
+def report_dict(results: StudyResults) -> dict[str, Any]:
+    """One object, ready for JSON."""
+    apart = differing(results.settings)
+    return {
+        "study": results.study.name,
+        "title": results.study.title,
+        "scale": results.scale,
+        "warning": results.warning,
+        "done": results.done,
+        "total": results.total,
+        "lines": [
+            {
+                "dataset": one.dataset,
+                "partition": one.partition,
+                **{name: one.spec.get(name) for name in apart},
+                "algorithm": line.algorithm,
+                "accuracy": line.accuracy._asdict() if line.accuracy else None,
+                "worst_party": worst._asdict() if (worst := personal(line, "worst")) else None,
+                "bytes_up": line.mean("bytes_up"),
+                "bytes_down": line.mean("bytes_down"),
+                "seconds": line.mean("seconds"),
+                "keys": [record.key for record in line.finished],
+            }
+            for one in results.settings
+            for line in one.lines
+        ],
+        "compared": [
+            {
+                "dataset": cell.dataset,
+                "partition": cell.partition,
+                **{name: setting.spec.get(name) for name in apart},
+                "algorithm": cell.algorithm,
+                "ours": cell.ours._asdict() if cell.ours else None,
+                "paper": {"mean": cell.paper.mean, "std": cell.paper.std} if cell.paper else None,
+                "difference": cell.difference,
+                "within": cell.within,
+                "note": cell.note,
+            }
+            for cell, setting in zip(results.compared, _settings(results), strict=True)
+        ],
+        "tuned": {
+            name: {"chosen": each.chosen, "validation": dict(each.validation)}
+            for name, each in results.tuned.items()
+        },
+        "failed": [
+            {"key": record.key, "spec": dict(record.spec), "problem": record.problem} for record in results.failed
+        ],
+    }

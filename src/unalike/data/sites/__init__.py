@@ -1,0 +1,124 @@
+"""The tables of a federation's sites in one process: what real sites would train, for rehearsal and comparison."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from unalike.data.columns import Column, read_csv
+from unalike.data.dataset import Dataset, register_dataset
+from unalike.data.folder import NotFound
+from unalike.data.parquet import read_parquet
+from unalike.data.sites.description import describe
+from unalike.data.sites.schema import Schema, agree
+from unalike.data.table import Missing, test_rows
+from unalike.errors import UserError
+
+
+def read_table(path: str) -> list[Column]:
+    """The columns of a site's own table: PATH, csv:PATH or parquet:PATH."""
+    place = table_path(path)
+    if path.startswith("parquet:") or place.suffix == ".parquet":
+        return read_parquet(place)
+    return read_csv(place, ",")
+
+
+def table_path(path: str) -> Path:
+    """Where a site's own table is."""
+    return Path(path.removeprefix("csv:").removeprefix("parquet:")).expanduser()
+
+
+def site_data(name: str, schema: Schema, columns: list[Column], missing: Missing, test: float) -> Dataset:
+    """A site's rows, coded as agreed, with a fixed part of them as its test rows."""
+    try:
+        x, y = schema.code(columns, missing)
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from None
+    chosen = test_rows(y, np.zeros(len(y), np.int64), test)
+    if not chosen.any():
+        raise UserError(f"{name} has too few rows for a test set: {len(y)}. Add rows, or make test larger.")
+    return Dataset(
+        name, x[~chosen], y[~chosen], x[chosen], y[chosen], schema.classes, schema.features, units=schema.units
+    )
+
+
+@register_dataset("sites")
+class Sites:
+    """Tables of several sites, sites:FOLDER(label=outcome): each file a natural party, coded as real sites agree.
+
+    Every CSV or Parquet file in the folder is a site of that name, in alphabetical order. Each is described by
+    what would leave it (types, categories, means), the coding is agreed on, and each table is coded by it alone; a
+    fixed ``test`` part of every table is the test set. ``label``, ``ignore`` and ``missing`` mean what they mean
+    for ``csv``; ``schema`` is the file of a coding that was agreed before.
+    """
+
+    path: str = ""
+    label: str = ""
+    ignore: tuple[str, ...] = ()
+    missing: Missing = "error"
+    test: float = 0.2
+    schema: str = ""
+
+    def tables(self) -> dict[str, Path]:
+        """The tables by site."""
+        folder = Path(self.path).expanduser()
+        found = [path for path in sorted(folder.glob("*")) if path.suffix in (".csv", ".parquet")]
+        if not self.path or not found:
+            raise NotFound(
+                f"There are no tables in {self.path or 'no folder'}: sites:FOLDER needs one for every site."
+            )
+        names = {path.stem: path for path in found}
+        if len(names) < len(found):
+            raise UserError(f"Two tables in {self.path} have the same name. Keep one file for each site.")
+        return names
+
+    def fingerprint(self) -> str:
+        """The SHA-256 of all tables and of the schema; nothing where the sites keep theirs."""
+        if not self.path:
+            return ""
+        files = [*self.tables().values(), *([Path(self.schema).expanduser()] if self.schema else [])]
+        try:
+            each = [hashlib.sha256(path.read_bytes()).digest() for path in files]
+        except OSError as error:
+            raise NotFound(f"Cannot read {error.filename}: {error.strerror}. Check the path.") from None
+        return hashlib.sha256(b"".join(each)).hexdigest()
+
+    def load(self) -> Dataset:
+        """Read and code the tables."""
+        columns = {name: read_table(str(path)) for name, path in self.tables().items()}
+        schema = self._schema(columns)
+        each = [site_data(name, schema, columns[name], self.missing, self.test) for name in columns]
+        return replace(
+            each[0],
+            name="sites",
+            x=np.concatenate([one.x for one in each]),
+            y=np.concatenate([one.y for one in each]),
+            x_test=np.concatenate([one.x_test for one in each]),
+            y_test=np.concatenate([one.y_test for one in each]),
+            group=np.repeat(np.arange(len(each)), [len(one.y) for one in each]),
+            group_names=tuple(columns),
+            group_test=np.repeat(np.arange(len(each)), [len(one.y_test) for one in each]),
+        )
+
+    def _schema(self, columns: dict[str, list[Column]]) -> Schema:
+        if self.schema:
+            return read_schema(Path(self.schema).expanduser())
+        told = {}
+        for name, table in columns.items():
+            try:
+                told[name] = describe(table, self.label, self.ignore, self.missing, self.test)
+            except UserError as error:
+                raise UserError(f"{name}: {error}") from None
+        return agree(told)
+
+
+def read_schema(path: Path) -> Schema:
+    """The schema in a file."""
+    try:
+        return Schema.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"Cannot read the schema {path}: {error}.") from None

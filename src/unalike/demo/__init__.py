@@ -1,0 +1,1 @@
+"""What `unalike demo` trains, shows and draws."""

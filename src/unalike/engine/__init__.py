@@ -1,1 +1,0 @@
-"""Engines, runs and their records."""

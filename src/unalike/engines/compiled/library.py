@@ -1,0 +1,176 @@
+"""A compiled net as Python calls it: flat float32 vectors in and out, the interpreter's lock released."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, Structure, c_double, c_float, c_int64, c_void_p
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unalike.engines.compiled.chain import Chain
+from unalike.engines.compiled.compiler import Say, load, vector_width
+from unalike.engines.compiled.source import CROP, source_of
+
+KINDS = (torch.float32, torch.uint8, torch.int16)
+"""Numbers that the kernels read."""
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Rows [rows, ...] of one of ``KINDS``, labels, and (x - shift) / scale of a row where it is not made yet."""
+
+    x: Tensor
+    y: Tensor
+    shift: Tensor | None = None
+    scale: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Which rows each step sees, all [steps, width]; negative numbers fill up a short batch."""
+
+    index: Tensor
+    top: Tensor | None = None
+    left: Tensor | None = None
+    flip: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """SGD on cross-entropy + strength / 2 ||w - centre||^2, with ``linear`` added to every gradient."""
+
+    lr: float
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    strength: float = 0.0
+    centre: Tensor | None = None
+    linear: Tensor | None = None
+
+
+class _Data(Structure):
+    """``struct data`` of rows.h."""
+
+    _fields_ = (*((name, c_void_p) for name in ("x", "y", "shift", "scale")), ("kind", c_int64))
+
+
+class _Training(Structure):
+    """``struct training`` of entry.h."""
+
+    _fields_ = (
+        ("data", _Data),
+        *((name, c_void_p) for name in ("index", "top", "left", "flip")),
+        *((name, c_int64) for name in ("steps", "width")),
+        *((name, c_float) for name in ("lr", "momentum", "weight_decay", "strength")),
+        *((name, c_void_p) for name in ("centre", "linear", "w", "velocity", "d_w", "tape")),
+    )
+
+
+class Kernel:
+    """The compiled functions of one chain."""
+
+    def __init__(self, chain: Chain, say: Say, width: int | None = None) -> None:
+        self.chain = chain
+        self.classes, self.features = chain.layers[-1].made.size, chain.layers[-1].given.size
+        library = load(source_of(chain, width or vector_width()), say)
+        for name, result, arguments in (
+            ("tape", c_int64, []),
+            ("block", c_int64, []),
+            ("forward", None, [c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
+            ("backward", None, [c_void_p, c_int64, *[c_void_p] * 4]),
+            ("train", c_double, [POINTER(_Training)]),
+        ):
+            function = getattr(library, f"unalike_{name}")
+            function.restype, function.argtypes = result, arguments
+        self._library = library
+        self._tape, self._block = int(library.unalike_tape()), int(library.unalike_block())
+        self._spare: dict[int, list[Tensor]] = {}
+
+    def forward(self, w: Tensor, x: Tensor, *, keep: bool = False) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Logits and features; with ``keep`` also what :meth:`backward` needs."""
+        w, x = _ready(w), _ready(x)
+        if w.shape != (self.chain.size,) or x.shape[1:] != self.chain.shape:
+            raise ValueError(f"the net has {self.chain.size} weights for rows of {self.chain.shape}")
+        blocks = -(-len(x) // self._block) if keep else 1
+        tape = self._take(max(1, blocks))
+        logits, features = x.new_empty(len(x), self.classes), x.new_empty(len(x), self.features)
+        self._library.unalike_forward(_at(w), _at(x), len(x), _at(tape), int(keep), _at(logits), _at(features))
+        if keep:
+            return logits, features, tape
+        self.give_back(tape)
+        return logits, features, None
+
+    def backward(self, w: Tensor, tape: Tensor, d_logits: Tensor, d_features: Tensor | None) -> Tensor:
+        """The gradient with respect to w; the tape is used up."""
+        w, d_logits = _ready(w), _ready(d_logits)
+        d_features = None if d_features is None else _ready(d_features)
+        d_w = torch.empty_like(w)
+        self._library.unalike_backward(_at(w), len(d_logits), _at(tape), _at(d_logits), _at(d_features), _at(d_w))
+        return d_w
+
+    def train(self, w: Tensor, data: Data, steps: Steps, descent: Descent) -> tuple[Tensor, float]:
+        """The weights after all steps from ``w``, and the mean loss."""
+        w = _ready(w).clone()
+        tape = self._take(1)
+        # Named, so that none is freed before the call is over.
+        vectors = {
+            "centre": None if descent.centre is None else _ready(descent.centre),
+            "linear": None if descent.linear is None else _ready(descent.linear),
+            "velocity": torch.zeros_like(w) if descent.momentum else None,
+            "d_w": torch.empty_like(w),
+            "w": w,
+            "tape": tape,
+        }
+        plan = {
+            name: _checked(name, getattr(steps, name), steps.index) for name in ("index", "top", "left", "flip")
+        }
+        if len(data.x) != len(data.y) or data.x[:1].numel() != self.chain.input.size or not data.x.is_contiguous():
+            raise ValueError("rows and labels do not fit the net")
+        if steps.top is not None and min(self.chain.input.height, self.chain.input.width) <= CROP:
+            raise ValueError("the images are too small to be cropped")
+        if len(data.y) <= int(steps.index.max()):
+            raise ValueError("there are fewer rows than the steps ask for")
+        shift, scale = (None if v is None else _ready(v) for v in (data.shift, data.scale))
+        training = _Training(
+            data=_Data(_at(data.x), _at(data.y), _at(shift), _at(scale), KINDS.index(data.x.dtype)),
+            **{name: _at(value) for name, value in (plan | vectors).items()},
+            steps=steps.index.shape[0],
+            width=steps.index.shape[1],
+            lr=descent.lr,
+            momentum=descent.momentum,
+            weight_decay=descent.weight_decay,
+            strength=descent.strength,
+        )
+        loss = self._library.unalike_train(ctypes.byref(training))
+        self.give_back(tape)
+        return w, float(loss)
+
+    def _take(self, blocks: int) -> Tensor:
+        """Memory for so many blocks: fresh pages cost more than a small net's whole step, so it is used again."""
+        try:
+            return self._spare.setdefault(blocks, []).pop()
+        except IndexError:
+            return torch.zeros(blocks * self._tape)
+
+    def give_back(self, tape: Tensor) -> None:
+        """A tape that nobody needs any more."""
+        self._spare.setdefault(len(tape) // self._tape, []).append(tape)
+
+
+def _ready(vector: Tensor) -> Tensor:
+    """The vector as C reads it."""
+    if vector.dtype != torch.float32 or vector.device.type != "cpu":
+        raise ValueError(f"the kernels take float32 on the CPU, got {vector.dtype} on {vector.device}")
+    return vector.detach().contiguous()
+
+
+def _checked(name: str, plan: Tensor | None, index: Tensor) -> Tensor | None:
+    kind = torch.bool if name == "flip" else torch.int64
+    if plan is not None and (plan.dtype != kind or plan.shape != index.shape or not plan.is_contiguous()):
+        raise ValueError(f"{name} must be contiguous {kind} of shape {tuple(index.shape)}")
+    return plan
+
+
+def _at(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()

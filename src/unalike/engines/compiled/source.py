@@ -1,0 +1,157 @@
+"""The C source of one net: its shapes as constants, the kernels, and the order in which they are called."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from unalike.engines.compiled.chain import Chain, Layer
+
+KERNELS = ("vector.h", "convolution.h", "pooling.h", "linear.h")
+ENTRIES = ("rows.h", "entry.h")
+TILE_VECTORS = 2
+"""As in ``vector.h``."""
+FLAT_BLOCK = 64
+"""Rows that go through a net without convolutions at a time; with convolutions it is one tile, for the cache."""
+FIRST_CACHE = 24 * 1024
+"""Bytes that a strip of a convolution may take."""
+CROP = 4
+"""The padding of ``unalike.data.augment``."""
+
+
+def source_of(chain: Chain, width: int) -> str:
+    """The C source for vectors of ``width`` floats."""
+    parts = [_constants(chain, width), *map(_read, KERNELS), _calls(chain, width), *map(_read, ENTRIES)]
+    return "\n".join(parts)
+
+
+def block_of(chain: Chain, width: int) -> int:
+    """How many rows go through the net at a time."""
+    tile = TILE_VECTORS * width
+    return tile if chain.convolves else max(tile, FLAT_BLOCK)
+
+
+def _read(name: str) -> str:
+    return (files("unalike.engines.compiled") / "kernels" / name).read_text(encoding="utf-8")
+
+
+class _Tape:
+    """Where things lie on the tape of one block, in floats."""
+
+    def __init__(self, chain: Chain, width: int) -> None:
+        block, tile = block_of(chain, width), TILE_VECTORS * width
+        sizes = [chain.input.size, *(layer.made.size for layer in chain.layers)]
+        self.strides = [-(-size // tile) * tile for size in sizes]
+        self.values: list[int] = []
+        end = 0
+        for size in sizes:
+            self.values.append(end)
+            end += size * block
+        self.rows = end
+        # The input of a linear layer, one row after the other, while its weights' gradient is summed.
+        flat = [s for s, layer in zip(self.strides, chain.layers, strict=False) if layer.kind == "linear"]
+        self.turned = self.rows + self.strides[0] * block
+        self.more = self.turned + max(flat) * block
+        self.end = self.more + sizes[-2] * block
+
+
+def _constants(chain: Chain, width: int) -> str:
+    tape, given = _Tape(chain, width), chain.input
+    constants = {
+        "V": width,
+        "BLOCK": block_of(chain, width),
+        "INPUT": given.size,
+        "CHANNELS": given.channels,
+        "HEIGHT": given.height,
+        "WIDTH": given.width,
+        "CROP": CROP,
+        "WEIGHTS": chain.size,
+        "CLASSES": chain.layers[-1].made.size,
+        "FEATURES": chain.layers[-1].given.size,
+        "AT_INPUT": tape.values[0],
+        "AT_FEATURES": tape.values[-2],
+        "AT_LOGITS": tape.values[-1],
+        "AT_ROWS": tape.rows,
+        "ROW_STRIDE": tape.strides[0],
+        "AT_MORE": tape.more,
+        "TAPE": tape.end,
+    }
+    return "".join(f"#define {name} {value}\n" for name, value in constants.items())
+
+
+def _calls(chain: Chain, width: int) -> str:
+    tape = _Tape(chain, width)
+    forward = [_forward(layer, *_places(tape, k)) for k, layer in enumerate(chain.layers)]
+    backward: list[str] = []
+    for k in reversed(range(len(chain.layers))):
+        backward += _backward(chain, tape, k, width)
+    return "\n".join(
+        [
+            "static void forward(const float *w, float *tape, int lanes) {",
+            *(f"    {line};" for line in forward),
+            "}\n",
+            "static void backward(const float *w, float *tape, const float *more, float *d_w, int count,",
+            "                     int lanes) {",
+            "    (void)more;",
+            *(f"    {line};" for line in backward),
+            "}\n",
+        ]
+    )
+
+
+def _places(tape: _Tape, k: int) -> tuple[str, str]:
+    return f"tape + {tape.values[k]}", f"tape + {tape.values[k + 1]}"
+
+
+def _weights(layer: Layer, vector: str) -> str:
+    bias = f"{vector} + {layer.bias}" if layer.bias >= 0 else "0"
+    return f"{vector} + {layer.weight}, {bias}"
+
+
+def _shape(layer: Layer) -> str:
+    given = layer.given
+    if layer.kind == "linear":
+        return f"{given.size}, {layer.made.size}"
+    shape = f"{given.channels}, {given.height}, {given.width}"
+    if layer.kind == "pooling":
+        return shape
+    made = layer.made
+    return (
+        f"(struct shape){{{shape}, {made.channels}, {made.height}, {made.width}, {layer.kernel}, {layer.padding}}}"
+    )
+
+
+def _forward(layer: Layer, given: str, made: str) -> str:
+    weights = "" if layer.kind == "pooling" else f"{_weights(layer, 'w')}, "
+    lanes = ", lanes" if layer.kind == "linear" else ""
+    return f"{layer.kind}({weights}{given}, {made}, {_shape(layer)}, {int(layer.made.relu)}{lanes})"
+
+
+def _backward(chain: Chain, tape: _Tape, k: int, width: int) -> list[str]:
+    """The gradient of a layer's weights, then of what went into it where weights come before."""
+    layer, (given, grad) = chain.layers[k], _places(tape, k)
+    calls: list[str] = []
+    if layer.kind == "convolution":
+        strip = _strip(layer, block_of(chain, width))
+        calls.append(f"convolution_weights({given}, {grad}, {_weights(layer, 'd_w')}, {_shape(layer)}, {strip})")
+    elif layer.kind == "linear":
+        stride, rows = tape.strides[k], f"tape + {tape.rows if k == 0 else tape.turned}"
+        if k:
+            size = layer.given.size
+            calls.append(f"transpose({given}, BLOCK, {rows}, {stride}, {size}, lanes)")
+        calls.append(
+            f"linear_weights({rows}, {grad}, {_weights(layer, 'd_w')}, {layer.given.size}, {stride}, "
+            f"{layer.made.size}, count, lanes)"
+        )
+    if any(before.weight >= 0 for before in chain.layers[:k]):
+        weights = "" if layer.kind == "pooling" else f"w + {layer.weight}, "
+        more = "" if layer.kind != "linear" else "more, " if k == len(chain.layers) - 1 else "0, "
+        lanes = ", lanes" if layer.kind == "linear" else ""
+        relu = int(layer.given.relu)
+        calls.append(f"{layer.kind}_back({weights}{grad}, {more}{given}, {_shape(layer)}, {relu}{lanes})")
+    return calls
+
+
+def _strip(layer: Layer, block: int) -> int:
+    """Rows of a convolution's output that are summed at a time."""
+    row = (layer.given.width + 2 * layer.made.width) * block * 4
+    return min(layer.made.height, max(4, FIRST_CACHE // row))

@@ -1,0 +1,276 @@
+"""The server of a federation: agree on a schema, play the rounds, keep a record that survives any stop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar, get_args
+
+import unalike
+from unalike.algorithms.contract import Ask, Vectors
+from unalike.channels import Channel, Participation
+from unalike.channels.encrypted import Encrypted
+from unalike.channels.masked import Masked
+from unalike.channels.setting import Random, secret_random
+from unalike.data.sites.schema import Schema
+from unalike.errors import UserError
+from unalike.federation import folders
+from unalike.federation.agreeing import agreement
+from unalike.federation.dealing import deal_keys
+from unalike.federation.envelope import Refused, pack
+from unalike.federation.figures import accuracy, checked_sums, pooled
+from unalike.federation.lengths import FAR, NORMS, longest
+from unalike.federation.measuring import measure_sites
+from unalike.federation.plan import Plan
+from unalike.federation.remote import Remote, outgoing
+from unalike.federation.rows import Elsewhere, make_task
+from unalike.federation.speaker import Outgoing, Speaker, Transport
+from unalike.federation.summing import Protection
+from unalike.federation.work import model_digest
+from unalike.measure.support import Of
+from unalike.rounds.evaluation import Figures, summary, without_each
+from unalike.rounds.state import State
+from unalike.rounds.upload import Wire
+from unalike.runs.checkpoint import Checkpoint
+from unalike.runs.files import atomic_write, private_folder
+from unalike.runs.folder import RunDirectory
+from unalike.runs.record import SEALS_WEIGHTS
+from unalike.runs.training import Ledger, Training
+from unalike.secure.crypto.primitives import signing_public
+
+T = TypeVar("T")
+
+
+class RemoteTraining(Training):
+    """A run whose parties are elsewhere."""
+
+    engine: Remote
+    again = 0
+    """rounds that were begun again after a restart"""
+
+    def __init__(self, plan: Plan, schema: Schema, sizes: Sequence[int], speaker: Speaker) -> None:
+        spec = plan.spec
+        super().__init__(spec, Elsewhere(spec, make_task(spec, schema), schema, sizes))
+        self.plan, self.schema = plan, schema
+        self.accountant = replace(self.accountant, known=True)  # all sites can draw the cohorts as we do
+        self.engine = Remote(speaker, schema.digest, _protection(self.channel, speaker))
+
+    def wire(self, number: int, ledger: Ledger) -> Wire:
+        """Shares of noise are made for as many parties as a round needs."""
+        wire = super().wire(number, ledger)
+        return replace(wire, fewest=self.plan.needed(wire.cohort))
+
+    def random(self, number: int, turn: int, party: int | None) -> Random:
+        """The server's noise is its secret."""
+        return secret_random
+
+    def participation(self, state: State) -> Participation:
+        """With the rounds that were played again: the server drew its noise anew, and sites may have seen both."""
+        done = super().participation(state)
+        if not self.again or self.channel.noise is None or self.channel.noise.where != "server":
+            return done
+        turns = max(state.exchanges)
+        rounds = {**done.rounds, turns: done.rounds.get(turns, 0) + self.again}
+        return Participation(rounds, done.most + turns * self.again)
+
+    def party_state(self, number: int) -> Vectors:
+        """Nothing: what a party keeps stays with it."""
+        return {}
+
+    def play_round(self) -> tuple[State, Figures]:
+        """As everywhere, and who answered; bytes are those that really went over the wire."""
+        speaker = self.engine.speaker
+        self.engine.answered, self.engine.norms = [], []
+        before = speaker.sent_by.total(), speaker.sent_to.total()
+        state, row = super().play_round()
+        up, down = speaker.sent_by.total() - before[0], speaker.sent_to.total() - before[1]
+        row |= {
+            "bytes_up": up,
+            "bytes_down": down,
+            "traffic": {"up": {"messages": up}, "down": {"messages": down}},
+        }
+        row["answered"] = self.engine.answered
+        return state, row | ({NORMS: self.engine.norms} if self.channel.tells_single else {})
+
+    def evaluate(self, after: State) -> Figures:
+        """The figures of all sites' own rows, each counted at its site; none where the plan says so."""
+        figures: Figures = dict.fromkeys(("loss", "accuracy", "validation_loss", "validation_accuracy"))
+        w = self.algorithm.global_model(self.task, after.server)
+        if self.plan.figures == "none" or w is None:
+            return figures
+        sums: dict[str, dict[str, list[float]]] = {}
+        for party, message in self.engine.speaker.ask(self._about(after, "evaluate"), self.plan.deadline):
+            try:
+                sums[party] = checked_sums(message)
+            except Refused as error:
+                self.engine.speaker.say(f"{party}'s figures are not used: {error}.")
+        figures["loss"], figures["accuracy"] = pooled(sums, "test")
+        personal = "personal " if self.algorithm.overrides("personal") else ""
+        figures["validation_loss"], figures["validation_accuracy"] = pooled(sums, f"{personal}validation")
+        for key, name in (("parties", "held_out"), ("personal", "personal held_out")):
+            each = [accuracy(sums.get(party, {}).get(name)) for party in self.plan.parties]
+            if key == "parties" or personal:
+                figures[key] = summary(each)
+        return without_each(figures)
+
+    def finish(self) -> list[str]:
+        """Give every site the final model; those that were not reached."""
+        answers = self.engine.speaker.ask(self._about(self.state, "finish"), self.plan.deadline)
+        reached = {party for party, _ in answers}
+        return [party for party in self.plan.parties if party not in reached]
+
+    def _about(self, state: State, kind: str) -> Outgoing:
+        """A message about the state of the training, for each party."""
+        ask = Ask("train", self.algorithm.send(self.task, state.server))
+        exchange = self.exchange(ask, max(1, state.round), (), Ledger(state.buffers))
+        w = self.algorithm.global_model(self.task, state.server)
+        arrays, body = pack(outgoing(exchange) | ({} if w is None else {"w": w}))
+        return {
+            party: ({**self.engine.header(exchange, number), "kind": kind, "arrays": arrays}, body)
+            for number, party in enumerate(self.plan.parties)
+        }
+
+
+def _protection(channel: Channel, speaker: Speaker) -> Protection | None:
+    """How sums are protected; for ciphertexts, with keys that the sites deal."""
+    if isinstance(channel.hidden, Encrypted):
+        try:
+            return Protection(context=deal_keys(speaker))
+        except Refused as error:
+            raise UserError(f"{error}.") from None
+    return Protection(bits=channel.hidden.bits) if isinstance(channel.hidden, Masked) else None
+
+
+def serve(
+    transport: Transport,
+    folder: Path,
+    say: Callable[[str], None] | None = None,
+    stopped: Callable[[], bool] | None = None,
+) -> Figures:
+    """Do the folder's job: train as the plan says, from where the last checkpoint left off, or measure first."""
+    place = folders.ServerFolder(folder)
+    plan = Plan.read(folder)
+    private_folder(folder)  # it holds what sites sent
+    speaker = Speaker(
+        plan=plan,
+        transport=transport,
+        signer=place.signer(),
+        roster=place.roster(plan),
+        incarnation=place.next_incarnation(),
+        say=say or place.say,
+        stopped=stopped or place.stop_asked,
+    )
+    if signing_public(speaker.signer).hex() != plan.server:
+        raise UserError(f"The server's key in {folder} is not the one that {plan.name}'s plan names.")
+    private_folder(place.run)
+    with RunDirectory.open(place.run) as record:
+        schema, sizes = agreement(plan, speaker, place)
+        if place.job() == folders.MEASURE:
+            return _measure(speaker, schema, place)
+        training = RemoteTraining(plan, schema, sizes, speaker)
+        training.engine.unmasking = place.unmasking()
+        training.engine.keep_unmasking = place.keep_unmasking
+        _check_models(place, training)
+        return _play(training, record, place)
+
+
+def _measure(speaker: Speaker, schema: Schema, place: folders.ServerFolder) -> Figures:
+    """How unalike the sites are, by labels and by features."""
+    place.tell("measuring")
+    kinds: tuple[Of, ...] = get_args(Of)
+    found: Figures = {of: measure_sites(speaker, schema.digest, of, schema.features).to_dict() for of in kinds}
+    atomic_write(place.path / "measure.json", json.dumps(found, indent=1).encode())
+    place.tell("measured")
+    return found
+
+
+def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerFolder) -> Figures:
+    spec, speaker = training.spec, training.engine.speaker
+    record.write_spec(spec.to_toml(), spec.same_run)
+    saved = record.load_checkpoint(
+        speaker.say, lambda checkpoint: _check_origin(checkpoint, training, record.path)
+    )
+    if saved is not None:
+        training.state = State.of(saved.round, saved.tensors)
+        training.engine.accepted = {int(k): v for k, v in saved.meta["accepted"].items()}
+        training.engine.durable = dict(training.engine.accepted)
+        speaker.say(f"Going on after round {saved.round} of {spec.rounds}.")
+    while training.state.round < spec.rounds:
+        place.tell(f"round {training.state.round + 1} of {spec.rounds}")
+        training.again = place.begin_round(training.state.round + 1)
+        try:
+            state, row = training.play_round()
+        except UserError:  # an update that was blown up ends in no round: say whose it was
+            _say_far(speaker, {"round": training.state.round + 1, NORMS: training.engine.norms})
+            raise
+        record.append_round(row)
+        training.state = state
+        meta = {**_origin(training), "accepted": {str(k): v for k, v in training.engine.accepted.items()}}
+        record.save_checkpoint(Checkpoint(state.round, state.tensors(), meta))
+        training.engine.durable = dict(training.engine.accepted)
+        speaker.say(_line(row, spec.rounds))
+        _say_far(speaker, row)
+    left = training.finish()
+    figures = _outcome(training, record.rounds(), left)
+    w = training.algorithm.global_model(training.task, training.state.server)
+    model = training.state.server if w is None else training.task.named(w, training.state.buffers)
+    about = {"key": spec.key, "algorithm": spec.algorithm}
+    figures[SEALS_WEIGHTS] = record.save_weights(model, about)
+    record.write_result(figures)
+    place.tell("finished" + (f"; not reached with the final model: {', '.join(left)}" if left else ""))
+    return figures
+
+
+def _say_far(speaker: Speaker, row: Figures) -> None:
+    for party, one in longest([row]).items():
+        if one.times >= FAR:
+            speaker.say(one.line(party))
+
+
+def _check_models(place: folders.ServerFolder, training: RemoteTraining) -> None:
+    ours = model_digest(training)
+    for party, model in place.models.items():
+        if model != ours:
+            raise UserError(
+                f"{party} makes another model from the plan than the server. Install the same versions of unalike "
+                "and torch on both."
+            )
+
+
+def _origin(training: RemoteTraining) -> dict[str, str]:
+    return {"plan": training.plan.digest, "schema": training.schema.digest, "version": unalike.__version__}
+
+
+def _check_origin(saved: Checkpoint, training: RemoteTraining, run: Path) -> None:
+    """Refuse to go on from what another plan, schema or program made; to begin anew is for a person to decide."""
+    for key, value in _origin(training).items():
+        if saved.meta.get(key) != value:
+            raise UserError(
+                f"{run} holds a training of another {key} ({str(saved.meta.get(key))[:12]}, now {value[:12]}). "
+                f"Go on with that {key}, or move {run} away to begin anew."
+            )
+
+
+def _outcome(training: RemoteTraining, rows: list[Figures], left: list[str]) -> Figures:
+    last = rows[-1]
+    kept = ("accuracy", "loss", "train_loss", "validation_accuracy", "parties", "personal")
+    return {
+        "key": training.spec.key,
+        **{key: last[key] for key in kept if key in last},
+        "rounds": last["round"],
+        **training.privacy(last),
+        **{key: sum(row[key] for row in rows) for key in ("bytes_up", "bytes_down", "seconds")},
+        "server_sha256": training.state.server_digest(),
+        "weights": training.task.size,
+        "engine": training.engine.name,
+        "not_reached": left,
+        "version": unalike.__version__,
+    }
+
+
+def _line(row: Figures, rounds: int) -> str:
+    accuracy = row.get("accuracy")
+    told = "" if accuracy is None else f", accuracy {accuracy:.1%} on the sites' test rows"
+    return f"Round {row['round']} of {rounds}: {len(row['answered'][-1])} parties{told}."

@@ -1,0 +1,55 @@
+"""What runs made here say: finished runs that differ in the algorithm alone, with parties about as unalike."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from unalike.data import load_dataset
+from unalike.measure.situation import Situation, simulated_situation
+from unalike.partition import make_partition
+from unalike.ranking.advice import Advice, recommend
+from unalike.ranking.standing import REFERENCE, Comparison
+from unalike.runs.results import read_records
+from unalike.runs.spec import RunSpec
+
+SIMILAR = 0.1
+"""How far the degrees of two federations may be apart for one to be evidence for the other."""
+
+
+def own_comparisons(runs: Path, situation: Situation) -> list[Comparison]:
+    """The comparisons with FedAvg among the finished runs in a folder; damaged runs are passed over."""
+    groups: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    for record in read_records(runs):
+        found = _situation(record.figures)
+        if record.accuracy is not None and found is not None and situation.distance(found) <= SIMILAR:
+            groups[record.setting][record.algorithm][record.seed] = record.accuracy
+    return [made for group in groups.values() if (made := _comparison(group))]
+
+
+def advise(spec: RunSpec, runs: Path) -> Advice:
+    """Advice for a run's own federation, whatever its algorithm; ``runs`` is where evidence is looked for."""
+    data = load_dataset(spec.dataset)
+    situation = simulated_situation(data, make_partition(spec.partition, data, spec.parties, spec.seed))
+    return recommend(situation, own_comparisons(runs, situation))
+
+
+def _comparison(group: dict[str, dict[int, float]]) -> dict[str, float]:
+    """Gains over FedAvg, each averaged over the seeds that the two have in common."""
+    plain = group.get(REFERENCE, {})
+    made = {}
+    for name, seeds in group.items():
+        common = plain.keys() & seeds.keys()
+        if name != REFERENCE and common:
+            made[name] = statistics.fmean(seeds[seed] - plain[seed] for seed in common)
+    return made
+
+
+def _situation(figures: Mapping[str, Any]) -> Situation | None:
+    try:
+        return Situation(**figures["degrees"])
+    except (KeyError, TypeError):  # made before degrees were recorded
+        return None

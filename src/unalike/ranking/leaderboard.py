@@ -1,0 +1,188 @@
+"""The leaderboard: algorithms ranked over all settings and by kind of skew, with what they cost."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from unalike.errors import unknown
+from unalike.ranking.blocks import KINDS, UNKNOWN, Block, Score
+from unalike.ranking.ranking import ALPHA, Ranking, rank
+
+OVERALL = "all settings"
+_MOST_SETS = 5000
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One algorithm's line. Costs are a run's, mean over settings; rounds, over settings where all get there."""
+
+    algorithm: str
+    mean_rank: float
+    wins: int
+    failed: int
+    """Settings in which a run failed."""
+    accuracy: float | None
+    """Percent, mean over the settings where nobody failed."""
+    bytes: float | None
+    seconds: float | None
+    rounds_to_target: float | None
+    reached: int
+    """Settings in which every run got to the target."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One category: its ranking, its lines best first, and what could not be compared."""
+
+    category: str
+    ranking: Ranking
+    entries: tuple[Entry, ...]
+    settings: tuple[str, ...]
+    left_out: tuple[str, ...]
+    """Sentences."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """One object, ready for JSON."""
+        return asdict(self)
+
+
+def leaderboard(blocks: Sequence[Block], *, alpha: float = ALPHA, algorithms: Sequence[str] = ()) -> list[Table]:
+    """All settings first, then each kind of skew that there is; ``algorithms`` (all by default) are compared."""
+    present = sorted({name for block in blocks for name in block.scores})
+    for name in algorithms:
+        if name not in present:
+            raise unknown("algorithm in these results", name, present)
+    wanted = set(algorithms or present)
+    labels = _labels(blocks)
+    categories = [kind for kind in (*KINDS, UNKNOWN) if any(block.kind == kind for block in blocks)]
+    tables = [_table(OVERALL, blocks, wanted, alpha, labels)]
+    tables += [_table(kind, [b for b in blocks if b.kind == kind], wanted, alpha, labels) for kind in categories]
+    return tables
+
+
+def complete(blocks: Sequence[Block], wanted: Iterable[str]) -> tuple[list[str], list[Block]]:
+    """The algorithms and blocks to compare: every block has every algorithm, with a seed that they share.
+
+    Among all such choices the one with the most degrees of freedom, (algorithms - 1) x (blocks - 1); then the most
+    cells, then the most algorithms. It goes by what was run, never by how it came out.
+    """
+    wanted = frozenset(wanted)
+    patterns = [
+        {
+            wanted.intersection(name for name in block.scores if seed in block.scores[name])
+            for seed in _seeds(block)
+        }
+        for block in blocks
+    ]
+    candidates = _intersections({pattern for found in patterns for pattern in found})
+
+    def having(names: frozenset[str]) -> list[Block]:
+        return [b for b, found in zip(blocks, patterns, strict=True) if any(names <= pattern for pattern in found)]
+
+    def worth(names: frozenset[str]) -> tuple[int, int, int, list[str]]:
+        k, n = len(names), len(having(names))
+        return (k - 1) * (n - 1), k * n, k, sorted(names, reverse=True)
+
+    chosen = max((names for names in candidates if len(names) > 1), key=worth, default=frozenset())
+    return sorted(chosen), having(chosen) if chosen else []
+
+
+def _intersections(patterns: set[frozenset[str]]) -> set[frozenset[str]]:
+    """All intersections of the patterns: the only sets of algorithms that can be largest for their blocks."""
+    found = set(patterns)
+    for pattern in sorted(patterns, key=lambda each: (-len(each), sorted(each))):
+        found |= {pattern & other for other in found}
+        if len(found) > _MOST_SETS:  # of so many kinds of blocks, a good choice will do
+            break
+    return found
+
+
+def _seeds(block: Block) -> set[int]:
+    return {seed for scores in block.scores.values() for seed in scores}
+
+
+def _labels(blocks: Sequence[Block]) -> dict[str, str]:
+    """By algorithm, its text with parameters where these are the same in all settings."""
+    texts: dict[str, set[str]] = {}
+    for block in blocks:
+        for name, scores in block.scores.items():
+            texts.setdefault(name, set()).update(score.text for score in scores.values())
+    return {name: next(iter(found)) if len(found) == 1 else name for name, found in texts.items()}
+
+
+def _table(
+    category: str, blocks: Sequence[Block], wanted: Iterable[str], alpha: float, labels: dict[str, str]
+) -> Table:
+    names, used = complete(blocks, wanted)
+    seeds = [block.seeds(names) for block in used]
+    scores = [
+        {labels[name]: block.score(name, shared) for name in names}
+        for block, shared in zip(used, seeds, strict=True)
+    ]
+    ranking = rank(scores, alpha)
+    cells = {
+        labels[name]: [
+            [block.scores[name][seed] for seed in sorted(shared)]
+            for block, shared in zip(used, seeds, strict=True)
+        ]
+        for name in names
+    }
+    everywhere = [index for index, row in enumerate(scores) if None not in row.values()]
+    got_there = {name: [_rounds(row) for row in rows] for name, rows in cells.items()}
+    both = [index for index in range(len(used)) if all(rows[index] is not None for rows in got_there.values())]
+    entries = tuple(
+        Entry(
+            algorithm=name,
+            mean_rank=mean_rank,
+            wins=ranking.wins[name],
+            failed=sum(row[name] is None for row in scores),
+            accuracy=_mean(scores[index][name] for index in everywhere),
+            bytes=_mean(_each(cells[name], lambda score: score.bytes)),
+            seconds=_mean(_each(cells[name], lambda score: score.seconds)),
+            rounds_to_target=_mean(got_there[name][index] for index in both),
+            reached=sum(value is not None for value in got_there[name]),
+        )
+        for name, mean_rank in ranking.mean_ranks.items()
+    )
+    return Table(
+        category, ranking, entries, tuple(b.name for b in used), _left_out(blocks, used, names, wanted, labels)
+    )
+
+
+def _rounds(scores: Sequence[Score]) -> float | None:
+    """Rounds to the target, mean over seeds, all of which must get there."""
+    found = [score.rounds_to_target for score in scores]
+    known = [float(value) for value in found if value is not None]
+    return statistics.fmean(known) if len(known) == len(found) else None
+
+
+def _each(rows: Sequence[Sequence[Score]], figure: Callable[[Score], float | None]) -> list[float | None]:
+    """By setting, a figure's mean over seeds."""
+    return [_mean(figure(score) for score in row) for row in rows]
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
+def _left_out(
+    blocks: Sequence[Block],
+    used: Sequence[Block],
+    names: Sequence[str],
+    wanted: Iterable[str],
+    labels: dict[str, str],
+) -> tuple[str, ...]:
+    said = []
+    others = sorted(set(wanted).intersection(name for block in blocks for name in block.scores) - set(names))
+    if others and names:
+        said.append(f"Left out, as run in too few of the settings: {', '.join(labels[name] for name in others)}.")
+    missing = len(blocks) - len(used)
+    if missing:
+        example = next(block.name for block in blocks if block not in used)
+        lack = "some of these algorithms, or a seed in common" if names else "two algorithms with a seed in common"
+        said.append(f"Left out: {missing} of {len(blocks)} settings, which lack {lack} (such as {example}).")
+    return tuple(said)

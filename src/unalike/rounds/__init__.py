@@ -1,0 +1,1 @@
+"""What happens in a round, wherever the parties are: exchanges, local work, uploads, evaluation."""

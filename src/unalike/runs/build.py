@@ -1,0 +1,83 @@
+"""From a spec to what is trained: the net, and the data split between the parties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from unalike.data import Dataset, load_dataset, trainable
+from unalike.engines.choose import choose_device
+from unalike.errors import UserError
+from unalike.models import MODELS, Model, Net, ReadsWords, Task, without_running_statistics
+from unalike.own_code import check_signature, explained, is_own, place
+from unalike.partition import as_seen, make_partition
+from unalike.rounds.federation import Federation, Rows, batch_of, take_public
+from unalike.runs.spec import RunSpec
+
+
+def net_maker(spec: RunSpec, data: Dataset) -> Callable[[], Net]:
+    """What makes the run's net for these data."""
+    model = MODELS.build(str(spec.model))
+    reads = getattr(model, "reads", "numbers")
+    if reads != data.kind:
+        raise UserError(
+            f"{spec.model} reads {reads}, but the rows of {data.name} are {data.kind}. Choose another --model, or "
+            f"another form of the data set, such as sent140(form=bag)."
+        )
+    known = model.with_vocabulary(data.features) if isinstance(model, ReadsWords) else model
+    check_signature(known, "build", Model.build)
+
+    def make() -> Net:
+        with explained(known):
+            net = known.build(data.shape, len(data.classes))
+        if is_own(known):
+            _try(net, known, data)
+        return without_running_statistics(net) if spec.batch_norm == "drop" else net
+
+    return make
+
+
+def _try(net: Net, model: Model, data: Dataset) -> None:
+    """Refuse a net of the user's own that is no body and head, or that does not take these rows."""
+    made = place(model, "build")
+    if not isinstance(net, Net):
+        raise UserError(
+            f"{made} must return a Net, which has a body that makes the features and a head that makes logits of "
+            f"them, got {type(net).__name__}. Write: return Net(nn.Sequential(...), nn.Linear(width, classes))."
+        )
+    rows = torch.zeros(2, *data.shape, dtype=torch.int64 if data.kind == "tokens" else torch.float32)
+    try:
+        with torch.no_grad():
+            answer = net.eval()(rows)
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"The net of {made} fails on rows of shape {data.shape}: {reason}.") from error
+    finally:
+        net.train()
+    shapes = [tuple(part.shape) for part in answer] if isinstance(answer, tuple) else type(answer).__name__
+    if not isinstance(shapes, list) or len(shapes) != 2 or shapes[0] != (2, len(data.classes)):
+        raise UserError(
+            f"The net of {made} must give (logits, features), {len(data.classes)} logits for each row, but gives "
+            f"{shapes} for 2 rows of shape {data.shape}."
+        )
+
+
+def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
+    """The data, split between the parties, and the task they share."""
+    data = load_dataset(spec.dataset) if data is None else trainable(data)
+    dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
+    device = choose_device(spec.device, dtype)
+    task = Task(net_maker(spec, data), seed=spec.seed, dtype=dtype, device=device)
+    if spec.public:
+        data, x, y = take_public(data, spec.public, spec.seed)
+        rows = Rows(x, y, data, dtype, device)
+        task.public = batch_of(rows, torch.arange(len(rows), device=device))
+    partition = make_partition(spec.partition, data, spec.parties, spec.seed)
+    if partition.columns is not None:
+        raise UserError(f"{spec.partition} splits attributes, which this training cannot use. Split rows instead.")
+    if spec.augment != "none" and len(data.shape) != 3:
+        raise UserError(f"--augment {spec.augment} needs images, but {data.name} has rows of shape {data.shape}.")
+    data, partition = as_seen(data, partition)
+    task.population = partition.parties
+    return Federation(data, partition, task, seed=spec.seed, validation=spec.validation, held_out=spec.held_out)

@@ -1,0 +1,196 @@
+"""The folder of one run: its spec, one row per round, checkpoints, the final weights and the result.
+
+One process writes to it at a time, and may be killed at any moment; others may read it meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import Timeout
+
+from unalike.errors import UserError
+from unalike.runs.checkpoint import JSON, Checkpoint, load_latest, save_checkpoint, tensor_bytes
+from unalike.runs.files import (
+    atomic_write,
+    clean_leftovers,
+    file_lock,
+    make_folder,
+    open_file,
+    storage_error,
+)
+from unalike.runs.record import (
+    FAILURE,
+    RESULT,
+    ROUNDS,
+    SEALS_ROUNDS,
+    SEALS_SPEC,
+    SPEC,
+    WEIGHTS,
+    RunRecord,
+    file_sha256,
+    read_rounds,
+    read_run,
+    read_spec,
+)
+from unalike.runs.rounds_file import RoundsFile, finite
+from unalike.runs.seals import seal
+
+if TYPE_CHECKING:
+    import torch
+
+_LOCK = "lock"
+_PID = "lock.pid"
+
+
+class InUse(UserError):
+    """Another process is at work in the folder."""
+
+
+class RunDirectory:
+    """The folder of one run, open for writing. Made by ``RunDirectory.open`` only, which takes the lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.found: RunRecord = read_run(path, weights=True)
+        """What was there when the folder was opened, before damaged rounds were cut off."""
+        self._rounds = RoundsFile(path / ROUNDS)
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path) -> Iterator[RunDirectory]:
+        """Create the folder, keep other processes out, and mend what a killed process left behind."""
+        make_folder(path)
+        with ExitStack() as stack:
+            _lock(path, stack)
+            clean_leftovers(path)
+            run = cls(path)
+            stack.callback(run._rounds.close)
+            yield run
+            run.sync()
+
+    def write_spec(self, text: str, same: Callable[[str], bool] = lambda present: False) -> None:
+        """Write the spec of a new run; of an old one, make sure that it is the same.
+
+        ``same`` says whether another text is of the same run, as one that was written before an option was there.
+        """
+        present = read_spec(self.path)
+        if present is None:
+            atomic_write(self.path / SPEC, text.encode())
+        elif present != text and not same(present):
+            raise UserError(
+                f"{self.path} belongs to another run: its {SPEC} differs. "
+                "Choose another --runs folder, or remove this one."
+            )
+
+    def append_round(self, row: Mapping[str, JSON]) -> None:
+        """Append the row of the next round, number ``row["round"]``.
+
+        NaN and infinities become null. The row survives a killed process at once, a power cut after ``sync``.
+        A run that got further has not failed any more.
+        """
+        self._rounds.append(row)
+        with suppress(OSError):
+            (self.path / FAILURE).unlink()
+
+    def sync(self) -> None:
+        """Make all rows survive a power cut."""
+        self._rounds.sync()
+
+    def rounds(self) -> list[dict[str, JSON]]:
+        """All rows, by round."""
+        return read_rounds(self.path)
+
+    def save_checkpoint(self, checkpoint: Checkpoint, keep: int = 2) -> Path:
+        """Save all rows for good, then the checkpoint: the rows are never behind it."""
+        self.sync()
+        return save_checkpoint(self.path, checkpoint, keep)
+
+    def load_checkpoint(
+        self, say: Callable[[str], None], wrong: Callable[[Checkpoint], str | None] = lambda checkpoint: None
+    ) -> Checkpoint | None:
+        """The newest checkpoint that can be used, or None; ``say`` gets one line for what is damaged or cannot be.
+
+        A checkpoint beyond the recorded rounds is of no use. Rows beyond the checkpoint are cut off: their rounds
+        are played again, in a simulation to the same bits.
+        """
+        if self.found.damage is not None:
+            say(f"{self.path}: {self.found.damage} What is damaged is made again.")
+            self._put_aside(RESULT)
+        recorded = self._rounds.last
+
+        def reason(checkpoint: Checkpoint) -> str | None:
+            if checkpoint.round > recorded:
+                return f"only {recorded} rounds are recorded"
+            return wrong(checkpoint)
+
+        found = load_latest(self.path, say, reason)
+        self._rounds.forget_after(0 if found is None else found.round)
+        return found
+
+    def _put_aside(self, name: str) -> None:
+        try:
+            (self.path / name).replace(self.path / f"{name}.damaged")
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise storage_error(self.path / name, error) from error
+
+    def save_weights(self, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> str:
+        """Write the final weights as a plain safetensors file; its SHA-256."""
+        data = tensor_bytes(tensors, metadata)
+        atomic_write(self.path / WEIGHTS, data)
+        return file_sha256(data)
+
+    def write_result(self, result: Mapping[str, JSON]) -> None:
+        """Write the result, sealed. It says that the run is done, so the rows are saved for good first."""
+        self.sync()
+        spec = file_sha256((read_spec(self.path) or "").encode())
+        data, _ = seal({**finite(result), SEALS_SPEC: spec, SEALS_ROUNDS: self._rounds.seal}, indent=2)
+        atomic_write(self.path / RESULT, data)
+
+    def write_failure(self, problem: str, *, final: bool = True) -> None:
+        """Note why the run cannot go on. Its next result, if there is one after all, counts instead.
+
+        ``final``: trying again would only repeat it, as after a divergence; a missing file may be there next time.
+        """
+        text = json.dumps({"problem": problem, "final": final})
+        atomic_write(self.path / FAILURE, (text + "\n").encode())
+
+
+def _lock(path: Path, stack: ExitStack) -> None:
+    """Lock the folder until ``stack`` ends, and note who has it."""
+    lock = file_lock(path / _LOCK)
+    pid = path / _PID
+    try:
+        lock.acquire()
+    except Timeout:
+        raise InUse(
+            f"{path} is in use by another process{_holder(pid)}. Wait for it, or choose another --runs folder."
+        ) from None
+    except NotImplementedError:  # how older versions of filelock say it
+        raise UserError(f"{path} is on a file system without locks. Choose another --runs folder.") from None
+    except OSError as error:
+        raise storage_error(path / _LOCK, error) from error
+    stack.callback(lock.release)
+    # Beside the lock, since on Windows nobody can read a locked file. A courtesy that a full disk may refuse.
+    with suppress(OSError), open_file(pid, "wb") as file:
+        file.write(str(os.getpid()).encode())
+    stack.callback(_forget, pid)
+
+
+def _forget(pid: Path) -> None:
+    with suppress(OSError):
+        pid.unlink()
+
+
+def _holder(pid: Path) -> str:
+    try:
+        return f" (pid {int(pid.read_text())})"
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,277 @@
+"""A run: rounds played one after the other, recorded as they come, resumable at any moment."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import unalike
+from unalike.data import Dataset, load_dataset
+from unalike.data.given import given
+from unalike.engines.vectorised import Vectorised
+from unalike.errors import UserError
+from unalike.measure.situation import simulated_situation
+from unalike.rounds.evaluation import Figures, evaluate
+from unalike.rounds.state import State
+from unalike.runs.checkpoint import CHECKPOINT_SECONDS, Checkpoint
+from unalike.runs.files import named_folder
+from unalike.runs.folder import RunDirectory
+from unalike.runs.record import SEALS_WEIGHTS, read_run
+from unalike.runs.rounds_file import finite
+from unalike.runs.simulation import Simulation
+from unalike.runs.spec import RunSpec
+from unalike.runs.training import Traffic
+
+COUNTED = ("bytes_up", "bytes_down", "seconds")
+"""What every recorded round has, and the outcome adds up."""
+
+
+class Watcher:
+    """Follows a run. This one stays silent; the command line has one that draws."""
+
+    def started(self, simulation: Simulation) -> None:
+        """The run is ready to play its next round."""
+
+    def round_done(self, row: Figures) -> None:
+        """A round was played and recorded."""
+
+    def say(self, message: str) -> None:
+        """Something that the user should know, in one line."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a finished run shows: the final round, and apart from it the round selected on validation rows."""
+
+    spec: RunSpec
+    figures: Figures
+    rows: list[Figures]
+    run_dir: Path | None = None
+
+    @property
+    def accuracy(self) -> float | None:
+        """Accuracy of the final global model on the global test set."""
+        value: float | None = self.figures["accuracy"]
+        return value
+
+    def to_dict(self) -> dict[str, Any]:
+        """One object, ready for JSON."""
+        where = None if self.run_dir is None else str(self.run_dir)
+        made: dict[str, Any] = finite({**self.figures, "run_dir": where, "spec": self.spec.to_dict()})
+        return made
+
+
+def run(
+    spec: RunSpec | None = None,
+    *,
+    runs: Path | str | None = None,
+    data: Dataset | None = None,
+    watcher: Watcher | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    load: Callable[[str], Dataset] = load_dataset,
+    **fields: Any,
+) -> Result:
+    """Train once. ``run(dataset="heart", partition="natural", algorithm="fedprox(mu=0.1)")``
+
+    With ``runs`` the run has a folder there, named by its key: the same call goes on where a stopped one left
+    off, to the same bits, and returns a finished one's result at once. ``data`` replaces the registered data
+    set; a hash of it is then the data set in the spec, so that other data are another run. ``load`` reads a
+    registered data set, for a caller that keeps it between runs.
+    """
+    if not 0 <= checkpoint_seconds < math.inf:
+        raise UserError(
+            f"--checkpoint-seconds must be a finite number of seconds, 0 or more, got {checkpoint_seconds}."
+        )
+    if data is not None and "dataset" in fields:
+        raise UserError(f"run was given data and the data set {fields['dataset']!r}. Leave one of the two out.")
+    spec = RunSpec.from_mapping(fields) if spec is None else spec
+    if data is not None:
+        spec = _of_given(spec, data)
+    watcher = watcher or Watcher()
+    with _threads_restored():
+        if runs is None:
+            return _in_memory(spec, data, watcher)
+        path = named_folder(runs, "--runs") / spec.folder
+        found = read_run(path, weights=True)
+        figures = found.result
+        if figures is not None and figures["key"] == spec.key:  # no lock is needed, and the disk may be read-only
+            if figures.get("version") != unalike.__version__:
+                watcher.say(
+                    f"This result was made by unalike {figures.get('version')}. Remove {path} to make it anew."
+                )
+            return Result(spec, figures, found.rounds, path)
+        # Before the folder is made: a spec that cannot be built must not leave an empty run behind.
+        simulation = Simulation(spec, data=load(spec.dataset) if data is None else data, say=watcher.say)
+        with RunDirectory.open(path) as folder:
+            folder.write_spec(spec.to_toml(), spec.same_run)
+            figures = folder.found.result or _recorded(simulation, folder, watcher, checkpoint_seconds)
+            return Result(spec, figures, list(folder.rounds()), path)
+
+
+def _of_given(spec: RunSpec, data: Dataset) -> RunSpec:
+    """The spec of a run on data that were given."""
+    name = given(data)
+    if spec.dataset.startswith("given(") and spec.dataset != name:
+        raise UserError(f"The spec is of the rows {spec.dataset}, but data is {name}. Give the same rows again.")
+    return replace(spec, dataset=name)
+
+
+def record_failure(runs: Path, spec: RunSpec, problem: str, *, final: bool) -> None:
+    """Note in the run's folder why it failed, also where it never got so far as to have a folder."""
+    with RunDirectory.open(runs / spec.folder) as folder:
+        folder.write_spec(spec.to_toml(), spec.same_run)
+        folder.write_failure(problem, final=final)
+
+
+def _in_memory(spec: RunSpec, data: Dataset | None, watcher: Watcher) -> Result:
+    simulation = Simulation(spec, data=data, say=watcher.say)
+    rows = []
+    _use_threads(simulation)
+    watcher.started(simulation)
+    while simulation.state.round < spec.rounds:
+        simulation.state, row = simulation.play_round()
+        _use_threads(simulation)
+        rows.append(row)
+        watcher.round_done(row)
+    return Result(spec, outcome(simulation, rows), rows)
+
+
+def _recorded(
+    simulation: Simulation, folder: RunDirectory, watcher: Watcher, checkpoint_seconds: float
+) -> Figures:
+    spec = simulation.spec
+    saved = folder.load_checkpoint(watcher.say, lambda checkpoint: _foreign(checkpoint, simulation))
+    if saved is not None:
+        _restore(simulation, saved, watcher)
+        watcher.say(f"Going on after round {saved.round} of {spec.rounds}.")
+    _use_threads(simulation)
+    last = time.monotonic()
+    watcher.started(simulation)
+    try:
+        while simulation.state.round < spec.rounds:
+            state, row = simulation.play_round()
+            _use_threads(simulation)
+            folder.append_round(row)
+            simulation.state = state
+            watcher.round_done(row)
+            if time.monotonic() - last >= checkpoint_seconds:
+                _save(simulation, folder)
+                last = time.monotonic()
+    finally:  # a stop by the user, an error or the end: the last whole round is kept
+        if simulation.state.round:
+            _save(simulation, folder)
+    figures = outcome(simulation, list(folder.rounds()))
+    about = {"key": spec.key, "algorithm": spec.algorithm}
+    figures[SEALS_WEIGHTS] = folder.save_weights(final_weights(simulation), about)
+    folder.write_result(figures)
+    return figures
+
+
+def _save(simulation: Simulation, folder: RunDirectory) -> None:
+    meta = {**_origin(simulation), "engine": simulation.engine.name, "digest": simulation.state.digest()}
+    folder.save_checkpoint(Checkpoint(simulation.state.round, simulation.state.tensors(), meta))
+
+
+def _origin(simulation: Simulation) -> dict[str, str]:
+    """What a record must share with a run to be a part of it: the spec, the program, the data, frozen layers."""
+    data, constants = simulation.federation.dataset.digest, simulation.task.constants_digest
+    origin = {"key": simulation.spec.key, "version": unalike.__version__, "data_sha256": data}
+    return origin | ({"constants_sha256": constants} if constants else {})
+
+
+def _foreign(saved: Checkpoint, simulation: Simulation) -> str | None:
+    """Why a checkpoint is not one of this run, or None."""
+    reasons = {
+        "key": "it is of another run",
+        "version": "another version of unalike made it",
+        "constants_sha256": "the net's frozen layers have changed since",
+    }
+    for key, value in _origin(simulation).items():
+        if saved.meta.get(key) != value:
+            return reasons.get(key, "the data have changed since")
+    if saved.meta.get("digest") != State.of(saved.round, saved.tensors).digest():
+        return "its tensors are not those that were saved"
+    return None
+
+
+def _restore(simulation: Simulation, saved: Checkpoint, watcher: Watcher) -> None:
+    """Go on from a checkpoint, on the engine that made it: the bits depend on it."""
+    tensors = {name: value.to(simulation.task.device) for name, value in saved.tensors.items()}
+    simulation.state = State.of(saved.round, tensors)
+    if saved.meta["engine"] != simulation.engine.name:
+        simulation.use(str(saved.meta["engine"]), watcher.say)
+
+
+def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
+    """The figures of a finished run."""
+    last = rows[-1]
+    known = simulation.evaluated
+    if known is not None and known[0] == simulation.state.round:
+        final = known[1]
+    else:  # the run was stopped between its last round and its end
+        final = evaluate(simulation.federation, simulation.models(simulation.state), simulation.spec.threads)
+    evaluated = [row for row in rows if row.get("validation_accuracy") is not None]
+    # The earliest of equals; the test figures take no part in the choice.
+    chosen = max(evaluated, key=lambda row: (row["validation_accuracy"], -row["round"]), default=None)
+    kept = ("round", "accuracy", "loss", "validation_accuracy", "validation_loss", "parties", "personal")
+    return {
+        "key": simulation.spec.key,
+        **{key: last.get(key) for key in ("accuracy", "loss", "train_loss", "validation_accuracy")},
+        "rounds": last["round"],
+        **{key: final[key] for key in ("parties", "personal") if key in final},
+        "selected": None if chosen is None else {key: chosen[key] for key in kept if key in chosen},
+        **{key: sum(row[key] for row in rows) for key in COUNTED},
+        "traffic": _traffic(rows),
+        **simulation.privacy(last),
+        "degrees": asdict(simulated_situation(simulation.federation.dataset, simulation.federation.partition)),
+        "weights_sha256": simulation.state.digest(),
+        "server_sha256": simulation.state.server_digest(),
+        "weights": simulation.task.size,
+        "engine": simulation.engine.name,
+        "why_this_engine": simulation.why_this_engine,
+        "version": unalike.__version__,
+        "data_sha256": simulation.federation.dataset.digest,
+        "torch": torch.__version__,
+    }
+
+
+def _traffic(rows: list[Figures]) -> Traffic:
+    """Bytes up and down over all rounds, by what they carry."""
+    total: Traffic = {"up": {}, "down": {}}
+    for row in rows:
+        for way, sizes in row.get("traffic", {}).items():
+            for key, size in sizes.items():
+                total[way][key] = total[way].get(key, 0) + size
+    return total
+
+
+def final_weights(simulation: Simulation) -> dict[str, torch.Tensor]:
+    """The final global model by layer name, or the server's vectors where there is no one global model."""
+    w = simulation.algorithm.global_model(simulation.task, simulation.state.server)
+    if w is None:
+        return dict(simulation.state.server)
+    return simulation.task.named(w, simulation.state.buffers)
+
+
+def _use_threads(simulation: Simulation) -> None:
+    """A stack is one large operation, which uses the threads; elsewhere so many parties run at once instead.
+
+    After every round: the engine may have fallen back, and a run that goes on from there starts on the other one.
+    """
+    torch.set_num_threads(simulation.spec.threads if simulation.engine.name == Vectorised.name else 1)
+
+
+@contextmanager
+def _threads_restored() -> Iterator[None]:
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

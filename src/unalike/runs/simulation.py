@@ -1,0 +1,90 @@
+"""A federation that is trained in one process: its data, its engine, its evaluation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from torch import Tensor
+
+from unalike.algorithms.contract import Ask
+from unalike.data import Dataset
+from unalike.engines.choose import Job, choose_engine
+from unalike.engines.compiled.engine import trains_whole
+from unalike.rounds.evaluation import Figures, Models, evaluate, without_each
+from unalike.rounds.state import State
+from unalike.runs.build import build_federation
+from unalike.runs.spec import RunSpec
+from unalike.runs.training import Ledger, Training
+
+
+class Simulation(Training):
+    """A federation trained in one process, round by round.
+
+    ``participation`` says who answered in the exchange (round, turn), where it was not the whole cohort: so a
+    federation of real sites, some of which were absent at times, can be played again to the same bits.
+    """
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        *,
+        data: Dataset | None = None,
+        say: Callable[[str], None] = print,
+        participation: Mapping[tuple[int, int], Sequence[int]] | None = None,
+    ) -> None:
+        super().__init__(spec, build_federation(spec, data))
+        if spec.batch_norm != "average" and not self.task.has_batch_norm:
+            say(f"{spec.model} has no batch norm: --batch-norm {spec.batch_norm} changes nothing.")
+        if self.channel.hidden is not None and (warning := self.channel.hidden.warning(self.task.size)):
+            say(warning)
+        self.use(spec.engine, say)
+        self._participation = participation or {}
+        self.evaluated: tuple[int, Figures] | None = None
+        """The last round that was evaluated, and its figures with each party's own."""
+
+    def asked(self, round: int, turn: int, cohort: Sequence[int]) -> Sequence[int]:
+        """The cohort, less those of whom it is known that they did not answer."""
+        there = self._participation.get((round, turn))
+        return cohort if there is None else [number for number in cohort if number in there]
+
+    def evaluate(self, after: State) -> Figures:
+        """The figures on the global test set and on the parties' own rows."""
+        self.evaluated = after.round, evaluate(self.federation, self.models(after), self.spec.threads)
+        return without_each(self.evaluated[1])
+
+    def use(self, engine: str, say: Callable[[str], None]) -> None:
+        """Run on the engine of that name."""
+        spec = self.spec
+        rows = len(self.federation.train) * (1 - spec.validation - spec.held_out) / self.federation.size
+        job = Job(
+            task=self.task,
+            parties=self.cohort_size,
+            shape=self.federation.dataset.shape,
+            threads=spec.threads,
+            whole=trains_whole(self.algorithm, self.optimiser) and self.federation.train.stored() is not None,
+            steps=spec.rounds * self.cohort_size * spec.work.count(round(rows)),
+            batch_size=min(spec.batch_size, math.ceil(rows)),
+        )
+        self.engine, self._why = choose_engine(engine, job, say)
+
+    @property
+    def why_this_engine(self) -> str:
+        """Why the run uses the engine that it uses."""
+        return getattr(self.engine, "fell_back", None) or self._why
+
+    def models(self, state: State) -> Models:
+        """What the state gives to evaluate."""
+        ask = Ask("train", self.algorithm.send(self.task, state.server))
+        ledger = Ledger(state.buffers, dict(state.parties))
+        exchange = self.exchange(ask, max(1, state.round), (), ledger)
+
+        def personal(number: int) -> Tensor:
+            return self.algorithm.personal(exchange.party(exchange.own(number)))
+
+        return Models(
+            self.algorithm.global_model(self.task, state.server),
+            personal if self.algorithm.overrides("personal") else None,
+            state.buffers,
+            state.own_buffers if self._keeps_statistics else None,
+        )

@@ -1,0 +1,301 @@
+"""RunSpec: everything that decides a run's outcome. Its hash is the run's key."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import json
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+
+from unalike.errors import UserError, unknown
+from unalike.own_code import is_own
+from unalike.registry import coerce, text_of
+from unalike.rounds.optimisers import LARGEST, USUAL_RATE, usual_rate
+from unalike.runs.parts import PARTS, registry
+from unalike.toml import read_toml, write_toml
+
+if TYPE_CHECKING:
+    from unalike.rounds.work import LocalWork
+
+DEFAULT_MODEL = "mlp(64)"
+"""The net of a data set that names none of its own."""
+DEFAULT_EPOCHS = 2
+"""Local work where neither epochs nor steps are given."""
+DEFAULTS = 1
+"""The version of all defaults, those of parts included. It is in every key: another default counts it up."""
+_LIGHT = ("dataset", "partition", "algorithm", "optimiser")
+"""The parts that can be made without loading torch."""
+
+
+def _option(default: Any, help: str) -> Any:
+    return dataclasses.field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One training with one seed.
+
+    The defaults were chosen from a measured grid, so that a first run of any data set is a good one
+    (docs/defaults.md). Studies of a paper write the paper's values out.
+    """
+
+    dataset: str = _option("digits", "data set, e.g. digits, heart")
+    partition: str = _option("iid", 'the split, e.g. "label-dirichlet(0.1)"')
+    parties: int | None = _option(None, "number of parties [10, or as many as the data have by nature]")
+    model: str | None = _option(None, f'net, e.g. "mlp(32,16,8)" [the data set\'s own, else {DEFAULT_MODEL}]')
+    algorithm: str = _option("fedavg", 'algorithm, e.g. "fedprox(mu=0.1)"; auto: as recommended')
+    rounds: int = _option(50, "rounds of communication")
+    epochs: int | None = _option(None, f"local epochs in a round [{DEFAULT_EPOCHS}]")
+    steps: int | None = _option(None, "local steps in a round, instead of epochs")
+    batch_size: int = _option(32, "rows in a local step")
+    drop_last: bool = _option(False, "leave an epoch's incomplete last batch out")
+    optimiser: str = _option("sgd(momentum=0.5)", 'local optimiser, e.g. "adam"')
+    lr: float = _option(None, f"local learning rate [{USUAL_RATE}; adam and rmsprop 0.001]")
+    lr_decay: float = _option(1.0, "factor on the learning rate after each round")
+    sample: float = _option(1.0, "fraction of the parties in each round")
+    public: float = _option(0.0, "fraction of the training rows that the server owns")
+    validation: float = _option(0.1, "fraction of each party's rows that selects a round")
+    held_out: float = _option(0.1, "fraction of each party's rows that the party is evaluated on")
+    evaluate_every: int = _option(1, "rounds between evaluations (the last is always evaluated)")
+    batch_norm: Literal["average", "local", "drop"] = _option(
+        "average", "running statistics of batch norm: average them, keep them local, or drop them"
+    )
+    augment: Literal["none", "crop-flip"] = _option("none", "none, or crop-flip for training images")
+    channel: str | None = _option(
+        None, 'private channel for uploads, e.g. "clip(1.0)+gauss(0.8)+masked"; none: as they are'
+    )
+    seed: int = _option(0, "seed of everything random")
+    engine: Literal["auto", "sequential", "vectorised", "compiled"] = _option(
+        "auto", "auto, sequential, vectorised or compiled"
+    )
+    device: str = _option("cpu", "cpu, cuda or mps")
+    dtype: Literal["float32", "float64"] = _option("float32", "float32 or float64")
+    threads: int = _option(1, "CPU threads: parties at once, or inside an operation (vectorised)")
+    code: str | None = dataclasses.field(default=None, metadata={"derived": True})
+    """Fingerprint of code and files from outside this package, so that a changed one is a new run."""
+
+    def __post_init__(self) -> None:
+        if vars(self)["lr"] is None:  # not given; from here on it is a number
+            object.__setattr__(self, "lr", usual_rate(registry("optimiser").build(str(self.optimiser))))
+        hints = get_type_hints(type(self))
+        for field in dataclasses.fields(self):
+            value = coerce(getattr(self, field.name), hints[field.name], field.name)
+            object.__setattr__(self, field.name, value)
+        if self.epochs is None and self.steps is None:
+            object.__setattr__(self, "epochs", DEFAULT_EPOCHS)
+        if self.model is None:
+            object.__setattr__(self, "model", _model_for(self.dataset))
+        if self.channel is not None and not _is_channel(self.channel):
+            object.__setattr__(self, "channel", None)
+        for name in PARTS:
+            if (text := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _canonical(name, text))
+        if self.parties is None:
+            object.__setattr__(self, "parties", _parties_of(self.partition))
+        object.__setattr__(self, "code", self._fingerprint())
+        self._check()
+
+    def _check(self) -> None:
+        _ = self.work  # which checks its own numbers
+        for name, most in (("rounds", 10**7), ("evaluate_every", 10**7), ("threads", 1024)):
+            if not 1 <= getattr(self, name) <= most:
+                raise UserError(f"{name} must be from 1 to {most:,}, got {getattr(self, name)}.")
+        if not 0 <= self.seed < 2**32:  # beyond, random streams of different seeds would meet
+            raise UserError(f"seed must be from 0 to {2**32 - 1:,}, got {self.seed}.")
+        if not 1 / LARGEST <= self.lr <= LARGEST:
+            raise UserError(f"lr must be from {1 / LARGEST:g} to {LARGEST:g}, got {self.lr}. Try 0.01.")
+        if not 0 < self.lr_decay < float("inf"):
+            raise UserError(f"lr_decay must be a positive number, got {self.lr_decay}.")
+        if self.lr_decay > 1:  # lr * lr_decay^(round - 1) grows: until when can a step be computed?
+            fine = math.log(LARGEST / self.lr) / math.log(self.lr_decay)
+            if fine < self.rounds - 1:
+                raise UserError(
+                    f"With lr {self.lr} and lr_decay {self.lr_decay} the learning rate of round {int(fine) + 2} "
+                    f"is more than {LARGEST:g}. Use an lr_decay of at most 1, or fewer rounds."
+                )
+        if not 0 < self.sample <= 1:
+            raise UserError(f"sample must be above 0 and at most 1, got {self.sample}. Use 1 for all parties.")
+        if not 0 <= self.public < 1:
+            raise UserError(f"public must be at least 0 and below 1, got {self.public}.")
+        if not (self.validation >= 0 and self.held_out >= 0 and self.validation + self.held_out < 1):
+            raise UserError(
+                f"validation and held_out must be 0 or more and below 1 together, "
+                f"got {self.validation} and {self.held_out}."
+            )
+
+    def _fingerprint(self) -> str | None:
+        outside: dict[str, list[str]] = {}
+        for name in PARTS:
+            text, parts = getattr(self, name), registry(name)
+            for part in [] if text is None else parts.members(parts.build(text)):
+                if is_own(part):
+                    outside.setdefault(name, []).append(_source(type(part)))
+                # A file of the user's own: its content decides, not its name.
+                if hasattr(part, "fingerprint") and (content := part.fingerprint()):
+                    outside.setdefault(name, []).append(content)
+        if not outside:
+            return None
+        return hashlib.sha256(json.dumps(outside, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def work(self) -> LocalWork:
+        """The local work of a party in a round."""
+        from unalike.rounds.work import LocalWork
+
+        return LocalWork(self.batch_size, self.epochs, self.steps, self.drop_last)
+
+    @property
+    def key(self) -> str:
+        """The run's name: a hash of all in which it differs from a run where nothing is said but the data set.
+
+        So an option that is added later, or a parameter of a part, leaves old runs where they are.
+        """
+        usual = self.defaults(self.dataset)
+        told = {name: value for name, value in vars(self).items() if value != usual.get(name) or name == "dataset"}
+        for name in told.keys() & PARTS.keys():
+            if told[name] is not None:
+                parts = registry(name)
+                told[name] = parts.told(parts.build(told[name]))
+        return hashlib.sha256(json.dumps([DEFAULTS, told], sort_keys=True).encode()).hexdigest()[:16]
+
+    def same_run(self, text: str) -> bool:
+        """Whether a spec.toml, perhaps of a time when some options were not there, is of the run of this spec."""
+        try:
+            return self.from_mapping(read_toml(text, "it")).key == self.key
+        except UserError:
+            return False
+
+    @property
+    def folder(self) -> str:
+        """A name for the run's folder: what it is, and its key."""
+        names = [getattr(self, part).split("(")[0] for part in ("dataset", "algorithm")]
+        return "-".join([*names, self.key])
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields that have a value."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+
+    def to_toml(self) -> str:
+        """The spec as a TOML file, every field written out."""
+        return write_toml(self.to_dict())
+
+    @classmethod
+    def defaults(cls, dataset: str) -> dict[str, Any]:
+        """``RunSpec(dataset=dataset).to_dict()`` without loading torch; the fingerprint is left out."""
+        values = {field.name: field.default for field in cls.options()}
+        values |= {"dataset": dataset, "epochs": DEFAULT_EPOCHS, "model": _model_for(dataset), "lr": USUAL_RATE}
+        values |= {name: _canonical(name, str(values[name])) for name in _LIGHT}
+        values["parties"] = _parties_of(str(values["partition"]))
+        return {name: value for name, value in values.items() if value is not None}
+
+    @classmethod
+    def complete(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields in a run's spec.toml, with the defaults of options that were not there at its time."""
+        fields = {field.name: values.get(field.name, field.default) for field in cls.options()}
+        return {name: value for name, value in {**fields, **values}.items() if value is not None}
+
+    @classmethod
+    def options(cls) -> list[dataclasses.Field[Any]]:
+        """The fields that a user may give."""
+        return [f for f in dataclasses.fields(cls) if not f.metadata.get("derived")]
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> RunSpec:
+        """A spec from names and values; a part may also be a table such as {name = "fedprox", mu = 0.1}."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        given: dict[str, Any] = {}
+        for key, value in values.items():
+            if key not in known:
+                raise unknown("key of a run's spec", key, known - {"code"})
+            given[key] = text_of(value, key) if isinstance(value, Mapping) else value
+        return cls(**given)
+
+    @classmethod
+    def from_toml(cls, path: Path, **overrides: Any) -> RunSpec:
+        """A spec from a TOML file; ``overrides`` win."""
+        return cls.from_mapping(cls.read_toml(path, **overrides))
+
+    @staticmethod
+    def read_toml(path: Path, **overrides: Any) -> dict[str, Any]:
+        """The values in a TOML file; ``overrides`` win."""
+        try:
+            values = read_toml(path.read_text(encoding="utf-8"), path)
+        except OSError as error:
+            raise UserError(f"Cannot read the spec {path}: {error.strerror}. Check the path.") from None
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path} is not a TOML file: {error}.") from None
+        if "epochs" in overrides or "steps" in overrides:  # one replaces the other
+            values = {k: v for k, v in values.items() if k not in ("epochs", "steps")}
+        return values | overrides
+
+
+def _canonical(field: str, text: str) -> str:
+    """The text of a part with every parameter written out."""
+    parts = registry(field)
+    return parts.describe(parts.build(text))
+
+
+def _is_channel(text: str) -> bool:
+    """Whether the channel does anything: ``none`` does not."""
+    from unalike.channels import parse_channel
+
+    return bool(parse_channel(text).parts)
+
+
+def _parties_of(partition: str) -> int | None:
+    """How many parties a partition makes where nobody says; None where the data decide."""
+    from unalike.partition import default_parties
+
+    return default_parties(partition)
+
+
+def _model_for(dataset: str) -> str:
+    """The net of a data set where none is named: its own text must be the canonical one."""
+    return str(getattr(registry("dataset").build(dataset), "model", None) or DEFAULT_MODEL)
+
+
+def _source(cls: type) -> str:
+    """The text that defines a class from outside: its file, and the files beside it that it imports.
+
+    Where the file lies above this library or the environment (in a checkout), these are not beside it.
+    """
+    module = sys.modules.get(cls.__module__)
+    home = _file_of(module)
+    if module is None or home is None:
+        try:
+            return inspect.getsource(cls)
+        except (OSError, TypeError):
+            return cls.__qualname__
+    texts: dict[str, str] = {}
+    waiting: list[ModuleType] = [module]
+    while waiting:
+        current = waiting.pop()
+        file = _file_of(current)
+        if file is None or str(file) in texts or not file.is_relative_to(home.parent) or _installed(file):
+            continue
+        texts[str(file)] = file.read_text(encoding="utf-8")
+        for value in list(vars(current).values()):
+            used = (
+                value
+                if isinstance(value, ModuleType)
+                else sys.modules.get(getattr(value, "__module__", None) or "")
+            )
+            if used is not None:
+                waiting.append(used)
+    return "\n".join(texts[name] for name in sorted(texts))
+
+
+def _installed(file: Path) -> bool:
+    return "site-packages" in file.parts or file.is_relative_to(Path(__file__).parents[1])
+
+
+def _file_of(module: ModuleType | None) -> Path | None:
+    name = getattr(module, "__file__", None)
+    return Path(name) if name and name.endswith(".py") and Path(name).is_file() else None

@@ -1,0 +1,295 @@
+"""The runs of a study: its final runs, and the tuning runs whose validation rows choose a parameter."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from unalike.algorithms import ALGORITHMS
+from unalike.data import DATASETS
+from unalike.data.folder import NotFound
+from unalike.errors import UserError, unknown
+from unalike.models import MODELS
+from unalike.partition import PARTITIONS
+from unalike.registry import Registry
+from unalike.runs.results import Record, read_record
+from unalike.runs.spec import RunSpec
+from unalike.studies.study_file import TUNING, Fields, Study
+
+Only = Mapping[str, Sequence[str]]
+"""By field, the values that are wanted; a run must have one of them in each."""
+
+MOST = 1_000_000
+"""Final runs that a study may have; more are a slip of the pen that would fill the memory."""
+
+_PARTS: dict[str, Registry[Any]] = {
+    "algorithm": ALGORITHMS,
+    "dataset": DATASETS,
+    "partition": PARTITIONS,
+    "model": MODELS,
+}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run that is to be made; without a spec where a file that is part of it is not there."""
+
+    fields: Mapping[str, Any]
+    spec: RunSpec | None
+    problem: str = ""
+
+    @property
+    def key(self) -> str:
+        """The run's key, or else what it would be made of."""
+        return repr(sorted(self.fields.items())) if self.spec is None else self.spec.key
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What tuning has shown: an algorithm with its parameters, or a problem; neither while runs are missing."""
+
+    algorithm: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """One algorithm in one combination of the axes, with each of its parameters' values."""
+
+    fields: Mapping[str, Any]
+    algorithm: str
+    candidates: Mapping[str, tuple[Planned, ...]]
+    """By the algorithm's text, the runs, one for each tuning seed."""
+
+    def choose(self, look: Callable[[Planned], Record]) -> Choice:
+        """The candidate with the best mean of the final validation accuracies; of equals, the first.
+
+        Test figures take no part. A candidate with a failed run loses.
+        """
+        best, text, problems = -1.0, "", []
+        for candidate, runs in self.candidates.items():
+            records = [look(run) for run in runs]
+            if any(record.state == "unfinished" for record in records):
+                return Choice()
+            problems += [record.problem or "failed" for record in records if record.state == "failed"]
+            found = [record.figures.get("validation_accuracy") for record in records]
+            if any(value is None for value in found):  # also of a failed run
+                continue
+            mean = statistics.fmean(float(value or 0.0) for value in found)
+            if mean > best:
+                best, text = mean, candidate
+        if text:
+            return Choice(text)
+        return Choice(problem=f"no value could be tuned: {problems[0] if problems else 'no validation rows'}")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A final run; one that is tuned has no spec before its tuning has ended."""
+
+    fields: Mapping[str, Any]
+    seed_place: int
+    """Which of the study's seeds: the first are wanted first."""
+    planned: Planned | None
+    tuning: Tuning | None = None
+
+    def tuned(self, algorithm: str) -> Planned:
+        """The run with the chosen parameters."""
+        return make({**self.fields, "algorithm": algorithm})
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """All runs of a study, or of a part of it."""
+
+    goals: tuple[Goal, ...]
+    tunings: tuple[Tuning, ...]
+
+    @property
+    def total(self) -> int:
+        """How many runs there are."""
+        return len(self.goals) + sum(1 for _ in self.tuning_runs())
+
+    def tuning_runs(self) -> Iterator[Planned]:
+        """The runs that choose parameters."""
+        for tuning in self.tunings:
+            for runs in tuning.candidates.values():
+                yield from runs
+
+
+def plan_study(study: Study, scale: float = 1.0, only: Only | None = None) -> StudyPlan:
+    """The runs of a study. ``scale`` below 1 plays fewer rounds on fewer rows; ``only`` leaves others out."""
+    if not 0 < scale <= 1:
+        raise UserError(f"--scale must be above 0 and at most 1, got {scale}. Use 0.1 for a fast look.")
+    _check_only(only or {})
+    runs = math.prod(map(len, study.axes.values())) * len(study.seeds)
+    if runs > MOST:
+        raise UserError(
+            f"{study.source}: axes and seeds make {runs:,} runs, at most {MOST:,} can be. Shorten them."
+        )
+    goals: list[Goal] = []
+    tunings: list[Tuning] = []
+    try:
+        for fields in _combinations(study):
+            own_tuning = fields.pop(TUNING, {})
+            wanted = [
+                (place, seed)
+                for place, seed in enumerate(study.seeds)
+                if _matches({**fields, "seed": seed}, only or {})
+            ]
+            if not wanted:
+                continue
+            tuning = _tuning(study, fields, own_tuning, scale)
+            if tuning is not None:
+                tunings.append(tuning)
+            for place, seed in wanted:
+                own = scaled({**fields, "seed": seed}, scale)
+                goals.append(Goal(own, place, None if tuning else make(own), tuning))
+        _check_different(goals)
+    except UserError as error:
+        raise UserError(f"{study.source}: {error}") from None
+    if not goals:
+        given = ", ".join(f"{name}={' or '.join(values)}" for name, values in (only or {}).items())
+        raise UserError(f"{study.source} has no run with {given}. Check --only.")
+    return StudyPlan(tuple(goals), tuple(tunings))
+
+
+def look_at(planned: Planned, runs: Path) -> Record:
+    """What there is of a run in the folder of runs. Takes no lock."""
+    if planned.spec is None:
+        return Record("", planned.fields, "failed", problem=planned.problem)
+    found = read_record(runs / planned.spec.folder)
+    if found is None:
+        return Record(planned.spec.key, planned.spec.to_dict(), "unfinished")
+    if found.state == "finished" and found.figures["key"] != planned.spec.key:  # a folder that was renamed
+        return dataclasses.replace(found, state="unfinished", figures={})
+    return found
+
+
+def scaled(fields: Fields, scale: float) -> Fields:
+    """The fields with so much of the rounds, and of the rows: the server keeps the others and leaves them."""
+    if scale == 1.0:
+        return fields
+    rounds, public = fields.get("rounds", _default("rounds")), fields.get("public", 0.0)
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in (rounds, public)):
+        return fields  # the spec says what is wrong
+    return {
+        **fields,
+        "rounds": max(1, round(scale * rounds)),
+        "public": round(1 - (1 - public) * scale, 6),
+    }
+
+
+def parse_only(texts: Sequence[str]) -> dict[str, list[str]]:
+    """``["dataset=adult,partition=iid", "dataset=mnist"]`` by field; commas inside brackets separate nothing."""
+    made: dict[str, list[str]] = {}
+    for text in texts:
+        for part in _split(text):
+            name, equals, value = part.partition("=")
+            if not (name.strip() and equals and value.strip()):
+                raise UserError(f"Cannot read --only {text!r}. Write --only dataset=adult,partition=iid.")
+            made.setdefault(name.strip(), []).append(value.strip())
+    return made
+
+
+def make(fields: Fields) -> Planned:
+    """A run from its fields; a file that is not there is its problem, any other mistake an error."""
+    try:
+        return Planned(fields, RunSpec.from_mapping(fields))
+    except NotFound as error:
+        return Planned(fields, None, f"data not found: {error}")
+
+
+def _combinations(study: Study) -> Iterator[Fields]:
+    for values in product(*study.axes.values()):
+        fields = dict(study.base)
+        for value in values:
+            fields = _over(fields, value)
+        yield fields
+
+
+def _over(fields: Fields, others: Mapping[str, Any]) -> Fields:
+    """``others`` win; epochs and steps replace each other."""
+    if "epochs" in others or "steps" in others:
+        fields = {name: value for name, value in fields.items() if name not in ("epochs", "steps")}
+    return {**fields, **others}
+
+
+def _tuning(study: Study, fields: Fields, own_tuning: Fields, scale: float) -> Tuning | None:
+    """What must be tuned first, where the algorithm is written without parameters and the study has a grid."""
+    algorithm = fields.get("algorithm", "fedavg")
+    grid = study.tune.get(algorithm) if isinstance(algorithm, str) else None
+    if grid is None:
+        return None
+    candidates = {}
+    for values in product(*grid.values()):
+        text = f"{algorithm}({', '.join(f'{name}={value!r}' for name, value in zip(grid, values, strict=True))})"
+        own = {**_over(_over(fields, study.tuning), own_tuning), "algorithm": text}
+        candidates[text] = tuple(make(scaled({**own, "seed": seed}, scale)) for seed in study.tuning_seeds)
+    return Tuning(fields, algorithm, candidates)
+
+
+def _check_different(goals: Sequence[Goal]) -> None:
+    seen = set()
+    for goal in goals:
+        key = goal.planned.key if goal.planned else repr(sorted(goal.fields.items()))
+        if key in seen:
+            shown = ", ".join(str(goal.fields.get(each, _default(each))) for each in ("dataset", "partition"))
+            raise UserError(
+                f"axes has the same run twice: {goal.fields.get('algorithm', 'fedavg')} on {shown}, "
+                f"seed {goal.fields['seed']}. Remove one of them."
+            )
+        seen.add(key)
+
+
+def _check_only(only: Only) -> None:
+    known = {field.name for field in RunSpec.options()}
+    for name in only:
+        if name not in known:
+            raise unknown("field in --only", name, known)
+
+
+def _matches(fields: Mapping[str, Any], only: Only) -> bool:
+    return all(
+        any(_same(name, fields.get(name, _default(name)), wanted) for wanted in values)
+        for name, values in only.items()
+    )
+
+
+def _same(name: str, value: Any, wanted: str) -> bool:
+    """Whether a value is meant by a text; a part's name alone means the part with any parameters."""
+    if not isinstance(value, str):
+        try:
+            return bool(float(value) == float(wanted))
+        except (TypeError, ValueError):
+            return str(value).lower() == wanted.lower()
+    if value == wanted or value.partition("(")[0] == wanted:
+        return True
+    registry = _PARTS.get(name)
+    if registry is None or (name == "algorithm" and "(" not in value):  # without parameters it may be tuned
+        return False
+    try:
+        return registry.describe(registry.build(value)) == registry.describe(registry.build(wanted))
+    except UserError:
+        return False
+
+
+def _default(name: str) -> Any:
+    return next((field.default for field in RunSpec.options() if field.name == name), None)
+
+
+def _split(text: str) -> list[str]:
+    parts, depth = [""], 0
+    for sign in text:
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        if sign == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return parts

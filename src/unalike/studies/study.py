@@ -1,0 +1,133 @@
+"""Studies: a grid of runs from a TOML file, and what came of it, beside the papers' numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unalike.ranking.comparison import Compared, compare
+from unalike.runs.results import Record, Setting, settings
+from unalike.studies.plan import Only, Planned, StudyPlan, look_at, parse_only, plan_study
+from unalike.studies.study_file import Study, built_in_studies, load_study
+
+__all__ = [
+    "Only",
+    "Study",
+    "StudyResults",
+    "Tuned",
+    "built_in_studies",
+    "load_study",
+    "parse_only",
+    "plan_study",
+    "study_results",
+]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A parameter that was chosen on validation rows: where, among what, and what was chosen."""
+
+    fields: Mapping[str, Any]
+    """The combination of the axes."""
+    algorithm: str
+    chosen: str
+    validation: Mapping[str, float | None]
+    """By candidate, the mean of the final validation accuracies, a fraction; None of one that failed."""
+
+
+@dataclass(frozen=True)
+class StudyResults:
+    """What there is of a study now; it may be going on."""
+
+    study: Study
+    settings: list[Setting]
+    """The final runs; those that have not ended are there, too, as unfinished records."""
+    compared: list[Compared]
+    tuned: Mapping[str, Tuned]
+    """By a text that names the combination and the algorithm."""
+    done: int
+    total: int
+    """All runs, tuning included; ``done`` are the finished ones."""
+    failed: list[Record]
+    damaged: list[Record]
+    """Runs whose files are not as they were written: they count as not done, and are to be run again."""
+    scale: float = 1.0
+
+    @property
+    def warning(self) -> str:
+        """At a smaller scale, that the figures are not the whole study's; else empty."""
+        if self.scale == 1.0:
+            return ""
+        return (
+            f"At scale {self.scale:g}: {100 * self.scale:g} % of the study's rounds and rows, so not comparable "
+            "with published numbers nor with the whole study."
+        )
+
+
+def study_results(study: Study, runs: Path, scale: float = 1.0, only: Only | None = None) -> StudyResults:
+    """The results in a folder of runs, read from the runs' own folders."""
+    plan = plan_study(study, scale, only)
+    seen: dict[str, Record] = {}
+
+    def look(planned: Planned) -> Record:
+        if planned.key not in seen:
+            seen[planned.key] = look_at(planned, runs)
+        return seen[planned.key]
+
+    records = {planned.key: look(planned) for planned in plan.tuning_runs()}
+    done = sum(record.state == "finished" for record in records.values())
+    failed = [record for record in records.values() if record.state == "failed"]
+    finals: dict[str, Record] = {}
+    for goal in plan.goals:
+        planned = goal.planned
+        if goal.tuning is not None:
+            choice = goal.tuning.choose(look)
+            if choice.problem:
+                failed.append(Record("", goal.fields, "failed", problem=choice.problem))
+            if not choice.algorithm:
+                continue
+            planned = goal.tuned(choice.algorithm)
+        assert planned is not None
+        record = look(planned)
+        done += record.state == "finished"
+        if record.state == "failed":
+            failed.append(record)
+        if planned.spec is not None:
+            finals[planned.key] = record
+    found = settings(finals.values())
+    compared = compare(found, study.published, study.published_setting, study.notes, judged=scale == 1.0)
+    tuned, damaged = _tuned(plan, look), [record for record in seen.values() if record.damaged]
+    return StudyResults(study, found, compared, tuned, done, plan.total, failed, damaged, scale)
+
+
+def _tuned(plan: StudyPlan, look: Any) -> dict[str, Tuned]:
+    made = {}
+    for tuning in plan.tunings:
+        choice = tuning.choose(look)
+        if not choice.algorithm:
+            continue
+        validation: dict[str, float | None] = {}
+        for text, runs in tuning.candidates.items():
+            found = [look(run).figures.get("validation_accuracy") for run in runs]
+            known = [float(value) for value in found if value is not None]
+            validation[text] = sum(known) / len(known) if len(known) == len(found) else None
+        place = ", ".join(str(tuning.fields[name]) for name in ("dataset", "partition") if name in tuning.fields)
+        others = {
+            name: value
+            for name, value in tuning.fields.items()
+            if name not in ("dataset", "partition", "algorithm") and _varies(plan, tuning.fields, name)
+        }
+        title = ", ".join([place, *(f"{name} {value}" for name, value in others.items())])
+        made[f"{title}: {tuning.algorithm}"] = Tuned(tuning.fields, tuning.algorithm, choice.algorithm, validation)
+    return made
+
+
+def _varies(plan: StudyPlan, fields: Mapping[str, Any], name: str) -> bool:
+    """Whether a field differs between combinations on the same data set and partition."""
+
+    def same(others: Mapping[str, Any]) -> bool:
+        return all(others.get(each) == fields.get(each) for each in ("dataset", "partition"))
+
+    return len({repr(each.fields.get(name)) for each in plan.tunings if same(each.fields)}) > 1

@@ -1,0 +1,280 @@
+"""A study's TOML file: a base, axes whose product are the runs, seeds, and what is tuned on validation rows.
+
+Reading the titles of the studies that come with the package needs no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from importlib import resources
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from unalike.errors import UserError
+from unalike.toml import read_toml
+
+Fields = dict[str, Any]
+"""Fields of a RunSpec, by name."""
+
+_TOP = {
+    "title": str,
+    "about": str,
+    "published": str,
+    "published_setting": str,
+    "target": (int, float),
+    "seeds": list,
+    "base": dict,
+    "axes": dict,
+    "tune": dict,
+    "tuning": dict,
+    "notes": list,
+}
+_KINDS = {str: "text", list: "a list", dict: "a table", (int, float): "a number"}
+_NOTE = {"dataset", "partition", "algorithm", "note"}
+TUNING = "tuning"
+"""In a value of an axis: the fields in which its tuning runs differ, beside those of all tuning runs."""
+EVERY = "*"
+"""In an axis of algorithms: all that are registered and need no parameter."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What to run and what to compare it with."""
+
+    name: str
+    title: str
+    about: str = ""
+    published: str | None = None
+    published_setting: str = ""
+    target: float | None = None
+    """An accuracy, as a fraction: the report says after how many rounds it was reached."""
+    seeds: tuple[int, ...] = (0,)
+    base: Mapping[str, Any] = field(default_factory=dict)
+    axes: Mapping[str, tuple[Fields, ...]] = field(default_factory=dict)
+    """By name, the values; each is one or several fields of a spec, and ``TUNING`` with its own fields."""
+    tune: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
+    """By algorithm and parameter, the values to try."""
+    tuning: Mapping[str, Any] = field(default_factory=dict)
+    """The fields in which a tuning run differs from a final one."""
+    tuning_seeds: tuple[int, ...] = (0,)
+    notes: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    source: str = ""
+    """The file, for messages."""
+
+
+def built_in_studies() -> dict[str, str]:
+    """The studies that come with the package: name and title."""
+    files = (each for each in _folder().iterdir() if each.name.endswith(".toml"))
+    read = {each.name.removesuffix(".toml"): each.read_text(encoding="utf-8") for each in files}
+    return {name: str(read_toml(text, name)["title"]) for name, text in sorted(read.items())}
+
+
+def load_study(name_or_path: str | Path) -> Study:
+    """The study of that name in the package, or in a file."""
+    text, path = str(name_or_path), Path(name_or_path)
+    inside = _folder() / f"{text}.toml"
+    try:
+        if "/" not in text and inside.is_file():
+            return read_study(text, inside.read_text(encoding="utf-8"), f"study {text}")
+        return read_study(path.stem, path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not a TOML file: {error}.") from None
+    except (FileNotFoundError, IsADirectoryError):
+        near = get_close_matches(text, built_in_studies(), n=1)
+        remedy = f"Did you mean {near[0]!r}?" if near else "See: unalike study list"
+        raise UserError(f"There is no study {text!r}, in the package or as a file. {remedy}") from None
+    except OSError as error:
+        raise UserError(f"Cannot read the study {path}: {error.strerror}. Check the path.") from None
+
+
+def _folder() -> Any:
+    return resources.files("unalike.studies") / "built_in"
+
+
+def read_study(name: str, text: str, source: str) -> Study:
+    """A study from the text of its file; every mistake is one line that names the file and the key."""
+    return _Reader(source).study(name, read_toml(text, source))
+
+
+class _Reader:
+    """Checks a file's values, one key after the other."""
+
+    def __init__(self, source: str) -> None:
+        from unalike.runs.spec import RunSpec  # loads torch, which a list of titles does not need
+
+        self._source = source
+        self._fields = {each.name for each in RunSpec.options()}
+
+    def wrong(self, key: str, problem: str) -> UserError:
+        return UserError(f"{self._source}: {key} {problem}")
+
+    def study(self, name: str, values: Fields) -> Study:
+        self._known("", values, _TOP)
+        for key, value in values.items():
+            kind: Any = _TOP[key]
+            if not isinstance(value, kind) or isinstance(value, bool):
+                raise self.wrong(key, f"must be {_KINDS[kind]}, got {value!r}.")
+        title = " ".join("".join(each if each.isprintable() else " " for each in values.get("title", "")).split())
+        if not title:
+            raise self.wrong("title", 'is missing. Add title = "...".')
+        target = values.get("target")
+        if target is not None and not 0 < target <= 1:
+            raise self.wrong("target", f"must be above 0 and at most 1, got {target}. An accuracy of 90 % is 0.9.")
+        base = dict(values.get("base", {}))
+        self._known("base.", base, self._fields)
+        if "seed" in base:
+            raise self.wrong("base.seed", "must not be there. Write seeds = [0, 1, 2] above [base].")
+        tuning = dict(values.get("tuning", {}))
+        tuning_seeds = self._seeds("tuning.seeds", tuning.pop("seeds", [0]))
+        self._check_tuning("tuning", tuning)
+        axes = self._axes(values.get("axes", {}))
+        tune = self._tune(values.get("tune", {}))
+        return Study(
+            name,
+            title,
+            values.get("about", "").strip(),
+            *self._published(values.get("published"), values.get("published_setting", "")),
+            target,
+            self._seeds("seeds", values.get("seeds", [0])),
+            base,
+            axes,
+            tune,
+            {"validation": 0.1, **tuning},
+            tuning_seeds,
+            self._notes(values.get("notes", [])),
+            self._source,
+        )
+
+    def _known(self, where: str, values: Fields, known: Any) -> None:
+        for key in values:
+            if key not in known:
+                near = get_close_matches(key, known, n=1, cutoff=0.5)
+                remedy = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(sorted(known))}."
+                raise self.wrong(f"{where}{key}", f"is not known. {remedy}")
+
+    def _check_tuning(self, key: str, values: Fields) -> None:
+        """Whether these are fields in which a tuning run may differ from a final one."""
+        if "seeds" in values:
+            raise self.wrong(f"{key}.seeds", "must not be there. Write seeds = [0] in [tuning], for all.")
+        self._known(f"{key}.", values, self._fields - {"seed", "algorithm", "dataset", "partition"})
+        if not values.get("validation", 0.1):
+            raise self.wrong(f"{key}.validation", "must be above 0: parameters are tuned on validation rows.")
+
+    def _seeds(self, key: str, value: Any) -> tuple[int, ...]:
+        if not isinstance(value, list) or not value or any(type(each) is not int for each in value):
+            raise self.wrong(key, f"must be a list of whole numbers that is not empty, got {value!r}.")
+        if len(set(value)) < len(value):
+            raise self.wrong(key, f"has a seed twice: {value}. Write each once.")
+        return tuple(value)
+
+    def _published(self, table: str | None, setting: str) -> tuple[str | None, str]:
+        from unalike.ranking.published import TABLES, published
+
+        if table is not None and table not in TABLES:
+            raise self.wrong("published", f"must be one of {', '.join(TABLES)}, got {table!r}.")
+        if table is None:
+            if setting:
+                raise self.wrong("published_setting", f"needs a table. Add published, one of {', '.join(TABLES)}.")
+        elif setting not in (known := dict.fromkeys(cell.setting for cell in published(table))):
+            remedy = (
+                f"must be one of {', '.join(known)}" if any(known) else f"must be left out: {table} has no parts"
+            )
+            raise self.wrong("published_setting", f"{remedy}, got {setting!r}.")
+        return table, setting
+
+    def _axes(self, values: Fields) -> dict[str, tuple[Fields, ...]]:
+        axes: dict[str, tuple[Fields, ...]] = {}
+        owner: dict[str, str] = {}
+        for name, found in values.items():
+            key = f"axes.{name}"
+            if not isinstance(found, list) or not found:
+                raise self.wrong(key, f"must be a list that is not empty, got {found!r}.")
+            axes[name] = tuple(fields for value in found for fields in self._value(key, name, value))
+            for each in sorted(set().union(*axes[name])):
+                if each == "seed":
+                    raise self.wrong(key, "must not set seed. Write seeds = [0, 1, 2] above [base].")
+                if owner.setdefault(each, name) != name:
+                    raise self.wrong(key, f"sets {each}, which axes.{owner[each]} sets too. Set it in one.")
+        return axes
+
+    def _value(self, key: str, name: str, value: Any) -> list[Fields]:
+        """The combinations that one value of an axis stands for: lists inside a table are multiplied out."""
+        if not isinstance(value, dict) or (name in self._fields and "name" in value):
+            if name not in self._fields:
+                near = get_close_matches(name, self._fields, n=1, cutoff=0.5)
+                remedy = f"Did you mean {near[0]!r}?" if near else "Use tables of fields, or a field's name."
+                raise self.wrong(key, f"is no field of a run's spec. {remedy}")
+            value = {name: value}
+        if not value:
+            raise self.wrong(key, "has an empty table. Remove it, or name fields in it.")
+        self._known(f"{key}.", value, self._fields | {TUNING})
+        choices: list[list[tuple[str, Any]]] = []
+        for field_name, found in value.items():
+            if field_name == TUNING:
+                if not isinstance(found, dict):
+                    raise self.wrong(f"{key}.{TUNING}", f"must be a table, as in [tuning], got {found!r}.")
+                self._check_tuning(f"{key}.{TUNING}", found)
+            several = found if isinstance(found, list) else [found]
+            if not several:
+                raise self.wrong(f"{key}.{field_name}", "is an empty list. Give it a value.")
+            if field_name == "algorithm":
+                several = [each for one in several for each in _every(one)]
+            choices.append([(field_name, each) for each in several])
+        return [dict(chosen) for chosen in product(*choices)]
+
+    def _tune(self, values: Fields) -> dict[str, dict[str, tuple[Any, ...]]]:
+        from unalike.algorithms import ALGORITHMS
+
+        made: dict[str, dict[str, tuple[Any, ...]]] = {}
+        for name, grid in values.items():
+            key = f"tune.{name}"
+            try:
+                known = [each.name for each in ALGORITHMS.entry(name).parameters]
+            except UserError as error:
+                raise self.wrong(key, f"is no algorithm: {error}") from None
+            if not isinstance(grid, dict) or not grid:
+                raise self.wrong(key, f"must be a table of parameters and lists of values, got {grid!r}.")
+            self._known(f"{key}.", grid, known)
+            for parameter, found in grid.items():
+                if not isinstance(found, list) or not found:
+                    raise self.wrong(f"{key}.{parameter}", f"must be a list that is not empty, got {found!r}.")
+                if len({repr(each) for each in found}) < len(found):
+                    raise self.wrong(f"{key}.{parameter}", f"has a value twice: {found}. Write each once.")
+            made[name] = {parameter: tuple(found) for parameter, found in grid.items()}
+        return made
+
+    def _notes(self, values: list[Any]) -> dict[tuple[str, str, str], str]:
+        from unalike.partition import PARTITIONS
+        from unalike.runs.results import brief
+
+        made: dict[tuple[str, str, str], str] = {}
+        for number, found in enumerate(values, 1):
+            key = f"notes ({number})"
+            if not isinstance(found, dict) or set(found) != _NOTE:
+                raise self.wrong(key, f"needs exactly {', '.join(sorted(_NOTE))}, got {found!r}.")
+            if any(not isinstance(value, str) for value in found.values()):
+                raise self.wrong(key, f"needs text, got {found!r}.")
+            place = (found["dataset"], brief(PARTITIONS, found["partition"]), found["algorithm"])
+            if place in made:
+                raise self.wrong(key, f"is the second for {', '.join(place)}. Keep one.")
+            made[place] = found["note"].strip()
+        return made
+
+
+def _every(text: Any) -> list[Any]:
+    """All algorithms that can be built without parameters, where the text asks for every one."""
+    if text != EVERY:
+        return [text]
+    from unalike.algorithms import ALGORITHMS
+
+    names = []
+    for entry in ALGORITHMS:
+        try:
+            ALGORITHMS.build(entry.name)
+        except UserError:  # it needs a parameter
+            continue
+        names.append(entry.name)
+    return names

@@ -1,0 +1,294 @@
+"""The compiled engine against the sequential one, for every algorithm."""
+
+import dataclasses
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from tests.contract import paper_algorithms  # registers FedPer, IFCA, ...
+from tests.engines.compiled.helpers import NEEDS_COMPILER
+from unalike.algorithms import ALGORITHMS, Algorithm
+from unalike.engines.choose import Job, choose_engine
+from unalike.engines.compiled.engine import Compiled
+from unalike.engines.compiled.library import Kernel
+from unalike.errors import UserError
+from unalike.models import MODELS, Task
+from unalike.rounds.state import State
+from unalike.runs.check import distance, play, small_dataset, small_simulation
+from unalike.runs.simulation import Simulation
+from unalike.runs.spec import RunSpec
+
+pytestmark = NEEDS_COMPILER
+assert paper_algorithms.NAMES
+REGISTERED = [entry.name for entry in ALGORITHMS if not entry.name.startswith("broken-")]
+MORE = ["fedprox(mu=0.5)", "scaffold(option=i)", "scaffold(weights=uniform)", "rfedavg+(lam=0.1)"]
+FUSED = {"fedavg", "fedprox", "scaffold", "fednova", "fedavgm", "fedadam", "fedyogi", "fedadagrad", "qfedavg"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_before():
+    """The one net of most tests, so that nobody has to say that it is being compiled."""
+    Compiled.of(Task(lambda: MODELS.build("mlp(6,4)").build((5,), 3)), (5,), 1, lambda line: None)
+
+
+def both(text, rounds, **fields):
+    return [
+        play(small_simulation(text, engine=engine, **fields), rounds).state.tensors()
+        for engine in ("sequential", "compiled")
+    ]
+
+
+@pytest.mark.parametrize("text", [*REGISTERED, *MORE])
+def test_engines_agree(text):
+    assert distance(*both(text, 1, epochs=None, steps=1))[0] <= 1e-6
+    assert distance(*both(text, 1, epochs=1))[0] <= 1e-4
+    assert distance(*both(text, 4))[0] <= 1e-4
+
+
+@pytest.mark.parametrize("text", ["fedprox(mu=0.5)", "scaffold", "moon"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"optimiser": "sgd"},
+        {"optimiser": "sgd(momentum=0.9, weight_decay=0.01)", "lr_decay": 0.9},
+        {"drop_last": True, "batch_size": 7},
+        {"batch_size": 64, "sample": 1.0},
+        {"model": "logistic"},
+    ],
+)
+def test_settings(text, fields):
+    warm = fields.get("model", "mlp(6,4)")
+    if ALGORITHMS.build(text).needs_features and warm == "logistic":
+        pytest.skip("its features have no weights")
+    Compiled.of(Task(lambda: MODELS.build(warm).build((5,), 3)), (5,), 1, lambda line: None)
+    one, other = both(text, 3, **fields)
+    assert distance(one, other)[0] <= 1e-5
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
+def test_other_optimisers(optimiser):
+    one, other = both("fedprox(mu=0.5)", 2, optimiser=optimiser, lr=0.01)
+    assert distance(one, other)[0] <= 1e-4
+
+
+def test_the_same_loss_is_recorded():
+    rows = [
+        small_simulation("fedprox(mu=5.0)", engine=engine).play_round()[1] for engine in ("sequential", "compiled")
+    ]
+    for key in ("train_loss", "loss", "validation_loss"):
+        assert rows[0][key] == pytest.approx(rows[1][key], rel=1e-5)
+    assert rows[0]["accuracy"] == rows[1]["accuracy"]
+
+
+def test_which_algorithms_train_in_one_call(monkeypatch):
+    calls = []
+    train = Kernel.train
+    monkeypatch.setattr(Kernel, "train", lambda *args: calls.append(1) or train(*args))
+    for name in REGISTERED:
+        calls.clear()
+        play(small_simulation(name, engine="compiled"), 1)
+        if name in FUSED:
+            assert len(calls) == 4, name
+        if name in ("moon", "rfedavg", "rfedavg+"):
+            assert not calls, name
+
+
+@pytest.mark.parametrize("text", ["scaffold(option=i)", "moon", "fedprox(mu=0.5)"])
+def test_bits(text):
+    """The same on any number of threads, from run to run, and when resumed."""
+    whole = play(small_simulation(text, engine="compiled"), 4)
+    threads = play(small_simulation(text, engine="compiled", threads=3), 4)
+    assert whole.state.digest() == threads.state.digest()
+    first = play(small_simulation(text, engine="compiled"), 2)
+    second = small_simulation(text, engine="compiled")
+    second.state = State.of(2, {name: value.clone() for name, value in first.state.tensors().items()})
+    assert play(second, 2).state.digest() == whole.state.digest()
+
+
+def test_a_round_changes_nothing_it_was_given():
+    simulation = small_simulation("scaffold", engine="compiled", threads=2)
+    before = {name: value.clone() for name, value in simulation.state.tensors().items()}
+    simulation.play_round()
+    assert distance(before, simulation.state.tensors())[0] == 0
+
+
+def images(prepared):
+    rng = np.random.default_rng(0)
+    data = small_dataset()
+    x = rng.integers(0, 256, (len(data.y), 3, 16, 16)).astype(np.uint8)
+    shift, scale = (rng.uniform(50, 100, (3, 1, 1)).astype(np.float32) for _ in range(2))
+    if prepared:
+        x, shift, scale = x.astype(np.float32) / 255, np.zeros((), np.float32), np.ones((), np.float32)
+    return dataclasses.replace(data, x=x, x_test=x[: len(data.y_test)], shift=shift, scale=scale)
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+@pytest.mark.parametrize("augment", ["none", "crop-flip"])
+def test_images(prepared, augment, monkeypatch):
+    monkeypatch.setattr("unalike.rounds.federation.PREPARED_BYTES", 0)  # bytes stay bytes until the batch
+    states = []
+    for engine in ("sequential", "compiled"):
+        spec = RunSpec(
+            partition="natural", model="simple-cnn", epochs=2, batch_size=8, engine=engine, augment=augment,
+            algorithm="fedprox",
+        )  # fmt: skip
+        simulation = Simulation(spec, data=images(prepared), say=lambda line: None)
+        assert simulation.engine.name == engine
+        states.append(play(simulation, 2).state.tensors())
+    assert distance(*states)[0] <= 1e-5
+
+
+def test_images_too_small_to_crop():
+    x = np.zeros((len(small_dataset().y), 1, 3, 3), np.float32)
+    data = dataclasses.replace(small_dataset(), x=x, x_test=x[:40])
+    spec = RunSpec(partition="natural", model="mlp(6,4)", augment="crop-flip", engine="compiled")
+    simulation = Simulation(spec, data=data, say=lambda line: None)
+    with pytest.raises(UserError, match="padding"):
+        simulation.play_round()
+
+
+def test_sparse_rows(monkeypatch):
+    from scipy import sparse
+
+    data = small_dataset()
+    data = dataclasses.replace(data, x=sparse.csr_matrix(data.x), x_test=sparse.csr_matrix(data.x_test))
+    states = []
+    for engine in ("sequential", "compiled"):
+        spec = RunSpec(partition="natural", model="mlp(6,4)", epochs=1, batch_size=8, engine=engine)
+        states.append(play(Simulation(spec, data=data, say=lambda line: None), 2).state.tensors())
+    assert distance(*states)[0] <= 1e-5
+    # No kernel reads them, so every step is one of Python's: the rule must know.
+    monkeypatch.setattr("unalike.engines.choose.LONG", 0.0)
+    monkeypatch.setattr("unalike.engines.choose.SHORT", 0.0)
+    auto = Simulation(dataclasses.replace(spec, engine="auto"), data=data, say=lambda line: None)
+    assert auto.engine.name == "vectorised"
+
+
+class TestFallback:
+    def choose(self, task, shape=(5,)):
+        said = []
+        return choose_engine("compiled", Job(task=task, parties=10, shape=shape), said.append).engine, said
+
+    def test_not_a_chain(self):
+        task = Task(lambda: MODELS.build("resnet18").build((3, 32, 32), 10))
+        engine, said = self.choose(task, (3, 32, 32))
+        assert engine.name == "sequential"
+        assert task.operation is None
+        assert said[0].startswith("Cannot be compiled (")
+
+    def test_float64(self):
+        engine, said = self.choose(Task(lambda: MODELS.build("mlp").build((5,), 3), dtype=torch.float64))
+        assert engine.name == "vectorised"
+        assert "float32" in said[0]
+
+    def test_no_compiler(self, monkeypatch):
+        monkeypatch.setenv("PATH", "")
+        monkeypatch.delenv("CC", raising=False)
+        engine, said = self.choose(Task(lambda: MODELS.build("mlp").build((5,), 3)))
+        assert engine.name == "vectorised"
+        assert "no C compiler" in said[0]
+        assert len(said) == 1
+
+    @pytest.mark.skipif(os.name != "posix", reason="POSIX modes")
+    def test_a_cache_that_others_can_write_to(self, tmp_path, monkeypatch):
+        """The engine stays the same, and so do the bits; one line says what is not used, and the remedy."""
+        tmp_path.chmod(0o1777)
+        monkeypatch.setenv("UNALIKE_CACHE", str(tmp_path))
+        engine, said = self.choose(Task(lambda: MODELS.build("mlp").build((5,), 3)))
+        assert engine.name == "compiled"
+        (line,) = said
+        assert f"its cache folder {tmp_path} is not used, as others can write to {tmp_path}" in line
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+        engine, said = self.choose(Task(lambda: MODELS.build("mlp").build((5,), 3)))
+        assert engine.name == "vectorised"
+        assert "there is no folder to compile in" in said[-1]
+
+    def test_another_engine_takes_the_operation_away(self):
+        task = Task(lambda: MODELS.build("mlp(6,4)").build((5,), 3))
+        assert self.choose(task)[0].name == "compiled"
+        assert task.operation is not None
+        choose_engine("sequential", Job(task=task, parties=10), print)
+        assert task.operation is None
+
+
+def test_divergence_is_noticed():
+    with pytest.raises(UserError, match="diverged"):
+        play(small_simulation("fedavg", engine="compiled", lr=1e20), 3)
+
+
+def test_an_algorithm_of_ones_own_with_both_terms():
+    """FedDyn's local objective: a linear and a proximal term."""
+
+    class Both(Algorithm):
+        def proximal(self, party):
+            return 0.3, party.received["w"]
+
+        def linear(self, party):
+            return torch.linspace(-0.1, 0.1, party.task.size)
+
+    states = []
+    for engine in ("sequential", "compiled"):
+        simulation = small_simulation("fedavg", engine=engine)
+        simulation.algorithm = Both()
+        states.append(play(simulation, 2).state.tensors())
+    plain = play(small_simulation("fedavg", engine="compiled"), 2).state.tensors()
+    assert distance(*states)[0] <= 1e-6
+    assert distance(states[0], plain)[0] > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int16", "int32", "int64", "float32", "float64"])
+def test_tables_of_any_numbers_train_whole(kind, monkeypatch):
+    """Large ones too, which are not made floating point beforehand."""
+    monkeypatch.setattr("unalike.rounds.federation.PREPARED_BYTES", 0)
+    monkeypatch.setattr("unalike.engines.sequential.Sequential._train", None)  # no step in Python
+    data = small_dataset()
+    x = np.clip(40 * data.x + 100, 0, 255).astype(kind)
+    x = x if kind == "uint8" else x - np.array(150, kind)
+    shift, scale = x.mean(0).astype(np.float32), x.std(0).astype(np.float32)
+    data = dataclasses.replace(data, x=x, shift=shift, scale=scale)
+    spec = RunSpec(partition="natural", model="mlp(6,4)", epochs=1, batch_size=8, engine="compiled")
+    compiled = play(Simulation(spec, data=data, say=lambda line: None), 2).state.tensors()
+    monkeypatch.undo()
+    plain = dataclasses.replace(
+        data, x=((x - shift) / scale).astype(np.float32), shift=0 * shift, scale=scale / scale
+    )
+    spec = dataclasses.replace(spec, engine="sequential")
+    assert distance(play(Simulation(spec, data=plain), 2).state.tensors(), compiled)[0] <= 1e-5
+
+
+@pytest.mark.parametrize("augment", ["none", "crop-flip"])
+def test_images_of_16_bits(augment, monkeypatch):
+    """Negative ones too, which 16 bits without a sign would make large."""
+    monkeypatch.setattr("unalike.rounds.federation.PREPARED_BYTES", 0)
+    data = images(prepared=False)
+    x = 100 * data.x.astype(np.int16) - 12_000
+    shift, scale = (v.astype(np.float32) for v in (100 * data.shift - 12_000, 100 * data.scale))
+    data = dataclasses.replace(data, x=x, x_test=x[: len(data.y_test)], shift=shift, scale=scale)
+    states = []
+    for engine in ("sequential", "compiled"):
+        spec = RunSpec(
+            partition="natural", model="simple-cnn", epochs=1, batch_size=8, engine=engine, augment=augment
+        )
+        states.append(play(Simulation(spec, data=data, say=lambda line: None), 1).state.tensors())
+        if engine == "sequential":
+            monkeypatch.setattr("unalike.engines.sequential.Sequential._train", None)  # the kernels read them
+    assert distance(*states)[0] <= 1e-5
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_algorithm_that_draws_has_the_same_bits(threads):
+    """From torch's global stream, which it should not: the outcome must not depend on what else drew from it."""
+
+    class Draws(Algorithm):
+        def upload(self, party, w):
+            return {"delta": w - party.received["w"] + 0.01 * torch.rand(w.shape)}, party.state
+
+    digests = set()
+    for _ in range(2):
+        simulation = small_simulation("fedavg", engine="compiled", threads=threads)
+        simulation.algorithm = Draws()
+        digests.add(play(simulation, 2).state.digest())
+        torch.rand(7)
+    assert len(digests) == 1

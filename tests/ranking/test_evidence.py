@@ -1,0 +1,63 @@
+import json
+
+import pytest
+
+from unalike import run
+from unalike.measure.situation import Situation
+from unalike.ranking.evidence import own_comparisons
+from unalike.runs.spec import RunSpec
+
+BASE = {"dataset": "digits", "partition": "label-count(3)", "model": "mlp(8)", "rounds": 1, "epochs": 1}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    runs = tmp_path_factory.mktemp("runs")
+    made = {}
+    for algorithm in ("fedavg", "fedprox(mu=0.1)"):
+        for seed in (0, 1):
+            made[algorithm, seed] = run(
+                RunSpec.from_mapping({**BASE, "algorithm": algorithm, "seed": seed}), runs=runs
+            )
+    run(RunSpec.from_mapping({**BASE, "partition": "iid"}), runs=runs)
+    return runs, made
+
+
+def test_compares_runs_that_differ_in_the_algorithm_alone(folder):
+    runs, made = folder
+    here = Situation(**made["fedavg", 0].figures["degrees"])
+    (comparison,) = own_comparisons(runs, here)
+    gains = [made["fedprox(mu=0.1)", seed].accuracy - made["fedavg", seed].accuracy for seed in (0, 1)]
+    assert comparison == pytest.approx({"fedprox(0.1)": 50 * sum(gains)})
+
+
+def test_only_seeds_in_common_with_fedavg_count(folder, tmp_path):
+    """A third algorithm on another seed neither counts nor takes the others away."""
+    import shutil
+
+    runs, made = folder
+    copy = tmp_path / "runs"
+    shutil.copytree(runs, copy)
+    run(RunSpec.from_mapping({**BASE, "algorithm": "moon", "seed": 7}), runs=copy)
+    here = Situation(**made["fedavg", 0].figures["degrees"])
+    assert own_comparisons(copy, here) == own_comparisons(runs, here)
+
+
+def test_other_situations_are_no_evidence(folder):
+    runs, _ = folder
+    assert (
+        own_comparisons(runs, Situation(0.05, 0.05, 0.0, 0.0, 0.05, 0.05)) == []
+    )  # alike: one run, no comparison
+    assert own_comparisons(runs, Situation(0.3, 0.01, 0.3, 0.0, 0.1, 0.05)) == []  # milder
+
+
+def test_damaged_and_foreign_folders_are_passed_over(folder, tmp_path):
+    _, made = folder
+    here = Situation(**made["fedavg", 0].figures["degrees"])
+    assert own_comparisons(tmp_path / "missing", here) == []
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "result.json").write_text("{")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "spec.toml").write_text("x = [")
+    (tmp_path / "b" / "result.json").write_text(json.dumps({"accuracy": 0.5, "degrees": {"nonsense": 1}}))
+    assert own_comparisons(tmp_path, here) == []

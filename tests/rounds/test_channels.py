@@ -1,0 +1,254 @@
+"""Runs over private channels: every algorithm, every engine, exact resumption, bytes as they really are."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from tests.helpers import NormBody
+from unalike.algorithms import ALGORITHMS
+from unalike.algorithms.contract import Ask
+from unalike.channels import Participation
+from unalike.channels.accountant import gauss_epsilon
+from unalike.errors import UserError
+from unalike.rounds.exchange import combine
+from unalike.rounds.state import State
+from unalike.runs.check import play, small_simulation
+from unalike.runs.run import run
+from unalike.runs.spec import RunSpec
+from unalike.runs.training import Diverged
+
+NAMES = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
+NOISY = "clip(1.0)+gauss(0.5)"
+WHOLE = {"rounds": 2, "epochs": 1, "sample": 1.0}
+
+
+def weights(simulation):
+    return simulation.state.server["w"]
+
+
+def test_no_channel_is_not_written_into_a_spec():
+    assert "channel" not in RunSpec().to_toml()
+    assert RunSpec(channel="none") == RunSpec()
+    assert RunSpec(channel="quantise").channel == "quantise(bits=8)"
+    assert RunSpec(channel="quantise").key != RunSpec().key
+    with pytest.raises(UserError, match="Did you mean 'quantise'"):
+        RunSpec(channel="quantize")
+
+
+@pytest.mark.parametrize("channel", ["clip(1.0)", "quantise(8)", "topk(0.1)+ternary", "masked(range=64)", NOISY])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_algorithm_runs_or_is_refused_in_one_line(name, channel):
+    needs_each = ALGORITHMS.build(name).needs_each
+    if needs_each and ("masked" in channel or "gauss" in channel):
+        with pytest.raises(UserError, match=f"{name} needs to see single uploads, which --channel") as refused:
+            small_simulation(name, channel=channel)
+        assert "\n" not in str(refused.value)
+        return
+    simulation = play(small_simulation(name, channel=channel), 2)
+    assert torch.isfinite(weights(simulation)).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_clip_that_never_clips_changes_nothing(name):
+    free = play(small_simulation(name, engine="sequential"), 2)
+    clipped = play(small_simulation(name, engine="sequential", channel="clip(1e9)"), 2)
+    assert free.state.digest() == clipped.state.digest()
+
+
+@pytest.mark.parametrize("name", ["fedavg", "scaffold", "rfedavg+"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_fine_grids_change_next_to_nothing(name, dtype):
+    free = play(small_simulation(name, dtype=dtype), 2)
+    for channel in ("masked(64, range=64)", "encrypted(2, range=64)", "quantise(16)"):
+        other = play(small_simulation(name, dtype=dtype, channel=channel), 2)
+        assert torch.allclose(weights(free), weights(other), atol=1e-4), channel
+    masked = play(small_simulation(name, dtype="float64", channel="masked(64, range=64)"), 2)
+    free = play(small_simulation(name, dtype="float64"), 2)
+    assert torch.allclose(weights(free), weights(masked), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("channel", ["clip(0.1)+masked", "topk(0.5)", "clip(0.1)+gauss(0.5)"])
+def test_engines_agree(channel):
+    made = [
+        play(small_simulation("scaffold", channel=channel, engine=engine, dtype="float64"), 2)
+        for engine in ("sequential", "vectorised")
+    ]
+    assert torch.allclose(weights(made[0]), weights(made[1]), atol=1e-6)
+
+
+def test_the_compiled_engine_uses_the_channel():
+    spec = RunSpec(rounds=1, epochs=1, parties=3, model="mlp(8)", engine="compiled", channel="quantise(4)")
+    row = run(spec).rows[0]
+    size = 64 * 8 + 8 + 8 * 10 + 10
+    assert row["bytes_up"] == 3 * (16 + 2 * 4 + size // 2)
+
+
+@pytest.mark.parametrize(
+    ("channel", "of_one"),
+    [
+        ("clip(1.0)", lambda size: 16 + 4 * size),
+        ("quantise(4)", lambda size: 16 + 4 + math.ceil(size / 2)),
+        ("ternary", lambda size: 16 + 4 + math.ceil(size / 5)),
+        ("topk(0.05)", lambda size: 16 + math.ceil(4 * 7 / 8) + 4 * 4),
+        (NOISY, lambda size: 4 * size),
+    ],
+)
+@pytest.mark.parametrize("engine", ["sequential", "vectorised"])
+def test_bytes_are_those_that_are_really_sent(channel, of_one, engine):
+    simulation = small_simulation("fedavg", channel=channel, engine=engine)
+    sent = []
+    answer = simulation.engine.exchange
+
+    def watched(exchange):
+        replies = answer(exchange)
+        sent.extend(len(reply.encoded.coded.data) for reply in replies)
+        return replies
+
+    simulation.engine.exchange = watched
+    _, row = simulation.play_round()
+    assert simulation.task.size == 79
+    assert sent == [of_one(simulation.task.size)] * 4
+    assert row["bytes_up"] == row["traffic"]["up"]["channel"] == sum(sent)
+
+
+def test_topk_keeps_what_was_left_out_and_absent_parties_keep_theirs():
+    simulation = play(small_simulation("rfedavg+", channel="topk(0.1)"), 1)
+    first = simulation.state
+    assert sorted(first.memories) == simulation.cohort(1)
+    assert all(set(memory) == {"residual.0", "residual.1"} for memory in first.memories.values())
+    play(simulation, 1)
+    absent = set(first.memories) - set(simulation.cohort(2))
+    assert absent
+    for number in absent:
+        assert simulation.state.memories[number] is first.memories[number]
+    for number in set(first.memories) & set(simulation.cohort(2)):
+        assert not torch.equal(
+            simulation.state.memories[number]["residual.0"], first.memories[number]["residual.0"]
+        )
+
+
+@pytest.mark.parametrize("channel", ["topk(0.1)+quantise(4)", NOISY, "clip(1.0)+gauss(0.5, where=shared)+masked"])
+def test_resumption_is_exact(channel):
+    whole = play(small_simulation("rfedavg+", channel=channel), 3)
+    half = play(small_simulation("rfedavg+", channel=channel), 2)
+    again = small_simulation("rfedavg+", channel=channel)
+    again.state = State.of(2, half.state.tensors())
+    again.state, row = again.play_round()
+    assert again.state.digest() == whole.state.digest()
+    assert again.participation(again.state) == whole.participation(whole.state)
+    assert ("epsilon" in row) == ("gauss" in channel)
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, monkeypatch):
+    fields = {"rounds": 4, "epochs": 1, "parties": 4, "sample": 0.5, "channel": "topk(0.05)"}
+    whole = run(**fields)
+    from unalike.runs.simulation import Simulation
+
+    play_round = Simulation.play_round
+
+    def stops(simulation):
+        if simulation.state.round == 2:
+            raise KeyboardInterrupt
+        return play_round(simulation)
+
+    monkeypatch.setattr(Simulation, "play_round", stops)
+    with pytest.raises(KeyboardInterrupt):
+        run(runs=tmp_path, **fields)
+    monkeypatch.undo()
+    result = run(runs=tmp_path, **fields)
+    assert result.figures["weights_sha256"] == whole.figures["weights_sha256"]
+    assert result.figures["bytes_up"] == whole.figures["bytes_up"]
+
+
+def test_epsilon_is_in_every_row_and_in_the_result(tmp_path):
+    result = run(runs=tmp_path, parties=3, channel="clip(1.0)+gauss(2.0, delta=1e-6)", **WHOLE)
+    wanted = [gauss_epsilon(2.0, rounds, 1e-6) for rounds in (1, 2)]
+    assert [row["epsilon"] for row in result.rows] == wanted
+    saved = json.loads((result.run_dir / "result.json").read_text())
+    assert saved["privacy"] == {
+        "epsilon": wanted[1],
+        "delta": 1e-6,
+        "neighbours": "one party more or less",
+        "noise": "server",
+    }
+    assert [row["train_loss"] for row in result.rows] == [None, None]
+
+
+def test_without_noise_there_is_no_epsilon():
+    result = run(parties=3, channel="clip(1.0)", **WHOLE)
+    assert "privacy" not in result.figures
+    assert "epsilon" not in result.rows[0]
+
+
+def test_every_exchange_and_every_cohort_is_counted():
+    simulation = play(small_simulation("rfedavg+", channel=NOISY), 3)
+    taken = [sum(k in simulation.cohort(number) for number in (1, 2, 3)) for k in range(6)]
+    assert simulation.participation(simulation.state) == Participation({2: 3}, 2 * max(taken))
+    assert simulation.accountant.neighbours == "one party replaced"
+
+
+def test_under_noise_all_parties_weigh_the_same():
+    """Without the weights, a run with next to no noise is the plain mean of the updates."""
+    simulation = small_simulation("fedavg", channel="clip(1e3)+gauss(1e-12)", engine="sequential", dtype="float64")
+    seen = []
+    answer = simulation.engine.exchange
+    simulation.engine.exchange = lambda exchange: seen.append(exchange) or answer(exchange)
+    before = weights(simulation)
+    play(simulation, 1)
+    free = small_simulation("fedavg", engine="sequential", dtype="float64")
+    exchange = free.exchange(seen[0].ask, 1, seen[0].cohort, _ledger(free))
+    updates = [r.message["delta"] / r.message["engine/weight"] for r in free.engine.exchange(exchange)]
+    assert torch.allclose(weights(simulation) - before, torch.stack(updates).mean(dim=0), atol=1e-7)
+
+
+def _ledger(simulation):
+    from unalike.runs.training import Ledger
+
+    return Ledger(simulation.state.buffers)
+
+
+def test_running_statistics_go_through_the_channel_as_changes():
+    assert NormBody
+    fields = {"model": "test-norm-body", "batch_size": 64}
+    free = play(small_simulation("fedavg", **fields), 2)
+    for channel in ("clip(1e6)", "masked(64, range=4096)"):
+        other = play(small_simulation("fedavg", channel=channel, **fields), 2)
+        assert torch.allclose(free.state.buffers, other.state.buffers, rtol=1e-4, atol=1e-5), channel
+    still = play(small_simulation("fedavg", channel="clip(1e-9)", **fields), 2)
+    assert torch.allclose(still.state.buffers, still.task.initial_buffers(), atol=1e-6)
+    local = play(small_simulation("fedavg", channel="quantise(8)", batch_norm="local", **fields), 1)
+    assert local.state.own_buffers
+
+
+def test_divergence_and_values_out_of_range_name_the_party():
+    with pytest.raises(Diverged, match="round 1: Party 0's delta is not finite"):
+        run(parties=3, lr=1e20, channel="quantise", engine="sequential", **WHOLE)
+    with pytest.raises(UserError, match=r"Party 0's delta has the value .* Write range="):
+        run(parties=3, lr=0.5, channel="masked(range=0.01)", **WHOLE)
+
+
+def test_central_noise_moves_the_weights_as_much_as_it_should():
+    still = {"lr": 1e-12, "parties": 5, "model": "mlp(64)", **WHOLE, "rounds": 1}
+    simulation_noise = run(channel="clip(1.0)+gauss(2.0)", **still)
+    assert simulation_noise.figures["privacy"]["epsilon"] > 0
+    simulation = small_simulation("fedavg", channel="clip(1.0)+gauss(2.0)", lr=1e-12, model="mlp(64)")
+    before = weights(simulation)
+    play(simulation, 1)
+    moved = (weights(simulation) - before).numpy()
+    assert np.std(moved) == pytest.approx(2.0 / 4, rel=0.1)  # z C over the cohort
+
+
+@pytest.mark.parametrize(("channel", "size"), [(NOISY, 4), ("quantise(8)", 3), ("masked", 3)])
+def test_under_noise_nobody_learns_who_was_absent(channel, size):
+    simulation = small_simulation("fedavg", channel=channel)
+    there = simulation.cohort(1)[:3]
+    ask = Ask("train", simulation.algorithm.send(simulation.task, simulation.state.server))
+    exchange = simulation.exchange(ask, 1, there, _ledger(simulation))
+    replies = combine(exchange, simulation.engine.exchange(exchange)).replies
+    share = 4 / 6 if size == 4 else simulation.federation.share(there)
+    assert (replies.size, replies.share) == (size, share)
+    weight = 4 if size == 4 else sum(exchange.counts(number)[0] for number in there)
+    assert replies.weight == pytest.approx(weight, rel=1e-6)
