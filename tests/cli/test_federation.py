@@ -21,7 +21,8 @@ from unalike.cli.federation import server as federation_server
 from unalike.cli.federation import site as federation_site
 from unalike.cli.tail import Tail
 from unalike.errors import UserError
-from unalike.federation import attempts, serving
+from unalike.federation import attempts
+from unalike.federation import server as serving
 from unalike.federation.audit import Audit
 from unalike.federation.folders import TRAIN, Card
 from unalike.federation.making import SiteFolder

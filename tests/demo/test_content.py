@@ -81,8 +81,8 @@ def test_accuracies_alone_are_those_of_independent_runs_on_that_hospitals_rows(f
         data = hospitals.only(heart, number)
         assert len(data.x) == (heart.group == number).sum()
         mine = test_hospital == number
-        own = replace(data, x_test=heart.x_test[mine], y_test=heart.y_test[mine])
-        others = replace(data, x_test=heart.x_test[~mine], y_test=heart.y_test[~mine])
+        own = replace(data, x_test=heart.x_test[mine], y_test=heart.y_test[mine], group_test=None)
+        others = replace(data, x_test=heart.x_test[~mine], y_test=heart.y_test[~mine], group_test=None)
         assert unalike.run(spec, data=own).accuracy == pytest.approx(found.hospitals.score(ALONE, name).each[0])
         assert unalike.run(spec, data=data).accuracy == found.hospitals.alone_everywhere[name].each[0]
         right[number] = unalike.run(spec, data=others).accuracy * (~mine).sum()

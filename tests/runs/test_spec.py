@@ -224,14 +224,14 @@ def test_a_parameter_that_a_part_gets_later_leaves_old_runs_where_they_are(monke
 
     def register(**defaults):
         names = {"__annotations__": dict.fromkeys(defaults, float), "__module__": __name__, **defaults}
-        algorithm("test-grows")(type("TestGrows", (Algorithm,), names))
+        algorithm("test-later")(type("TestGrows", (Algorithm,), names))
 
     register(mu=0.1)
-    usual, other = RunSpec(algorithm="test-grows").key, RunSpec(algorithm="test-grows(mu=0.2)").key
+    usual, other = RunSpec(algorithm="test-later").key, RunSpec(algorithm="test-later(mu=0.2)").key
     register(mu=0.1, nu=5.0)
-    assert RunSpec(algorithm="test-grows").key == usual
-    assert RunSpec(algorithm="test-grows(mu=0.2)").key == other
-    assert len({usual, other, RunSpec(algorithm="test-grows(nu=4)").key}) == 3
+    assert RunSpec(algorithm="test-later").key == usual
+    assert RunSpec(algorithm="test-later(mu=0.2)").key == other
+    assert len({usual, other, RunSpec(algorithm="test-later(nu=4)").key}) == 3
 
 
 CHOICES = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
+import sys
 from types import FrameType
-from typing import NoReturn
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -30,9 +30,22 @@ class StopSignals:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._stop)
 
-    def _stop(self, number: int, frame: FrameType | None) -> NoReturn:
+    def _stop(self, number: int, frame: FrameType | None) -> None:
         self.seen = True
         for each in _SIGNALS:
             if signal.getsignal(each) is not signal.SIG_IGN:
                 signal.signal(each, signal.SIG_DFL)  # a run's folder survives that too
+        self._stop_when_safe()
+
+    def _stop_when_safe(self, *_: object) -> None:
+        """Raise ``Stopped``, but not while torch is being imported: its C++ code would abort the process."""
+        if _importing("torch") and hasattr(signal, "setitimer"):
+            signal.signal(signal.SIGALRM, self._stop_when_safe)
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            return
         raise Stopped
+
+
+def _importing(module: str) -> bool:
+    spec = getattr(sys.modules.get(module), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))
