@@ -47,11 +47,15 @@ _COMMANDS = {
         "Rank algorithms by your runs or a paper's table.",
     ),
     "study": (
-        "unalike.cli.study",
+        "unalike.cli.study.commands",
         "app",
         "Run a grid of runs in parallel, beside the papers' numbers.",
     ),
-    "federation": ("unalike.cli.federation", "app", "Train between real sites, each of which keeps its own rows."),
+    "federation": (
+        "unalike.cli.federation.commands",
+        "app",
+        "Train between real sites, each of which keeps its own rows.",
+    ),
     "list": ("unalike.cli.listing", "list_parts", "List algorithms, data sets, partitions and other parts."),
 }
 

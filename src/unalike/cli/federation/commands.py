@@ -1,0 +1,229 @@
+"""``unalike federation``: train between real sites, each of which keeps its own rows.
+
+Here is what each command takes. What it does is in a file that is imported when it is called.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from unalike.cli.commands import App
+from unalike.cli.complete import choices
+from unalike.cli.options import AsJson, FirstDegree, Quiet
+from unalike.cli.spec_flags import with_flags
+from unalike.federation import FIXED
+
+app = App(
+    help="Train between real sites, each of which keeps its own rows.\n\n"
+    "At the server: init, serve, admit, measure, run, stop, rehearse. At a site: join, audit. At both: status.",
+)
+
+ServerPath = Annotated[Path, typer.Argument(metavar="DIR", help="the server's folder")]
+SitePath = Annotated[Path, typer.Argument(metavar="SITE", help="the site's copy of its invitation folder")]
+MISSING = ("error", "indicate", "drop")
+FIGURES = ("each", "none")
+
+
+def init(
+    folder: ServerPath,
+    party: Annotated[list[str], typer.Option("--party", metavar="NAME", help="a site that takes part; repeat it")],
+    address: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="where sites reach the server, e.g. fl.example.org:9443")
+    ],
+    label: Annotated[
+        str, typer.Option(metavar="COLUMN", help="the column to predict, of the same name everywhere")
+    ],
+    name: Annotated[str | None, typer.Option(help="what the federation is called [the folder's name]")] = None,
+    missing: Annotated[
+        str,
+        typer.Option(
+            help="missing values: error, indicate or drop [error]",
+            show_default=False,
+            autocompletion=choices(*MISSING),
+        ),
+    ] = MISSING[0],
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="a column to leave out; repeat it")
+    ] = None,
+    quorum: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="INTEGER",
+            help="so many sites must answer, two thirds if updates are hidden [0: all asked]",
+            show_default=False,
+        ),
+    ] = 0,
+    deadline: Annotated[
+        float, typer.Option(help="seconds that sites have for an answer [3600]", show_default=False)
+    ] = 3600.0,
+    figures: Annotated[
+        str,
+        typer.Option(
+            help="whether sites tell how well the model does: each or none [each]",
+            show_default=False,
+            autocompletion=choices(*FIGURES),
+        ),
+    ] = FIGURES[0],
+    measure: Annotated[
+        bool,
+        typer.Option(
+            "--measure/--no-measure",
+            help="whether the server may ask how unalike the sites are [yes]",
+            show_default=False,
+        ),
+    ] = True,
+    **fields: Any,
+) -> None:
+    """Make a federation: the server's keys and certificates, the plan, and an invitation for every site.
+
+    \b
+    Example:
+      unalike federation init heart --label outcome --missing indicate \\
+        --party cleveland --party hungarian --party va \\
+        --address fl.example.org:9443 --algorithm scaffold --rounds 20
+
+    Nothing of a run is fixed silently: the plan (federation.toml) has every value, and sites agree to its digest.
+    """
+    from unalike.cli.federation.server import init
+
+    init(
+        folder,
+        party,
+        name,
+        {key: value for key, value in fields.items() if value is not None},
+        address=address,
+        label=label,
+        ignore=tuple(ignore or ()),
+        missing=missing,
+        quorum=quorum,
+        deadline=deadline,
+        figures=figures,
+        measure=measure,
+    )
+
+
+with_flags(init, without=FIXED)
+app.command("init")(init)
+
+
+@app.command("join")
+def join(
+    folder: SitePath,
+    data: Annotated[str, typer.Option(metavar="TABLE", help="this site's own table, e.g. csv:patients.csv")],
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="check that the plan predicts this column")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="agree without being asked, for scripts")] = False,
+) -> None:
+    """Take part in a federation with this site's own table. Rows never leave this machine.
+
+    First it shows what you are asked to agree to; nothing is sent before you do. Then it stays and answers the
+    server's messages until Ctrl-C. Every message is noted in audit.jsonl.
+    """
+    from unalike.cli.federation.site import join
+
+    join(folder, data, label, yes=yes)
+
+
+@app.command("admit")
+def admit(
+    folder: ServerPath,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="the sites' files NAME.public.json")],
+) -> None:
+    """Admit sites by the public keys that they sent. Compare the fingerprint with them by telephone first."""
+    from unalike.cli.federation.server import admit
+
+    admit(folder, files)
+
+
+@app.command("serve")
+def serve(
+    folder: ServerPath,
+    listen: Annotated[
+        str | None,
+        typer.Option(metavar="HOST", help="listen here instead of at the address's host, e.g. 0.0.0.0"),
+    ] = None,
+) -> None:
+    """Run the server: wait for sites and pass their messages on, until Ctrl-C or "stop --all".
+
+    The only port that others can reach is that of the plan's address; it takes nothing but what sites send.
+    Sites that "admit" adds are let in at once.
+    """
+    from unalike.cli.federation.server import serve
+
+    serve(folder, listen)
+
+
+@app.command("measure")
+def measure(folder: ServerPath, as_json: AsJson = False, quiet: Quiet = False, degree: FirstDegree = None) -> None:
+    """How unalike the sites' labels and features are. "unalike federation serve" must be running.
+
+    Counts are added under masks: the server sees those of all sites together, never a single site's. Each site
+    compares itself with the sum and tells its degrees, rounded, from 0 (alike) to 1.
+    """
+    from unalike.cli.federation.measure import measure
+
+    measure(folder, as_json=as_json, quiet=quiet, degree=degree)
+
+
+@app.command("run")
+def run(folder: ServerPath, as_json: AsJson = False, quiet: Quiet = False) -> None:
+    """Train as the plan says, on the sites that joined. "unalike federation serve" must be running.
+
+    The same command goes on with a stopped training. Ctrl-C stops it after what is under way.
+    """
+    from unalike.cli.federation.run import run
+
+    run(folder, as_json=as_json, quiet=quiet)
+
+
+@app.command("status")
+def status(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="the server's folder, or a site's")],
+    as_json: AsJson = False,
+) -> None:
+    """Show how a federation stands: at the server all of it, at a site its own part."""
+    from unalike.cli.federation.look import status
+
+    status(folder, as_json=as_json)
+
+
+@app.command("stop")
+def stop(
+    folder: ServerPath,
+    everything: Annotated[bool, typer.Option("--all", help="also end unalike federation serve")] = False,
+) -> None:
+    """Stop the training; "run" goes on with it later, from the last whole round."""
+    from unalike.cli.federation.run import stop
+
+    stop(folder, everything=everything)
+
+
+@app.command("audit")
+def audit(folder: SitePath, as_json: AsJson = False) -> None:
+    """Show every message that came and went, after checking that the log is whole and unchanged."""
+    from unalike.cli.federation.look import audit
+
+    audit(folder, as_json=as_json)
+
+
+@app.command("rehearse")
+def rehearse(
+    folder: ServerPath,
+    tables: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="a table for every site: NAME.csv or NAME.parquet")
+    ],
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Play the plan here, in one process, on tables in one folder: real or made-up ones.
+
+    The same tables at real sites give the same model, to the last bit: compare server_sha256.
+    """
+    from unalike.cli.federation.rehearse import rehearse
+
+    rehearse(folder, tables, as_json=as_json, quiet=quiet)
