@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
@@ -151,14 +152,15 @@ class RunSpec:
 
         return LocalWork(self.batch_size, self.epochs, self.steps, self.drop_last)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The run's name: a hash of all in which it differs from a run where nothing is said but the data set.
 
         So an option that is added later, or a parameter of a part, leaves old runs where they are.
         """
         usual = self.defaults(self.dataset)
-        told = {name: value for name, value in vars(self).items() if value != usual.get(name) or name == "dataset"}
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        told = {name: value for name, value in values.items() if value != usual.get(name) or name == "dataset"}
         for name in told.keys() & PARTS.keys():
             if told[name] is not None:
                 parts = registry(name)
