@@ -169,6 +169,17 @@ def test_stop_during_start_up(start):
     assert err.endswith("Go on with: unalike run --rounds 2000\n")
 
 
+def test_stop_during_an_import_that_swallows_everything(start, tmp_path):
+    plugin = tmp_path / "stubborn.py"
+    plugin.write_text(
+        "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException:\n    pass\n"
+    )
+    process = start("run", "--rounds", "1", "--plugin", str(plugin))
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert err == f"Stopped. Go on with: unalike run --rounds 1 --plugin {plugin}\n"
+
+
 @pytest.mark.parametrize("damaged", [1, 2])
 def test_damaged_checkpoint(unalike, damaged):
     command = ("run", "--parties", "3", "--rounds", "6", "--steps", "2", "--json", "--checkpoint-seconds", "0")

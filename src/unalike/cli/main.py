@@ -18,12 +18,11 @@ from typer.main import get_command
 import unalike
 from unalike.cli.commands import App, Command, Group
 from unalike.cli.program import program
-from unalike.cli.signals import Stopped, StopSignals
+from unalike.cli.signals import STOPPED, Stopped, StopSignals
 from unalike.errors import UserError
 
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 USER_ERROR = 2
-STOPPED = 130
 BROKEN_PIPE = 1
 _LONGEST = 300
 """Characters of an error that repeats what was typed."""
@@ -205,4 +204,5 @@ def main(signals: StopSignals) -> None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
         # A terminal without these characters shows question marks instead of a traceback.
         getattr(sys, name).reconfigure(errors="replace")
+    signals.farewell = lambda: _stopped(sys.argv[1:], "")
     sys.exit(call(sys.argv[1:], signals))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STOPPED = 130
+"""The exit code of a command that the user stopped."""
 
 
 class Stopped(BaseException):
@@ -18,11 +22,19 @@ class Stopped(BaseException):
     """What ``--algorithm auto`` had chosen: the same is to go on, whatever it would choose later."""
 
 
+def say_stopped() -> int:
+    """Say that the command was stopped; the exit code."""
+    print("Stopped.", file=sys.stderr)
+    return STOPPED
+
+
 class StopSignals:
     """Turns the first signal into ``Stopped``."""
 
     def __init__(self) -> None:
         self.seen = False
+        self.farewell: Callable[[], int] = say_stopped
+        """What is said, and the exit code, where the command is stopped before it has begun."""
 
     def install(self) -> None:
         """From here on; a signal that the parent process chose to ignore (nohup) stays ignored."""
@@ -35,17 +47,17 @@ class StopSignals:
         for each in _SIGNALS:
             if signal.getsignal(each) is not signal.SIG_IGN:
                 signal.signal(each, signal.SIG_DFL)  # a run's folder survives that too
-        self._stop_when_safe()
-
-    def _stop_when_safe(self, *_: object) -> None:
-        """Raise ``Stopped``, but not while torch is being imported: its C++ code would abort the process."""
-        if _importing("torch") and hasattr(signal, "setitimer"):
-            signal.signal(signal.SIGALRM, self._stop_when_safe)
-            signal.setitimer(signal.ITIMER_REAL, 0.02)
-            return
+        if _is_importing(frame):
+            # An exception could be swallowed by what is imported, or abort its C++ code; nothing is to be saved.
+            code = self.farewell()
+            sys.stderr.flush()
+            os._exit(code)
         raise Stopped
 
 
-def _importing(module: str) -> bool:
-    spec = getattr(sys.modules.get(module), "__spec__", None)
-    return bool(getattr(spec, "_initializing", False))
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from unalike.cli.signals import Stopped, StopSignals
+from unalike.cli.signals import Stopped, StopSignals, say_stopped
 
 
 def main() -> None:
@@ -15,6 +15,5 @@ def main() -> None:
         from unalike.cli.main import main as command
 
         command(signals)
-    except Stopped:  # while the command itself was being imported
-        print("Stopped.", file=sys.stderr)
-        sys.exit(130)
+    except Stopped:  # before the command itself could answer
+        sys.exit(say_stopped())
