@@ -195,3 +195,5 @@ def test_sites_and_hospitals_have_units_too(tmp_path):
     age = heart.units.read(heart.x)[:, heart.features.index("age")]
     assert np.allclose(age, np.round(age), atol=1e-4)  # whole years
     assert (age.min(), age.max()) == pytest.approx((28, 77), abs=1)
+    vessels = heart.units.read(heart.x)[:, heart.features.index("ca")]
+    assert {0.0, 1.0, 2.0, 3.0} <= set(vessels)  # just so: a tick would show what float32 left of nought
