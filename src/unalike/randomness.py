@@ -21,6 +21,8 @@ Purpose = Literal[
     "rounding",
     "party noise",
     "server noise",
+    "extra",
+    "newcomers",
 ]
 
 _PURPOSES = {purpose: number for number, purpose in enumerate(get_args(Purpose), start=1)}

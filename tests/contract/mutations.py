@@ -157,7 +157,7 @@ CARRIERS = [
         ("all parties weigh the same", "return party.size", "return party.size / party.size"),
         ("divided by parties, not by weights", "v / self.weight", "v / self.size"),
     ),
-    *_of("algorithms/noise.py", ("noise of another deviation", "-2 * torch.log1p", "-torch.log1p")),
+    *_of("models/noise.py", ("noise of another deviation", "-2 * torch.log1p", "-torch.log1p")),
     *_of(
         "rounds/optimisers.py",
         (

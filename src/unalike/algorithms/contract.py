@@ -25,6 +25,8 @@ Vectors = dict[str, "Tensor"]
 """Named tensors: a payload, an upload, a party's state or the server's."""
 
 Kind = Literal["train", "measure", "measure+train", "train+measure"]
+MeasuredRows = Literal["train", "validation", "public"]
+Sends = Literal["updates", "scores on public rows", "features", "mean rows", "rows"]
 C = TypeVar("C", bound=type)
 
 ALGORITHMS: Registry[Algorithm] = Registry("algorithm")
@@ -37,18 +39,66 @@ def algorithm(name: str, *, paper: str = "") -> Callable[[C], C]:
 
 
 @dataclass(frozen=True, eq=False)
+class ByParty:
+    """A value in a payload of which every party gets a part of its own.
+
+    Party k is sent row ``which[k]`` of ``values`` [rows, ...], and nothing else of it: in ``received`` it finds that
+    row under the value's name. ``which`` has a whole number for each party of the population.
+    """
+
+    values: Tensor
+    which: Tensor
+
+    def of(self, party: int) -> Tensor:
+        """The row that a party is sent."""
+        return self.values[int(self.which[party])]
+
+
+Payload = Mapping[str, "Tensor | ByParty"]
+"""What a cohort is sent, by name: the same for all, or a row for each."""
+
+
+def sent_to(payload: Payload, party: int) -> Vectors:
+    """A payload as one party gets it: of a :class:`ByParty` its own row alone."""
+    return {key: value.of(party) if isinstance(value, ByParty) else value for key, value in payload.items()}
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of local training: phases follow each other, and each has new slots of the local optimiser.
+
+    ``name`` reaches the party as ``party.phase``. ``epochs`` or ``steps`` are its local work; with neither it is the
+    run's. ``rows``: the steps see the party's own rows, or the public ones that everybody has (``--public``).
+    ``trains`` names the part of the net whose weights move ("head", "body", "norm", or any layer's name, see
+    ``task.positions``); all others keep their values exactly. Empty: all weights move.
+    """
+
+    name: str = ""
+    epochs: int | None = None
+    steps: int | None = None
+    rows: Literal["own", "public"] = "own"
+    trains: str = ""
+
+
+@dataclass(frozen=True, eq=False)
 class Ask:
     """One exchange: what every party of the cohort is sent, and what it is to do.
 
     ``train``: local training from ``start``, then ``upload``. ``measure``: one pass over all of the party's
     training rows with ``measure``, then ``report``. ``measure+train``: the pass first (its result is
     ``party.measured``), then training. ``train+measure``: training first (it ends in ``party.trained``), then the
-    pass, then ``upload``. ``phase`` reaches the party as it is, for algorithms with several kinds of training.
+    pass, then ``upload``.
+
+    ``phase`` reaches the party as it is, for algorithms whose exchanges differ; where it is set, the exchange is one
+    phase of that name and ``Algorithm.phases`` is not asked. ``rows``: what the measuring pass goes over. ``to``:
+    the parties of the cohort that are asked, by number; the others stay in the round.
     """
 
     kind: Kind
-    payload: Vectors
+    payload: Payload
     phase: str = ""
+    rows: MeasuredRows = "train"
+    to: tuple[int, ...] | None = None
 
 
 class Optimiser(Protocol):
@@ -88,7 +138,7 @@ class Party:
 
     def normal(self, count: int, which: int = 0) -> Tensor:
         """Standard normal numbers of this party in this exchange; ``which`` tells several draws apart."""
-        from unalike.algorithms.noise import normal
+        from unalike.models.noise import normal
 
         return normal(self.key, count, which, self.task.dtype)
 
@@ -164,13 +214,22 @@ class Algorithm:
     """True: local steps must be fixed multiples of gradients (``Party.step_sum``), which Adam's are not."""
     needs_features: ClassVar[bool] = False
     """True: the loss looks at the features, so a net whose body has no weights makes no sense."""
+    keeps_statistics: ClassVar[bool] = False
+    """True: every party keeps its own running statistics of batch norm, as with ``--batch-norm local``."""
+    sends: ClassVar[Sends] = "updates"
+    """What leaves a party, in the words that a real site consents to before it takes part."""
 
     # --- server ---
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The server's state before round 1."""
         return {"w": w}
 
-    def send(self, task: Task, server: Vectors) -> Vectors:
+    def prepare(self, task: Task, server: Vectors) -> Generator[Ask, Replies, Vectors]:
+        """Exchanges with all parties, once before round 1; written like ``round``. What they cost counts there."""
+        return server
+        yield  # a generator without exchanges
+
+    def send(self, task: Task, server: Vectors) -> Payload:
         """What the cohort is sent."""
         return {"w": server["w"]}
 
@@ -188,6 +247,18 @@ class Algorithm:
         return server["w"]
 
     # --- party ---
+    def phases(self, task: Task, round: int) -> tuple[Phase, ...]:
+        """The parts of a party's local training in a round (0: in ``prepare``).
+
+        A public function of the round and of nothing else: a real site works it out itself, so that no server can
+        make it train longer.
+        """
+        return (Phase(),)
+
+    def adapt(self, task: Task) -> tuple[Phase, ...]:
+        """Phases that a party trains, from ``personal``, before it evaluates or deploys. Nothing of them is kept."""
+        return ()
+
     def init_party(self, task: Task, w: Tensor) -> Vectors:
         """What a party keeps between rounds; ``w`` are the run's initial weights."""
         return {}
@@ -200,8 +271,11 @@ class Algorithm:
         """The weights that local training starts from."""
         return party.received["w"]
 
-    def proximal(self, party: Party) -> tuple[float, Tensor] | None:
-        """(mu, centre) of a term mu/2 ||w - centre||^2 in the local objective, or None."""
+    def proximal(self, party: Party) -> tuple[float | Tensor, Tensor] | None:
+        """(mu, centre) of a term mu/2 ||w - centre||^2 in the local objective, or None.
+
+        With one mu for each weight it is sum_i mu_i/2 (w_i - centre_i)^2.
+        """
         return None
 
     def linear(self, party: Party) -> Tensor | None:
@@ -215,12 +289,18 @@ class Algorithm:
             return party.task.loss(w, batch)
         mu, centre = near
         drift = w - centre
+        if getattr(mu, "ndim", 0):
+            return party.task.loss(w, batch) + (mu * drift).dot(drift) / 2
         return party.task.loss(w, batch) + mu / 2 * drift.dot(drift)
 
     def correct(self, party: Party, w: Tensor, grad: Tensor) -> Tensor:
         """The gradient that the local optimiser uses; ``grad`` has the weight decay in it already."""
         added = self.linear(party)
         return grad if added is None else grad + added
+
+    def keep(self, party: Party, w: Tensor) -> Vectors:
+        """The party's state after a phase that another one follows; ``w`` is what the phase came to."""
+        return party.state
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
         """What leaves the party after training, and the state it keeps."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from unalike.algorithms.contract import Phase
 from unalike.engines.compiled.chain import Chain, NotAChain, describe
 from unalike.engines.compiled.compiler import NoCompiler
 from unalike.engines.compiled.engine import Compiled
@@ -19,9 +20,12 @@ from unalike.engines.told import LARGEST_STACKED, LONG, SHORT
 from unalike.engines.vectorised import Vectorised
 from unalike.errors import UserError, unknown
 from unalike.models.task import Task
-from unalike.rounds.exchange import Engine, Exchange, Reply
+from unalike.rounds.gather import Engine
+from unalike.rounds.order import Order, Reply
+from unalike.rounds.worker import Workers
 
 Say = Callable[[str], None]
+T = TypeVar("T")
 
 ENGINES: dict[str, type[Sequential] | type[Vectorised]] = {
     "sequential": Sequential,
@@ -159,29 +163,37 @@ class WithFallback:
         self.fell_back: str | None = None
         """Why the sequential engine took over, if it did."""
         self._say = say
-        self._worked: set[str] = set()
+        self._worked: set[tuple[str, tuple[Phase, ...]]] = set()
 
     @property
     def name(self) -> str:
         """The engine in use."""
         return self._engine.name
 
-    def exchange(self, exchange: Exchange) -> list[Reply]:
-        """The replies of the cohort, in party order."""
+    def answer(self, workers: Workers, orders: Sequence[Order]) -> list[Reply]:
+        """The parties' replies."""
+        return self._tried(orders, lambda engine: engine.answer(workers, orders))
+
+    def adapt(self, workers: Workers, orders: Sequence[Order]) -> list[tuple[Tensor, Tensor]]:
+        """Each party's personal model after the phases of its order, and its running statistics then."""
+        return self._tried(orders, lambda engine: engine.adapt(workers, orders))
+
+    def _tried(self, orders: Sequence[Order], work: Callable[[Engine], T]) -> T:
+        what = {(order.kind, order.phases) for order in orders}
         try:
-            replies = self._engine.exchange(exchange)
+            made = work(self._engine)
         except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-            if exchange.ask.kind in self._worked:  # it worked before: this is something else
+            if what <= self._worked:  # it worked before: this is something else
                 raise
             # Where the algorithm itself is wrong, the sequential engine raises the same, with a clearer trace.
             sequential = Sequential(self._threads)
-            replies = sequential.exchange(exchange)
+            made = work(sequential)
             self._engine = sequential
             first = str(error).strip().split("\n")[0]
             self.fell_back = f"cannot be vectorised: {first}"
             self._say(f"Cannot be vectorised ({first}): the run goes on on the sequential engine.")
-        self._worked.add(exchange.ask.kind)
-        return replies
+        self._worked |= what
+        return made
 
 
 def choose_device(name: str, dtype: torch.dtype) -> torch.device:

@@ -14,15 +14,19 @@ from typing import Protocol, TypeVar, dataclass_transform, runtime_checkable
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import functional_call, grad
 from torch.nn import functional
 
-from unalike.errors import UserError
+from unalike.errors import UserError, unknown
+from unalike.models import noise
+from unalike.models.extra import Extra
 from unalike.models.layout import WeightLayout, slices_of
 from unalike.randomness import stream
 from unalike.registry import Registry
 
 C = TypeVar("C", bound=type)
+
+_NORMALISES = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm)
 
 
 class Net(nn.Module):
@@ -72,6 +76,9 @@ class Batch:
     ``mask`` is 1 for a real row and 0 for padding, or None where all rows are real: average over rows with
     :meth:`mean`, never with ``.mean()``. ``buffers`` are the net's running statistics as a flat vector; a
     training forward updates them in place, which is the one side effect in the whole contract.
+
+    ``index`` says which rows these are: positions among the party's own rows, or among the public ones. ``step``
+    counts the steps of a phase, and ``key`` is what :meth:`normal` derives from; both are there in training.
     """
 
     x: Tensor
@@ -79,6 +86,9 @@ class Batch:
     mask: Tensor | None = None
     buffers: Tensor | None = None
     training: bool = False
+    index: Tensor | None = None
+    step: int = 0
+    key: Tensor | None = None
 
     def mean(self, values: Tensor) -> Tensor:
         """The mean of ``values`` over the real rows (the leading axis)."""
@@ -87,6 +97,12 @@ class Batch:
         mask = self.mask.reshape(self.mask.shape + (1,) * (values.dim() - 1))
         real = torch.where(mask > 0, values, 0)  # not a product: padding may be infinite
         return real.sum(dim=0) / self.mask.sum().clamp(min=1)
+
+    def normal(self, count: int, which: int = 0) -> Tensor:
+        """Standard normal numbers, new ones in every step; ``which`` tells several draws apart."""
+        if self.key is None:
+            raise UserError("batch.normal is there in training only. Elsewhere use party.normal.")
+        return noise.normal(self.key + (self.step + 1) * noise.STRIDE, count, which, self.x.dtype)
 
 
 _ONE_STREAM = threading.RLock()
@@ -150,6 +166,7 @@ class Task:
         self.public = public
         self.population = population
         self.operation: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+        self._extras: dict[str, Extra] = {}
         net = self._fresh_net(0).train()
         named = dict(net.named_parameters())
         self.parameters = WeightLayout({n: p for n, p in named.items() if p.requires_grad})
@@ -238,6 +255,37 @@ class Task:
         """The running statistics of a fresh net."""
         return self._initial_buffers.clone()
 
+    def positions(self, part: str) -> Tensor:
+        """Where a part's weights are in the flat vector: "head", "body", a layer's name, or "norm".
+
+        "norm" are the scales and shifts of all layers that normalise, wherever they are.
+        """
+        if part == "norm":
+            found = [torch.arange(s.start, s.stop) for s in self._norm_slices()]
+            return torch.cat([torch.zeros(0, dtype=torch.int64), *found]).to(self.device)
+        if part not in self.slices:
+            raise unknown("part of the net", part, ["norm", *self.slices])
+        span = self.slices[part]
+        return torch.arange(span.start, span.stop, device=self.device)
+
+    def _norm_slices(self) -> list[slice]:
+        return [
+            self.slices[f"{name}.{own}" if name else own]
+            for name, module in self.net.named_modules()
+            if isinstance(module, _NORMALISES)
+            for own, _ in module.named_parameters(recurse=False)
+        ]
+
+    def extra(self, name: str, make: Callable[[], nn.Module]) -> Extra:
+        """A further net of an algorithm's own, such as a generator or a judge, with a flat vector of its own.
+
+        It is made once for a run and a name, from the run's seed: its weights are concatenated by ``start``.
+        """
+        if name not in self._extras:
+            place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "little")
+            self._extras[name] = Extra(make, lambda which: stream(self.seed, "extra", place, which), self)
+        return self._extras[name]
+
     def join(self, body: Tensor, head: Tensor) -> Tensor:
         """A whole weight vector from its body and its head."""
         return torch.cat([body, head])
@@ -278,9 +326,13 @@ class Task:
         """What the body makes of the batch: the layer before the head."""
         return self.forward(w, batch, track)[1]
 
-    def loss(self, w: Tensor, batch: Batch) -> Tensor:
+    def loss(self, w: Tensor, batch: Batch, track: bool = True) -> Tensor:
         """The mean cross-entropy over the batch's real rows."""
-        return self.loss_of(self.logits(w, batch), batch)
+        return self.loss_of(self.logits(w, batch, track), batch)
+
+    def gradient(self, w: Tensor, batch: Batch) -> Tensor:
+        """The gradient of ``loss`` at ``w`` as a plain vector: nothing is differentiated through it."""
+        return grad(lambda v: self.loss(v, batch, track=False))(w.detach())
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         """The same, where the logits are at hand (an algorithm that also needs the features has both)."""

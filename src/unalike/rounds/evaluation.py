@@ -18,8 +18,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from unalike.data.dataset import Array
-from unalike.rounds import exchange as exchanges
-from unalike.rounds.federation import Federation, Rows, batch_of
+from unalike.rounds import local
+from unalike.rounds.federation import Federation
+from unalike.rounds.rows import Rows, batch_of
 from unalike.rounds.threads import on_threads
 
 Figures = dict[str, Any]
@@ -67,7 +68,7 @@ def row_scores(
         return torch.stack([losses, (logits.argmax(dim=1) == batch.y).to(losses)], dim=1)
 
     # In even parts: none has one row, if there are more.
-    parts = torch.tensor_split(index, math.ceil(len(index) / exchanges.MEASURE_ROWS))
+    parts = torch.tensor_split(index, math.ceil(len(index) / local.MEASURE_ROWS))
     return torch.cat(on_threads(threads, block, parts))
 
 

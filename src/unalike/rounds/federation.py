@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
-from unalike.models.task import Batch, Task
+from unalike.models.task import Task
 from unalike.partition.holdout import hold_out
 from unalike.partition.partition import Partition
 from unalike.randomness import stream
-
-PREPARED_BYTES = 64 * 2**20
-"""Data sets up to this size are turned into floating point once instead of batch by batch."""
+from unalike.rounds.population import Population
+from unalike.rounds.rows import Rows
+from unalike.rounds.worker import Recipe, Worker
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,71 +28,27 @@ class PartyRows:
     held_out: Array
 
 
-class Rows:
-    """Rows and labels on the device, handed out as batches in floating point (tokens: as whole numbers)."""
-
-    def __init__(self, x: Any, y: Array, dataset: Dataset, dtype: torch.dtype, device: torch.device) -> None:
-        self.y = torch.from_numpy(np.asarray(y, dtype=np.int64)).to(device)
-        self._dtype = torch.int64 if dataset.kind == "tokens" else dtype
-        self._shape = dataset.shape
-        self._plain = dataset.kind == "tokens" or (not dataset.shift.any() and (dataset.scale == 1).all())
-        self._shift = torch.as_tensor(dataset.shift, dtype=dtype, device=device)
-        self._scale = torch.as_tensor(dataset.scale, dtype=dtype, device=device)
-        self._sparse = x.tocsr() if dataset.is_sparse else None
-        self._x = torch.zeros(0) if dataset.is_sparse else self._on_device(x, device)
-        self._prepared = False
-        if self._sparse is None and self._x.numel() * dtype.itemsize <= PREPARED_BYTES:
-            self._x, self._prepared = self._prepare(self._x), True
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def _on_device(self, x: Array, device: torch.device) -> Tensor:
-        tensor = torch.from_numpy(np.ascontiguousarray(x))
-        # Small numbers stay small until the batch. Before it moves: not every device has float64.
-        return (tensor if tensor.dtype in (torch.uint8, torch.int16) else tensor.to(self._dtype)).to(device)
-
-    def _prepare(self, x: Tensor) -> Tensor:
-        x = x.to(self._dtype)
-        return x if self._plain else (x - self._shift) / self._scale
-
-    def stored(self) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
-        """All rows as they are kept, and the (x - shift) / scale that is still to do; None for sparse ones."""
-        if self._sparse is not None:
-            return None
-        if self._prepared or self._plain:
-            return self._x, None, None
-        shift, scale = (v.broadcast_to(self._shape).contiguous() for v in (self._shift, self._scale))
-        return self._x, shift, scale
-
-    def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """The rows and labels at ``index``, which may have any number of axes."""
-        flat = index.reshape(-1)
-        if self._sparse is None:
-            x = self._x.index_select(0, flat)
-        else:  # only the batch is ever dense
-            x = torch.from_numpy(self._sparse[flat.cpu().numpy()].toarray()).to(self.y.device)
-        x = x if self._prepared else self._prepare(x)
-        return x.reshape(*index.shape, *self._shape), self.y.index_select(0, flat).reshape(index.shape)
-
-
 class Federation:
-    """Everything that the parties of a simulated run own, and the task they share."""
+    """Everything that the parties of a simulated run own, and the task they share.
+
+    Where there are several tasks, nets that differ, party k has the k-th, counted round and round.
+    """
 
     def __init__(
         self,
         dataset: Dataset,
         partition: Partition,
-        task: Task,
-        *,
+        *tasks: Task,
         seed: int = 0,
         validation: float = 0.0,
         held_out: float = 0.0,
+        public: Rows | None = None,
     ) -> None:
-        self.dataset, self.partition, self.task = dataset, partition, task
+        self.dataset, self.partition = dataset, partition
+        self.tasks, self.task, self.public = tasks, tasks[0], public
         self._fractions = (validation, held_out)
         self._seed = seed
-        self.train = Rows(dataset.x, dataset.y, dataset, task.dtype, task.device)
+        self.train = Rows(dataset.x, dataset.y, dataset, self.task.dtype, self.task.device)
 
     @property
     def size(self) -> int:
@@ -120,19 +72,26 @@ class Federation:
                 raise UserError(f"Party {number} has no training rows. Use fewer parties or hold out less.")
         return made
 
-    def share(self, numbers: Sequence[int]) -> float:
-        """The fraction of all training rows that these parties hold."""
-        sizes = self._sizes
-        return float(sizes[list(numbers)].sum() / sizes.sum())
-
-    @property
-    def most_rows(self) -> int:
-        """The training rows of the party that has most."""
-        return int(self._sizes.max())
-
     @cached_property
-    def _sizes(self) -> Array:
-        return np.array([len(party.train) for party in self.parties])
+    def population(self) -> Population:
+        """How many training rows each party has."""
+        return Population([len(party.train) for party in self.parties])
+
+    def task_of(self, number: int) -> Task:
+        """The task of a party."""
+        return self.tasks[number % len(self.tasks)]
+
+    def worker(self, number: int, recipe: Recipe) -> Worker:
+        """A party, ready to work by a recipe."""
+        return Worker(
+            number,
+            self.task_of(number),
+            recipe,
+            self.train,
+            train=lambda round: self.train_rows(number, round),
+            validation=lambda: self.parties[number].validation,
+            public=self.public,
+        )
 
     def train_rows(self, number: int, round: int) -> Array:
         """The rows that a party trains on in a round: all of its own, or those of the phase where the data drift.
@@ -150,28 +109,17 @@ class Federation:
         chosen: Array = train[phases == (earlier[-1] if len(earlier) else there[0])]
         return chosen
 
-    def count(self, number: int, round: int) -> int:
-        """How many rows a party trains on in a round."""
-        return len(self.train_rows(number, round))
 
-    @cached_property
-    def activations_per_row(self) -> int:
-        """Numbers that a forward pass makes for one row, input included."""
-        total = math.prod(self.dataset.shape)
+@dataclass(frozen=True, eq=False)
+class Crew:
+    """The parties of a simulated federation as an engine meets them: all at hand, all with one recipe."""
 
-        def count(module: nn.Module, inputs: object, output: object) -> None:
-            nonlocal total
-            total += output.numel() if isinstance(output, Tensor) else 0
+    federation: Federation
+    recipe: Recipe
 
-        net = self.task.net
-        hooks = [m.register_forward_hook(count) for m in net.modules() if not list(m.children())]
-        try:
-            kind = torch.int64 if self.dataset.kind == "tokens" else torch.float32
-            net(torch.zeros(1, *self.dataset.shape, dtype=kind, device=next(net.parameters()).device))
-        finally:
-            for hook in hooks:
-                hook.remove()
-        return total
+    def worker(self, number: int) -> Worker:
+        """The party of that number."""
+        return self.federation.worker(number, self.recipe)
 
 
 def take_public(dataset: Dataset, fraction: float, seed: int) -> tuple[Dataset, Array, Array]:
@@ -184,9 +132,3 @@ def take_public(dataset: Dataset, fraction: float, seed: int) -> tuple[Dataset, 
         raise UserError(f"--public {fraction} leaves the parties no rows of {dataset.name}. Lower it.")
     left = replace(dataset, x=dataset.x[rest], y=dataset.y[rest], group=group)
     return left, dataset.x[public], dataset.y[public]
-
-
-def batch_of(rows: Rows, index: Tensor, buffers: Tensor | None = None) -> Batch:
-    """The rows at ``index`` as a batch for evaluation."""
-    x, y = rows.take(index)
-    return Batch(x, y, buffers=buffers)

@@ -43,14 +43,14 @@ class LocalWork:
         """Local steps in a round of a party with that many rows."""
         return self.steps if self.steps is not None else (self.epochs or 0) * self.steps_per_epoch(rows)
 
-    def plan(self, rows: Array, rng: np.random.Generator) -> Array:
-        """The row numbers of every step, [steps, batch]; a short batch is filled up with ``PADDING``."""
-        size, steps = len(rows), self.count(len(rows))
+    def plan(self, size: int, rng: np.random.Generator) -> Array:
+        """Which of ``size`` rows every step sees, [steps, batch]; a short batch is filled up with ``PADDING``."""
+        steps = self.count(size)
         per_epoch = self.steps_per_epoch(size)
         width = min(self.batch_size, size)
         taken = min(size, per_epoch * width)
         epochs = -(-steps // per_epoch)
         plan = np.full((epochs, per_epoch * width), PADDING, dtype=np.int64)
         for epoch in plan:
-            epoch[:taken] = rows[rng.permutation(size)[:taken]]
+            epoch[:taken] = rng.permutation(size)[:taken]
         return plan.reshape(epochs * per_epoch, width)[:steps]

@@ -12,7 +12,8 @@ from unalike.errors import UserError
 from unalike.models import MODELS, Model, Net, ReadsWords, Task, without_running_statistics
 from unalike.own_code import check_signature, explained, is_own, place
 from unalike.partition import as_seen, make_partition
-from unalike.rounds.federation import Federation, Rows, batch_of, take_public
+from unalike.rounds.federation import Federation, take_public
+from unalike.rounds.rows import Rows, batch_of
 from unalike.runs.spec import RunSpec
 
 
@@ -69,10 +70,11 @@ def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
     dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
     device = choose_device(spec.device, dtype)
     task = Task(net_maker(spec, data), seed=spec.seed, dtype=dtype, device=device)
+    public = None
     if spec.public:
         data, x, y = take_public(data, spec.public, spec.seed)
-        rows = Rows(x, y, data, dtype, device)
-        task.public = batch_of(rows, torch.arange(len(rows), device=device))
+        public = Rows(x, y, data, dtype, device)
+        task.public = batch_of(public, torch.arange(len(public), device=device))
     partition = make_partition(spec.partition, data, spec.parties, spec.seed)
     if partition.columns is not None:
         raise UserError(f"{spec.partition} splits attributes, which this training cannot use. Split rows instead.")
@@ -80,4 +82,12 @@ def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
         raise UserError(f"--augment {spec.augment} needs images, but {data.name} has rows of shape {data.shape}.")
     data, partition = as_seen(data, partition)
     task.population = partition.parties
-    return Federation(data, partition, task, seed=spec.seed, validation=spec.validation, held_out=spec.held_out)
+    return Federation(
+        data,
+        partition,
+        task,
+        seed=spec.seed,
+        validation=spec.validation,
+        held_out=spec.held_out,
+        public=public,
+    )

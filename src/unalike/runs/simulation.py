@@ -12,6 +12,9 @@ from unalike.data import Dataset
 from unalike.engines.choose import Job, choose_engine
 from unalike.engines.compiled.engine import trains_whole
 from unalike.rounds.evaluation import Figures, Models, evaluate, without_each
+from unalike.rounds.federation import Crew
+from unalike.rounds.gather import Engine, Gathered
+from unalike.rounds.order import Order
 from unalike.rounds.state import State
 from unalike.runs.build import build_federation
 from unalike.runs.spec import RunSpec
@@ -25,6 +28,8 @@ class Simulation(Training):
     federation of real sites, some of which were absent at times, can be played again to the same bits.
     """
 
+    engine: Engine
+
     def __init__(
         self,
         spec: RunSpec,
@@ -33,7 +38,9 @@ class Simulation(Training):
         say: Callable[[str], None] = print,
         participation: Mapping[tuple[int, int], Sequence[int]] | None = None,
     ) -> None:
-        super().__init__(spec, build_federation(spec, data))
+        self.federation = build_federation(spec, data)
+        super().__init__(spec, self.federation.tasks, self.federation.population)
+        self.crew = Crew(self.federation, self.recipe)
         if spec.batch_norm != "average" and not self.task.has_batch_norm:
             say(f"{spec.model} has no batch norm: --batch-norm {spec.batch_norm} changes nothing.")
         if self.channel.hidden is not None and (warning := self.channel.hidden.warning(self.task.size)):
@@ -42,6 +49,15 @@ class Simulation(Training):
         self._participation = participation or {}
         self.evaluated: tuple[int, Figures] | None = None
         """The last round that was evaluated, and its figures with each party's own."""
+
+    @property
+    def engine_name(self) -> str:
+        """The engine that the parties work on."""
+        return self.engine.name
+
+    def gather(self, orders: Sequence[Order]) -> Gathered:
+        """The sums over all who are asked: here everybody answers."""
+        return self.receiver.add(orders, self.engine.answer(self.crew, orders))
 
     def asked(self, round: int, turn: int, cohort: Sequence[int]) -> Sequence[int]:
         """The cohort, less those of whom it is known that they did not answer."""
@@ -62,7 +78,7 @@ class Simulation(Training):
             parties=self.cohort_size,
             shape=self.federation.dataset.shape,
             threads=spec.threads,
-            whole=trains_whole(self.algorithm, self.optimiser) and self.federation.train.stored() is not None,
+            whole=trains_whole(self.algorithm, self.recipe.optimiser) and self.federation.train.stored() is not None,
             steps=spec.rounds * self.cohort_size * spec.work.count(round(rows)),
             batch_size=min(spec.batch_size, math.ceil(rows)),
         )
@@ -76,15 +92,16 @@ class Simulation(Training):
     def models(self, state: State) -> Models:
         """What the state gives to evaluate."""
         ask = Ask("train", self.algorithm.send(self.task, state.server))
-        ledger = Ledger(state.buffers, dict(state.parties))
-        exchange = self.exchange(ask, max(1, state.round), (), ledger)
+        ledger = Ledger(state.buffers, dict(state.parties), dict(state.own_buffers))
 
         def personal(number: int) -> Tensor:
-            return self.algorithm.personal(exchange.party(exchange.own(number)))
+            order = self.order(ask, number, max(1, state.round), ledger)
+            worker = self.crew.worker(number)
+            return self.algorithm.personal(worker.party(order, worker.own(order), ""))
 
         return Models(
             self.algorithm.global_model(self.task, state.server),
             personal if self.algorithm.overrides("personal") else None,
             state.buffers,
-            state.own_buffers if self._keeps_statistics else None,
+            state.own_buffers if self.recipe.keeps_statistics else None,
         )

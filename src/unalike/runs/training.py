@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,18 +15,21 @@ from torch import Tensor
 
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.checked import checked
-from unalike.algorithms.contract import Ask, Replies, Vectors
+from unalike.algorithms.contract import Ask, Replies, Vectors, sent_to
 from unalike.channels import CHANNELS, Accountant, NotFinite, Participation, parse_channel, simulated_random
 from unalike.channels.setting import Random
 from unalike.errors import UserError
+from unalike.models.task import Task
 from unalike.own_code import explained
 from unalike.randomness import stream
 from unalike.rounds.evaluation import Figures
-from unalike.rounds.exchange import Engine, Exchange, combine, traffic
-from unalike.rounds.federation import Federation
+from unalike.rounds.gather import Gathered, Receiver, traffic
 from unalike.rounds.optimisers import OPTIMISERS
+from unalike.rounds.order import Order, phases_of
+from unalike.rounds.population import Population
 from unalike.rounds.state import State
 from unalike.rounds.upload import Wire
+from unalike.rounds.worker import Recipe
 from unalike.runs.spec import RunSpec
 
 Traffic = dict[str, dict[str, int]]
@@ -56,34 +60,68 @@ class Ledger:
             self.traffic[way][key] = self.traffic[way].get(key, 0) + size
 
 
-class Training:
-    """An algorithm trained round by round. A subclass says where the parties are and how they are evaluated."""
+class Training(ABC):
+    """The server's side of a run. A subclass says where the parties are and how they are evaluated.
 
-    engine: Engine
+    ``tasks``: the nets, of which party k has the k-th, counted round and round; methods of the server get the first.
+    """
 
-    def __init__(self, spec: RunSpec, federation: Federation) -> None:
-        self.spec = spec
+    def __init__(self, spec: RunSpec, tasks: Sequence[Task], population: Population) -> None:
+        self.spec, self.population = spec, population
+        self.tasks, self.task = tasks, tasks[0]
         self.algorithm = checked(ALGORITHMS.build(spec.algorithm))
-        self.optimiser = OPTIMISERS.build(spec.optimiser)
         self.channel = parse_channel(spec.channel)
-        self.federation = federation
-        self.task = federation.task
+        self.recipe = self._recipe()
+        self.receiver = Receiver(self.recipe)
         self._check_fit()
         self.initial = self.task.initial()
         with explained(self.algorithm):
             server = self.algorithm.init_server(self.task, self.initial)
         self.state = State(0, server, self.task.initial_buffers(), {})
         self._check_server(server, 0)
-        self.accountant = Accountant(self.channel, federation.size, self.cohort_size)
+        self.accountant = Accountant(self.channel, population.size, self.cohort_size)
         self._taken: Counter[int] = Counter()
         self._taken_until = 0
+
+    def _recipe(self) -> Recipe:
+        keeps = self.spec.batch_norm == "local" or self.algorithm.keeps_statistics
+        return Recipe(
+            self.algorithm,
+            OPTIMISERS.build(self.spec.optimiser),
+            self.spec.work,
+            self.spec.seed,
+            augment=self.spec.augment != "none",
+            keeps_statistics=keeps and self.task.buffers.size > 0,
+            wire=Wire(self.channel, self.asked_in, self.random, self.fewest) if self.channel.parts else None,
+        )
+
+    @abstractmethod
+    def gather(self, orders: Sequence[Order]) -> Gathered:
+        """The sums over those parties that answer these orders."""
+
+    @property
+    @abstractmethod
+    def engine_name(self) -> str:
+        """How the parties work, for the record."""
+
+    def evaluate(self, after: State) -> Figures:
+        """The figures of a state for the record: none, unless there are rows to try it on."""
+        return {}
+
+    def fewest(self, cohort: int) -> int:
+        """How many of a cohort must answer."""
+        return cohort
+
+    def random(self, number: int, turn: int, party: int | None) -> Random:
+        """Where one side of the channel has its random numbers from: here from the seed, which repeats them."""
+        return simulated_random(self.spec.seed, number, turn, party)
 
     def _check_fit(self) -> None:
         """Refuse what the optimiser, the net or the number of parties makes meaningless, before any work."""
         self.channel.check_cohort(self.cohort_size)
         spec, body = self.spec, self.task.slices["body"]
         if self.algorithm.needs_sgd:
-            self.optimiser.step_sum(torch.ones(()))
+            self.recipe.optimiser.step_sum(torch.ones(()))
         if self.algorithm.needs_features and body.start == body.stop:
             raise UserError(
                 f"{spec.algorithm} acts on features, but those of {spec.model} have no weights that are trained: "
@@ -95,29 +133,41 @@ class Training:
                 f"{name} needs to see single uploads, which --channel {channel} "
                 "does not show. Choose another algorithm, or a channel without noise, masked and encrypted."
             )
+        if self.channel.noise is not None and self._prepares and self.cohort_size < self.population.size:
+            raise UserError(
+                f"{spec.algorithm} prepares with all parties, which a sample cannot hide: with noise use --sample 1."
+            )
+        if len(self.tasks) > 1 and self.task.buffers.size and not self.recipe.keeps_statistics:
+            raise UserError("Nets that differ have no common statistics of batch norm. Use --batch-norm local.")
 
-    def evaluate(self, after: State) -> Figures:
-        """The figures of a state for the record: none, unless there are rows to try it on."""
-        return {}
+    @property
+    def _prepares(self) -> bool:
+        return self.algorithm.overrides("prepare")
 
     @property
     def cohort_size(self) -> int:
         """How many parties take part in a round."""
-        return cohort_size(self.spec, self.federation.size)
+        return cohort_size(self.spec, self.population.size)
 
-    @property
-    def _keeps_statistics(self) -> bool:
-        """Whether every party keeps its own running statistics."""
-        return self.spec.batch_norm == "local" and self.task.buffers.size > 0
+    def asked_in(self, round: int) -> int:
+        """The public number of parties that are asked in a round; in round 0, which prepares, it is all."""
+        return self.cohort_size if round else self.population.size
 
     def cohort(self, round: int) -> list[int]:
-        """The parties of a round, ascending."""
-        return cohort_of(self.spec, self.federation.size, round)
+        """The parties of a round, ascending; in round 0 all of them."""
+        members = self.population.members
+        return [members[place] for place in cohort_of(self.spec, len(members), round)] if round else list(members)
+
+    def task_of(self, number: int) -> Task:
+        """The task of a party."""
+        return self.tasks[number % len(self.tasks)]
 
     def party_state(self, number: int) -> Vectors:
         """The state that a party keeps; parties that never took part are as at the start."""
-        known = self.state.parties.get(number)
-        return self.algorithm.init_party(self.task, self.initial) if known is None else known
+        known, task = self.state.parties.get(number), self.task_of(number)
+        if known is not None:
+            return known
+        return self.algorithm.init_party(task, self.initial if task is self.task else task.initial())
 
     def play_round(self) -> tuple[State, Figures]:
         """Play the next round; nothing changes until ``state`` is set to what is returned."""
@@ -127,23 +177,21 @@ class Training:
     def _play_round(self) -> tuple[State, Figures]:
         began = time.perf_counter()
         number = self.state.round + 1
-        cohort = self.cohort(number)
-        ledger = Ledger(self.state.buffers, own_buffers=dict(self.state.own_buffers), cohort=cohort)
+        ledger = Ledger(self.state.buffers, own_buffers=dict(self.state.own_buffers))
         # A copy: a key that the algorithm adds to what it was given must not pass for one that was there.
-        rounds = self.algorithm.round(self.task, dict(self.state.server))
-        try:
-            ask = next(rounds)
-            while True:
-                ask = rounds.send(self._exchange(ask, number, ledger))
-        except StopIteration as end:
-            server: Vectors = end.value
+        server, exchanges = dict(self.state.server), self.state.exchanges
+        if number == 1 and self._prepares:
+            server = self._converse(self.algorithm.prepare(self.task, server), 0, ledger)
+            self._check_server(server, 0)
+            exchanges = self._counted(exchanges, ledger.turn)
+        server = self._converse(self.algorithm.round(self.task, server), number, ledger)
         self._check_server(server, number)
         for k, state in ledger.states.items():
             self._check_finite(state, number, f"party {k}'s ")
         states = {k: _owned(state) for k, state in ledger.states.items() if state}
         parties = {**self.state.parties, **states}
         memories = {**self.state.memories, **{k: kept for k, kept in ledger.memories.items() if kept}}
-        exchanges = self._exchanges_with(ledger.turn)
+        exchanges = self._counted(exchanges, ledger.turn)
         after = State(number, _owned(server), ledger.buffers, parties, ledger.own_buffers, memories, exchanges)
         row: Figures = {"round": number, "train_loss": ledger.loss}
         if self.channel.noise is not None:
@@ -151,73 +199,110 @@ class Training:
         if number % self.spec.evaluate_every == 0 or number == self.spec.rounds:
             row |= self.evaluate(after)
         totals = {f"bytes_{way}": sum(sizes.values()) for way, sizes in ledger.traffic.items()}
-        row |= {"cohort": len(cohort), **totals, "traffic": ledger.traffic}
+        row |= {"cohort": len(self.cohort(number)), **totals, "traffic": ledger.traffic}
         return after, row | {"seconds": time.perf_counter() - began}
+
+    def _converse(self, script: Generator[Ask, Replies, Vectors], number: int, ledger: Ledger) -> Vectors:
+        """Play a generator of exchanges to its end: the server's new state."""
+        ledger.turn, ledger.cohort = 0, self.cohort(number)
+        try:
+            ask = next(script)
+            while True:
+                ask = script.send(self._exchange(ask, number, ledger))
+        except StopIteration as end:
+            server: Vectors = end.value
+            return server
 
     def asked(self, round: int, turn: int, cohort: Sequence[int]) -> Sequence[int]:
         """Who of the cohort is asked in an exchange."""
         return cohort
 
     def _exchange(self, ask: Ask, number: int, ledger: Ledger) -> Replies:
-        asked = self.asked(number, ledger.turn, ledger.cohort)
-        exchange = self.exchange(ask, number, asked, ledger)
+        asked = self._invited(ask, self.asked(number, ledger.turn, ledger.cohort))
+        orders = [self.order(ask, k, number, ledger) for k in asked]
         try:
-            combined = combine(exchange, self.engine.exchange(exchange))
+            gathered = self.gather(orders)
         except NotFinite as error:
             raise Diverged(f"Training diverged in round {number}: {error}") from None
-        ledger.states |= combined.states
-        ledger.memories |= combined.memories
-        ledger.cohort = sorted(combined.states)  # who did not answer is absent for the rest of the round
+        ledger.states |= gathered.states
+        ledger.memories |= gathered.memories
+        missing = set(asked) - set(gathered.answered)
+        ledger.cohort = [k for k in ledger.cohort if k not in missing]  # absent for the rest of the round
         ledger.turn += 1
-        ledger.count("up", combined.traffic)
-        ledger.count("down", traffic(ask.payload, None if self._keeps_statistics else ledger.buffers, len(asked)))
-        ledger.count("down", combined.extra_down)
-        if exchange.trains:
-            ledger.buffers, ledger.loss = combined.replies.buffers, combined.loss
-        if self._keeps_statistics:
-            ledger.own_buffers |= combined.own_buffers
-        return combined.replies
+        ledger.count("up", gathered.up)
+        shared = None if self.recipe.keeps_statistics else ledger.buffers
+        ledger.count("down", traffic(ask.payload, shared, len(asked)))
+        ledger.count("down", gathered.down)
+        if ask.kind != "measure":
+            loss = gathered.total.loss
+            ledger.loss = math.nan if loss is None else loss / gathered.total.weight
+        if gathered.statistics is not None:
+            ledger.buffers = gathered.statistics
+        if self.recipe.keeps_statistics:
+            ledger.own_buffers |= gathered.own_buffers
+        return self._replies(gathered, ledger.buffers)
 
-    def exchange(self, ask: Ask, number: int, cohort: Sequence[int], ledger: Ledger) -> Exchange:
-        """An ask to a cohort in a round, with all that an engine needs to know."""
-        return Exchange(
-            algorithm=self.algorithm,
-            ask=ask,
-            round=number,
-            lr=self._lr(number),
-            seed=self.spec.seed,
-            cohort=cohort,
-            state_of=lambda k: ledger.states[k] if k in ledger.states else self.party_state(k),
-            buffers=ledger.buffers,
-            federation=self.federation,
-            optimiser=self.optimiser,
-            work=self.spec.work,
-            augment=self.spec.augment != "none",
-            turn=ledger.turn,
-            own_buffers=ledger.own_buffers if self._keeps_statistics else None,
-            wire=self.wire(number, ledger) if self.channel.parts else None,
+    def _invited(self, ask: Ask, cohort: Sequence[int]) -> Sequence[int]:
+        """Those of the cohort whom an ask is for."""
+        if ask.to is None:
+            return cohort
+        if self.channel.hides_single or self.channel.noise is not None:
+            channel = CHANNELS.brief(self.channel)
+            raise UserError(
+                f"{self.spec.algorithm} asks single parties, whom a sum over a cohort cannot hide. Leave --channel "
+                f"{channel} out."
+            )
+        invited = [number for number in cohort if number in ask.to]
+        if not invited:
+            raise UserError(
+                f"{self.spec.algorithm} asks the parties {list(ask.to)}, none of whom takes part in this round. "
+                "Use --sample 1."
+            )
+        return invited
+
+    def _replies(self, gathered: Gathered, buffers: Tensor) -> Replies:
+        """What the algorithm sees of an exchange."""
+        sums, plain, population = gathered.total.vectors, self.algorithm.plain, self.population
+        # Under noise, who answered and what they hold is not told: all parties count the same.
+        hidden = self.channel.uniform_weights
+        size = round(gathered.total.weight) if hidden else len(gathered.answered)
+        return Replies(
+            weighted_sums={key: value for key, value in sums.items() if key not in plain},
+            plain_sums={key: value for key, value in sums.items() if key in plain},
+            weight=gathered.total.weight,
+            size=size,
+            population=population.size,
+            share=size / population.size if hidden else population.share(gathered.answered),
+            buffers=buffers,
+            uploads=gathered.singles,
         )
 
-    def wire(self, number: int, ledger: Ledger) -> Wire:
-        """The private channel of an exchange."""
-        turn = ledger.turn
-        return Wire(
-            self.channel,
-            cohort=len(self.cohort(number)),
-            scale=float(self.federation.most_rows) if self.channel.hides_single else 1.0,
-            memory_of=lambda k: ledger.memories[k] if k in ledger.memories else self.state.memories.get(k, {}),
-            random_of=lambda party: self.random(number, turn, party),
+    def order(self, ask: Ask, party: int, number: int, ledger: Ledger) -> Order:
+        """An ask as one party gets it."""
+        states, memories = ledger.states, ledger.memories
+        return Order(
+            party,
+            number,
+            ledger.turn,
+            ask.kind,
+            payload=sent_to(ask.payload, party),
+            state=states[party] if party in states else self.party_state(party),
+            buffers=ledger.own_buffers.get(party, ledger.buffers) if self.recipe.keeps_statistics else ledger.buffers,
+            lr=learning_rate(self.spec, number),
+            phases=phases_of(self.algorithm, self.task_of(party), ask, number),
+            phase=ask.phase,
+            rows=ask.rows,
+            memory=memories[party] if party in memories else self.state.memories.get(party, {}),
+            most_rows=self.population.most_rows,
         )
-
-    def random(self, number: int, turn: int, party: int | None) -> Random:
-        """Where one side of the channel has its random numbers from: here from the seed, which repeats them."""
-        return simulated_random(self.spec.seed, number, turn, party)
 
     def participation(self, state: State) -> Participation:
         """Who took part how often until then: what an accountant of privacy must know."""
         while self._taken_until < state.round:
             self._taken_until += 1
             self._taken.update(self.cohort(self._taken_until))
+            if self._taken_until == 1 and self._prepares:
+                self._taken.update(self.cohort(0))
         rounds = max(self._taken.values(), default=0)
         return Participation(state.exchanges, rounds * max(state.exchanges, default=0))
 
@@ -229,13 +314,9 @@ class Training:
         what = {"epsilon": last["epsilon"], "delta": noise.delta, "neighbours": self.accountant.neighbours}
         return {"privacy": {**what, "noise": noise.where}}
 
-    def _exchanges_with(self, turns: int) -> Mapping[int, int]:
+    def _counted(self, known: Mapping[int, int], turns: int) -> Mapping[int, int]:
         """The rounds by their number of exchanges, with one more; counted under noise only."""
-        known = self.state.exchanges
         return {} if self.channel.noise is None else {**known, turns: known.get(turns, 0) + 1}
-
-    def _lr(self, number: int) -> float:
-        return self.spec.lr * self.spec.lr_decay ** (number - 1)
 
     def _check_server(self, server: Vectors, number: int) -> None:
         """Refuse a server state that breaks the contract, or that is not finite."""
@@ -259,6 +340,11 @@ class Training:
                     f"Training diverged in round {number}: {whose}{key} is not finite. "
                     f"Lower --lr (now {self.spec.lr}), or change {self.spec.algorithm} or {self.spec.optimiser}."
                 )
+
+
+def learning_rate(spec: RunSpec, round: int) -> float:
+    """The local learning rate in a round; what prepares has that of the first."""
+    return spec.lr * spec.lr_decay ** (max(1, round) - 1)
 
 
 def cohort_size(spec: RunSpec, parties: int) -> int:

@@ -13,25 +13,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unalike.algorithms.contract import Algorithm, Party
+from unalike.algorithms.contract import Algorithm, Party, Phase
 from unalike.engines.compiled.chain import NotAChain, describe
 from unalike.engines.compiled.library import KINDS, Data, Descent, Kernel, Steps
 from unalike.engines.compiled.source import CROP
 from unalike.engines.sequential import Sequential
 from unalike.models.task import Task
-from unalike.rounds.exchange import Exchange
-from unalike.rounds.federation import Federation
+from unalike.rounds import local
 from unalike.rounds.optimisers import LocalOptimiser, Sgd
+from unalike.rounds.order import Order
+from unalike.rounds.rows import Rows
+from unalike.rounds.worker import Worker
 
 
 class Compiled(Sequential):
-    """Runs an exchange with the net as C that is compiled for this machine."""
+    """Lets parties work with the net as C that is compiled for this machine."""
 
     name = "compiled"
 
     def __init__(self, kernel: Kernel, threads: int = 1) -> None:
         super().__init__(threads)
         self.kernel = kernel
+        self.trainer = self._descend
 
     @classmethod
     def of(cls, task: Task, shape: tuple[int, ...], threads: int, say: Callable[[str], None]) -> Compiled:
@@ -40,15 +43,19 @@ class Compiled(Sequential):
             raise NotAChain(f"the kernels compute in float32 on a CPU, not in {task.dtype} on {task.device}")
         return cls(Kernel(describe(task.net, shape), say), threads)
 
-    def _train(self, exchange: Exchange, me: Party, number: int, buffers: Tensor) -> tuple[Tensor, Tensor]:
-        descent, data, start = _descent(exchange, me), _data(exchange.federation), exchange.algorithm.start(me)
-        given = self.kernel.chain.input
-        too_small = exchange.augment and min(given.height, given.width) <= CROP  # the steps' own error says so
-        size = self.kernel.chain.size
+    def _descend(
+        self, worker: Worker, order: Order, number: int, me: Party, buffers: Tensor, start: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """A phase in one call, or step by step where the kernels do not know its objective."""
+        phase, size, given = order.phases[number], self.kernel.chain.size, self.kernel.chain.input
+        rows, _ = worker.rows_of(phase, order)
+        descent, data = _descent(worker, order, phase, me), _data(rows)
+        too_small = worker.recipe.augment and min(given.height, given.width) <= CROP  # the steps' own error says so
         if descent is None or data is None or start.shape != (size,) or not _fits(descent, size) or too_small:
-            return super()._train(exchange, me, number, buffers)
-        plan = {key: torch.from_numpy(np.ascontiguousarray(v)) for key, v in exchange.plan(number).items()}
-        w, loss = self.kernel.train(start, data, Steps(**plan), descent)
+            return local.descend(worker, order, number, me, buffers, start)
+        plan = worker.plan(order, number)
+        steps = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in plan.items() if k != "position"}
+        w, loss = self.kernel.train(start, data, Steps(**steps), descent)
         return w, w.new_tensor(loss)
 
 
@@ -57,23 +64,37 @@ def trains_whole(algorithm: Algorithm, optimiser: LocalOptimiser) -> bool:
     return type(optimiser) is Sgd and not algorithm.overrides("loss", "correct")
 
 
-def _descent(exchange: Exchange, me: Party) -> Descent | None:
+def _descent(worker: Worker, order: Order, phase: Phase, me: Party) -> Descent | None:
     """The local training as the kernels know it, or None where the algorithm or the optimiser goes beyond."""
-    algorithm, optimiser = exchange.algorithm, exchange.optimiser
+    algorithm, optimiser = worker.recipe.algorithm, worker.recipe.optimiser
     if not trains_whole(algorithm, optimiser) or not isinstance(optimiser, Sgd):
         return None
     strength, centre = algorithm.proximal(me) or (0.0, None)
-    return Descent(exchange.lr, optimiser.momentum, optimiser.weight_decay, strength, centre, algorithm.linear(me))
+    if isinstance(strength, Tensor) and not strength.dim():
+        strength = float(strength)
+    span = None
+    if phase.trains:
+        if phase.trains not in worker.task.slices:  # "norm" is no one range, and chains have none
+            return None
+        part = worker.task.slices[phase.trains]
+        span = (part.start, part.stop)
+    linear = algorithm.linear(me)
+    if span is not None or isinstance(strength, Tensor):
+        return None
+    return Descent(
+        order.lr, optimiser.momentum, optimiser.weight_decay, strength, centre, linear, trains=span
+    )
 
 
 def _fits(descent: Descent, size: int) -> bool:
     """Whether all vectors have as many numbers as the kernels read of them."""
-    return all(v is None or v.shape == (size,) for v in (descent.centre, descent.linear))
+    vectors = (descent.centre, descent.linear, descent.strength)
+    return all(v.shape == (size,) for v in vectors if isinstance(v, Tensor))
 
 
-def _data(federation: Federation) -> Data | None:
-    """The training rows, where the kernels can read them as they are kept."""
-    stored = federation.train.stored()
+def _data(rows: Rows) -> Data | None:
+    """The rows, where the kernels can read them as they are kept."""
+    stored = rows.stored()
     if stored is None or stored[0].dtype not in KINDS:
         return None
-    return Data(stored[0], federation.train.y, stored[1], stored[2])
+    return Data(stored[0], rows.y, stored[1], stored[2])

@@ -44,9 +44,10 @@ class Descent:
     lr: float
     momentum: float = 0.0
     weight_decay: float = 0.0
-    strength: float = 0.0
+    strength: float | Tensor = 0.0
     centre: Tensor | None = None
     linear: Tensor | None = None
+    trains: tuple[int, int] | None = None
 
 
 class _Data(Structure):

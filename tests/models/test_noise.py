@@ -1,6 +1,6 @@
 import torch
 
-from unalike.algorithms.noise import normal, uniform
+from unalike.models.noise import normal, uniform
 from unalike.runs.check import distance, play, small_simulation
 
 

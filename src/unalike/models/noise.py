@@ -16,6 +16,9 @@ _GAMMA, _FIRST, _SECOND = (
     for value in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
 
+STRIDE = 0x5851F42D4C957F2D
+"""What a key moves by from one step to the next: an odd number, so that 2^64 steps have different keys."""
+
 
 def uniform(key: Tensor, count: int, which: int, dtype: torch.dtype) -> Tensor:
     """``count`` numbers in [0, 1); ``which`` tells independent draws of one key apart."""

@@ -1,0 +1,181 @@
+"""What comes of an exchange: sums over those who answered, and what each of them keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from torch import Tensor
+
+from unalike.algorithms.contract import ByParty, Payload, Vectors
+from unalike.channels import Coded, Layout, Summand
+from unalike.channels.stage import Grid
+from unalike.errors import UserError
+from unalike.rounds.order import BUFFERS, Order, Reply
+from unalike.rounds.upload import Wire, layout_of
+from unalike.rounds.worker import Recipe, Workers
+
+STATISTICS = "running statistics"
+"""What the count of bytes calls batch norm's buffers."""
+CHANNEL = "channel"
+"""What the count of bytes calls a private channel's messages."""
+
+Sizes = dict[str, int]
+"""Bytes, by what they carry."""
+
+
+class Engine(Protocol):
+    """A way to let parties that are at hand work: one after the other, as a stack, as compiled code."""
+
+    @property
+    def name(self) -> str:
+        """What the run's record calls it."""
+        ...
+
+    def answer(self, workers: Workers, orders: Sequence[Order]) -> list[Reply]:
+        """The parties' replies, in any order."""
+        ...
+
+    def adapt(self, workers: Workers, orders: Sequence[Order]) -> list[tuple[Tensor, Tensor]]:
+        """Each party's personal model after the phases of its order, and its running statistics then."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """Sums over the parties that answered, in party order, and what each of them keeps."""
+
+    total: Summand
+    answered: tuple[int, ...]
+    statistics: Tensor | None
+    """the shared running statistics after the exchange, where it changed them"""
+    up: Sizes
+    down: Sizes = field(default_factory=dict)
+    """what the channel sends down beside the payload"""
+    singles: Mapping[int, Vectors] | None = None
+    """single uploads, for algorithms that need them"""
+    states: Mapping[int, Vectors] = field(default_factory=dict)
+    own_buffers: Mapping[int, Tensor] = field(default_factory=dict)
+    memories: Mapping[int, Vectors] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Receiver:
+    """The server's side of an exchange: it adds what parties say, with the channel in between where there is one."""
+
+    recipe: Recipe
+
+    def add(self, orders: Sequence[Order], replies: Sequence[Reply]) -> Gathered:
+        """The sum of these replies, made in party order: it must not depend on who answered first."""
+        replies = sorted(replies, key=lambda reply: reply.party)
+        asked = {order.party: order for order in orders}
+        self._check(asked, replies)
+        gathered = self._sum(asked[replies[0].party], replies)
+        _check_weight(gathered.total.weight)
+        return replace(
+            gathered,
+            singles=gathered.singles if self.recipe.algorithm.needs_each else None,
+            states={reply.party: reply.state for reply in replies},
+            own_buffers={reply.party: reply.buffers for reply in replies if reply.buffers is not None},
+            memories={reply.party: reply.memory for reply in replies},
+        )
+
+    def of_grid(self, order: Order, outline: Vectors, answered: Sequence[int], grid: Grid) -> Gathered:
+        """The same of a sum that was made out of sight: nobody has seen a single reply."""
+        wire = self.recipe.wire
+        assert wire is not None
+        layout, setting = layout_of(self.recipe, order, outline), wire.setting(order, None)
+        total = wire.channel.from_grid(grid, layout, setting)
+        return self._finished(order, wire, layout, total, answered, {}, {})
+
+    def _sum(self, order: Order, replies: Sequence[Reply]) -> Gathered:
+        wire, outline, answered = self.recipe.wire, replies[0].outline, tuple(r.party for r in replies)
+        if wire is None:
+            total = _added([reply.message for reply in replies if isinstance(reply.message, Summand)])
+            mean = total.vectors.pop(BUFFERS, None)
+            up = traffic(outline, order.buffers if mean is not None else None, len(replies))
+            singles = {reply.party: reply.single for reply in replies if reply.single is not None}
+            return Gathered(total, answered, None if mean is None else mean / total.weight, up, singles=singles)
+        channel, layout = wire.channel, layout_of(self.recipe, order, outline)
+        coded = [reply.message for reply in replies if isinstance(reply.message, Coded)]
+        setting = wire.setting(order, None)
+        if channel.hidden is not None:
+            done = channel.hidden.add([each.grid for each in coded if each.grid is not None], setting)
+            total, up, down = channel.from_grid(done.total, layout, setting), done.up, done.down
+            sent = {CHANNEL: down} if down else {}
+            return self._finished(order, wire, layout, total, answered, {CHANNEL: up}, sent)
+        data = [each.data or b"" for each in coded]
+        opened = [channel.decode(each, layout, setting) for each in data]
+        total = opened[0].message()
+        for each in opened[1:]:
+            total = total + each.message()
+        gathered = self._finished(order, wire, layout, total, answered, {CHANNEL: sum(map(len, data))}, {})
+        return replace(gathered, singles=dict(zip(answered, (each.vectors for each in opened), strict=True)))
+
+    def _finished(
+        self,
+        order: Order,
+        wire: Wire,
+        layout: Layout,
+        total: Summand,
+        answered: Sequence[int],
+        up: Sizes,
+        down: Sizes,
+    ) -> Gathered:
+        """A sum from a channel as the server may use it: with its noise, and statistics in place of their change."""
+        total = wire.channel.finish(total, layout, wire.setting(order, None), len(answered))
+        device = order.buffers.device
+        vectors = {key: value.to(device) for key, value in total.vectors.items()}
+        change = vectors.pop(BUFFERS, None)
+        _check_weight(total.weight)
+        statistics = None if change is None else order.buffers + change / total.weight
+        return Gathered(replace(total, vectors=vectors), tuple(answered), statistics, up, down)
+
+    def _check(self, asked: Mapping[int, Order], replies: Sequence[Reply]) -> None:
+        """Refuse uploads and states that are not alike: summed or stacked they would mean something else."""
+        name, first = type(self.recipe.algorithm).__name__, replies[0]
+        for reply in replies:
+            if _layout(reply.outline) != _layout(first.outline):
+                raise UserError(
+                    f"{name}: party {reply.party} uploads {_layout(reply.outline)}, party {first.party} "
+                    f"{_layout(first.outline)}. All parties must upload the same keys and shapes."
+                )
+            before, after = _layout(asked[reply.party].state), _layout(reply.state)
+            if after != before:
+                raise UserError(
+                    f"{name}: the state of party {reply.party} changed from {before} to {after}. "
+                    "init_party must give all keys, with their shapes."
+                )
+
+
+def _added(messages: Sequence[Summand]) -> Summand:
+    """Their sum. In place, each message being read once; the first is copied, as it may be a party's state."""
+    vectors: Vectors = {}
+    for message in messages:
+        for key, value in message.vectors.items():
+            vectors[key] = vectors[key].add_(value) if key in vectors else value.clone()
+    losses = [message.loss for message in messages if message.loss is not None]
+    return Summand(vectors, sum(message.weight for message in messages), sum(losses) if losses else None)
+
+
+def _check_weight(weight: float) -> None:
+    if not weight > 0:
+        raise UserError(
+            f"The cohort's weights sum to {weight}. An algorithm's weight must be above 0 for somebody."
+        )
+
+
+def _layout(vectors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {key: tuple(value.shape) for key, value in sorted(vectors.items())}
+
+
+def traffic(payload: Payload, buffers: Tensor | None, parties: int) -> Sizes:
+    """The bytes on the wire between the server and so many parties, by key; of a ByParty each has one row."""
+    sizes = {}
+    for key, value in payload.items():
+        one = value.values[0] if isinstance(value, ByParty) else value
+        sizes[key] = parties * one.numel() * one.element_size()
+    if buffers is not None and buffers.numel():
+        sizes[STATISTICS] = parties * buffers.numel() * buffers.element_size()
+    return sizes

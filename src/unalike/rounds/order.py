@@ -1,0 +1,82 @@
+"""An exchange as one party gets it, and as it answers: plain data, wherever the party is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from unalike.algorithms.contract import Algorithm, Ask, Kind, MeasuredRows, Phase, Vectors
+from unalike.channels import Coded, Summand
+from unalike.models.task import Task
+
+BUFFERS = "engine/buffers"
+"""What a message calls running statistics: their values, or on a private channel their change."""
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """What one party is asked in one exchange. No closures: it can be packed, sent, hashed and rehearsed.
+
+    ``payload`` is what it is sent, with its own rows of what differs by party. ``state``, ``buffers`` (the running
+    statistics that it starts from) and ``memory`` (of its side of a private channel) are what it keeps.
+    """
+
+    party: int
+    round: int
+    turn: int
+    """the exchange's number in its round"""
+    kind: Kind
+    payload: Vectors
+    state: Vectors
+    buffers: Tensor
+    lr: float
+    phases: tuple[Phase, ...] = (Phase(),)
+    phase: str = ""
+    """the ask's own, which a measuring pass sees too"""
+    rows: MeasuredRows = "train"
+    memory: Vectors = field(default_factory=dict)
+    most_rows: int = 1
+    """the training rows of the party that has most: a public number, which hidden sums scale weights by"""
+
+    @property
+    def trains(self) -> bool:
+        """Whether the party trains."""
+        return self.kind != "measure"
+
+    @property
+    def measures(self) -> bool:
+        """Whether the party passes over its rows without training."""
+        return self.kind != "train"
+
+    @property
+    def measures_first(self) -> bool:
+        """Whether it does so before any training."""
+        return self.kind in ("measure", "measure+train")
+
+
+def phases_of(algorithm: Algorithm, task: Task, ask: Ask, round: int) -> tuple[Phase, ...]:
+    """The phases of an exchange, which a real site works out in the same way as the server."""
+    if ask.kind == "measure" or ask.phase:
+        return (Phase(ask.phase),)
+    return algorithm.phases(task, round)
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """One party's answer to an order.
+
+    ``message`` is what leaves the party. Without a channel it is a summand: the party has multiplied what is
+    weighted by its weight, and the server only ever adds. On a private channel it is what the channel made of it.
+    ``outline`` has the keys and shapes of the upload (tensors on the meta device); ``single`` is the upload as the
+    algorithm gave it, for algorithms that look at single ones. The rest is what the party keeps: its state, its
+    running statistics after training, and what its side of the channel remembers.
+    """
+
+    party: int
+    message: Summand | Coded
+    outline: Vectors
+    state: Vectors
+    single: Vectors | None = None
+    buffers: Tensor | None = None
+    memory: Vectors = field(default_factory=dict)

@@ -1,0 +1,33 @@
+"""Who could take part, and how many rows each of them trains on: all that a server knows of its parties."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from unalike.data.dataset import Array
+
+
+class Population:
+    """The training rows of each party. Those without a vote (``newcomers``) are never asked."""
+
+    def __init__(self, rows: Sequence[int], newcomers: Sequence[int] = ()) -> None:
+        self.rows: Array = np.array(rows)
+        self.newcomers = tuple(sorted(newcomers))
+        away = set(self.newcomers)
+        self.members = [number for number in range(len(rows)) if number not in away]
+
+    @property
+    def size(self) -> int:
+        """How many parties can be asked."""
+        return len(self.members)
+
+    def share(self, numbers: Sequence[int]) -> float:
+        """The fraction of all training rows that these parties hold."""
+        return float(self.rows[list(numbers)].sum() / self.rows[self.members].sum())
+
+    @property
+    def most_rows(self) -> int:
+        """The training rows of the party that has most."""
+        return int(self.rows.max())

@@ -1,0 +1,70 @@
+"""Rows and labels in memory, handed out as batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unalike.data.dataset import Array, Dataset
+from unalike.models.task import Batch
+
+PREPARED_BYTES = 64 * 2**20
+"""Data sets up to this size are turned into floating point once instead of batch by batch."""
+
+
+
+class Rows:
+    """Rows and labels on the device, handed out as batches in floating point (tokens: as whole numbers)."""
+
+    def __init__(self, x: Any, y: Array, dataset: Dataset, dtype: torch.dtype, device: torch.device) -> None:
+        self.y = torch.from_numpy(np.asarray(y, dtype=np.int64)).to(device)
+        self._dtype = torch.int64 if dataset.kind == "tokens" else dtype
+        self._shape = dataset.shape
+        self._plain = dataset.kind == "tokens" or (not dataset.shift.any() and (dataset.scale == 1).all())
+        self._shift = torch.as_tensor(dataset.shift, dtype=dtype, device=device)
+        self._scale = torch.as_tensor(dataset.scale, dtype=dtype, device=device)
+        self._sparse = x.tocsr() if dataset.is_sparse else None
+        self._x = torch.zeros(0) if dataset.is_sparse else self._on_device(x, device)
+        self._prepared = False
+        if self._sparse is None and self._x.numel() * dtype.itemsize <= PREPARED_BYTES:
+            self._x, self._prepared = self._prepare(self._x), True
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def _on_device(self, x: Array, device: torch.device) -> Tensor:
+        tensor = torch.from_numpy(np.ascontiguousarray(x))
+        # Small numbers stay small until the batch. Before it moves: not every device has float64.
+        return (tensor if tensor.dtype in (torch.uint8, torch.int16) else tensor.to(self._dtype)).to(device)
+
+    def _prepare(self, x: Tensor) -> Tensor:
+        x = x.to(self._dtype)
+        return x if self._plain else (x - self._shift) / self._scale
+
+    def stored(self) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
+        """All rows as they are kept, and the (x - shift) / scale that is still to do; None for sparse ones."""
+        if self._sparse is not None:
+            return None
+        if self._prepared or self._plain:
+            return self._x, None, None
+        shift, scale = (v.broadcast_to(self._shape).contiguous() for v in (self._shift, self._scale))
+        return self._x, shift, scale
+
+    def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """The rows and labels at ``index``, which may have any number of axes."""
+        flat = index.reshape(-1)
+        if self._sparse is None:
+            x = self._x.index_select(0, flat)
+        else:  # only the batch is ever dense
+            x = torch.from_numpy(self._sparse[flat.cpu().numpy()].toarray()).to(self.y.device)
+        x = x if self._prepared else self._prepare(x)
+        return x.reshape(*index.shape, *self._shape), self.y.index_select(0, flat).reshape(index.shape)
+
+
+def batch_of(rows: Rows, index: Tensor, buffers: Tensor | None = None, places: Tensor | None = None) -> Batch:
+    """The rows at ``index`` as a batch for evaluation; ``places`` says which of a party's rows they are."""
+    x, y = rows.take(index)
+    return Batch(x, y, buffers=buffers, index=places)

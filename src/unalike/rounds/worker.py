@@ -1,0 +1,163 @@
+"""What a party has: its rows, its task, and the run's recipe by which it answers an order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unalike.algorithms.contract import Algorithm, Party, Phase
+from unalike.data.augment import crop_flip, draw
+from unalike.data.dataset import Array
+from unalike.errors import UserError
+from unalike.models.task import Task
+from unalike.randomness import stream
+from unalike.rounds.optimisers import LocalOptimiser
+from unalike.rounds.order import Order
+from unalike.rounds.rows import Rows
+from unalike.rounds.upload import Wire
+from unalike.rounds.work import PADDING, LocalWork
+
+Plan = dict[str, Array]
+"""Of every step, all [steps, batch]: row numbers (``index``), places among the rows, how each row is augmented."""
+
+OWN = ("number", "size", "steps", "key", "state", "measured")
+"""What belongs to one party: the names that :class:`Party` has for it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """How every party of a run works. ``keeps_statistics``: each keeps its own running statistics."""
+
+    algorithm: Algorithm
+    optimiser: LocalOptimiser
+    work: LocalWork
+    seed: int = 0
+    augment: bool = False
+    keeps_statistics: bool = False
+    wire: Wire | None = None
+    """the private channel, where there is one"""
+
+
+@dataclass(frozen=True, eq=False)
+class Worker:
+    """One party. ``train`` gives the numbers of its training rows in a round, which may change with time."""
+
+    number: int
+    task: Task
+    recipe: Recipe
+    data: Rows
+    train: Callable[[int], Array]
+    validation: Callable[[], Array]
+    public: Rows | None = None
+
+    def size(self, order: Order) -> int:
+        """How many training rows it has in this round."""
+        return len(self.train(max(1, order.round)))
+
+    def rows_of(self, phase: Phase, order: Order) -> tuple[Rows, Array]:
+        """Where the rows of a phase are, and which they are."""
+        if phase.rows == "public":
+            return self._public(), np.arange(len(self._public()))
+        return self.data, self.train(max(1, order.round))
+
+    def measured_rows(self, order: Order) -> tuple[Rows, Array]:
+        """The rows that a measuring pass goes over."""
+        if order.rows == "public":
+            return self._public(), np.arange(len(self._public()))
+        own = self.train(max(1, order.round)) if order.rows == "train" else self.validation()
+        if not len(own):
+            raise UserError(f"Party {self.number} has no {order.rows} rows to measure. Use --validation 0.1.")
+        return self.data, own
+
+    def work(self, phase: Phase) -> LocalWork:
+        """The local work of a phase: its own, else the run's."""
+        usual = self.recipe.work
+        if phase.epochs is None and phase.steps is None:
+            return usual
+        return LocalWork(usual.batch_size, phase.epochs, phase.steps, usual.drop_last)
+
+    def steps(self, phase: Phase, order: Order) -> int:
+        """How many local steps a phase has."""
+        return self.work(phase).count(len(self.rows_of(phase, order)[1]))
+
+    def steps_in_all(self, order: Order) -> tuple[int, ...]:
+        """The local steps of each phase."""
+        return tuple(self.steps(phase, order) for phase in order.phases) if order.trains else (0,)
+
+    def own(self, order: Order) -> dict[str, Any]:
+        """What belongs to one party, its numbers as the 0-d tensors that the contract promises."""
+        task, recipe = self.task, self.recipe
+        key = int(stream(recipe.seed, "noise", order.round, self.number, order.turn).integers(-(2**63), 2**63))
+        steps = self.steps(order.phases[0], order) if order.trains else 0
+        return {
+            "number": torch.tensor(self.number, device=task.device),
+            "size": torch.tensor(self.size(order), dtype=task.dtype, device=task.device),
+            "steps": torch.tensor(steps, dtype=task.dtype, device=task.device),
+            "key": torch.tensor(key, device=task.device),
+            "state": dict(order.state),
+            "measured": {},
+        }
+
+    def party(self, order: Order, own: Mapping[str, Any], phase: str) -> Party:
+        """The party as its algorithm sees it; ``own`` is what :meth:`own` gives, and may be a share of a stack."""
+        return Party(
+            task=self.task,
+            received=own["received"] if "received" in own else dict(order.payload),
+            lr=order.lr,
+            optimiser=self.recipe.optimiser,
+            round=order.round,
+            phase=phase,
+            trained=own.get("trained"),
+            **{key: own[key] for key in OWN},
+        )
+
+    def plan(self, order: Order, which: int) -> Plan:
+        """Which rows each step of a phase sees, and how they are augmented."""
+        phase, seed = order.phases[which], self.recipe.seed
+        _, rows = self.rows_of(phase, order)
+        # The first phase's streams are those of a training that has but one.
+        place = (order.round, self.number, order.turn, *([which] if which else []))
+        positions = self.work(phase).plan(len(rows), stream(seed, "batches", *place))
+        plan = {"index": np.where(positions == PADDING, PADDING, rows[positions]), "position": positions}
+        if not self.recipe.augment or phase.rows == "public":
+            return plan
+        top, left, flip = draw(stream(seed, "augment", *place), positions.shape)
+        return plan | {"top": top, "left": left, "flip": flip}
+
+    def moving(self, phase: Phase, size: int) -> Tensor | None:
+        """For each of ``size`` weights whether the phase moves it; None where it moves them all."""
+        if not phase.trains:
+            return None
+        mask = torch.zeros(size, dtype=torch.bool, device=self.task.device)
+        mask[self.task.positions(phase.trains)] = True
+        return mask
+
+    def _public(self) -> Rows:
+        if self.public is None:
+            raise UserError("This algorithm trains or measures on public rows. Give some: --public 0.1.")
+        return self.public
+
+
+def step_rows(rows: Rows, step: Plan) -> tuple[Tensor, Tensor]:
+    """The rows and labels of one step of a plan (or of a stack of plans), augmented as it says."""
+    device = rows.y.device
+    on_device = {key: torch.from_numpy(np.ascontiguousarray(v)).to(device) for key, v in step.items()}
+    x, y = rows.take(on_device["index"])
+    if "top" in on_device:
+        x = crop_flip(x, on_device["top"], on_device["left"], on_device["flip"])
+    return x, y
+
+
+class Workers(Protocol):
+    """All parties of a federation that are at hand."""
+
+    def worker(self, number: int) -> Worker:
+        """The party of that number."""
+        ...
+
+
