@@ -42,8 +42,8 @@ def algorithm(name: str, *, paper: str = "") -> Callable[[C], C]:
 class ByParty:
     """A value in a payload of which every party gets a part of its own.
 
-    Party k is sent row ``which[k]`` of ``values`` [rows, ...], and nothing else of it: in ``received`` it finds that
-    row under the value's name. ``which`` has a whole number for each party of the population.
+    Party k is sent row ``which[k]`` of ``values`` [rows, ...], and nothing else of it: it finds that row in
+    ``received`` under the value's name. ``which`` has a whole number for each party of the population.
     """
 
     values: Tensor
@@ -67,8 +67,8 @@ def sent_to(payload: Payload, party: int) -> Vectors:
 class Phase:
     """A part of local training: phases follow each other, and each has new slots of the local optimiser.
 
-    ``name`` reaches the party as ``party.phase``. ``epochs`` or ``steps`` are its local work; with neither it is the
-    run's. ``rows``: the steps see the party's own rows, or the public ones that everybody has (``--public``).
+    ``name`` reaches the party as ``party.phase``. ``epochs`` or ``steps`` are its local work; with neither it is
+    the run's. ``rows``: the steps see the party's own rows, or the public ones that everybody has (``--public``).
     ``trains`` names the part of the net whose weights move ("head", "body", "norm", or any layer's name, see
     ``task.positions``); all others keep their values exactly. Empty: all weights move.
     """
@@ -89,9 +89,9 @@ class Ask:
     ``party.measured``), then training. ``train+measure``: training first (it ends in ``party.trained``), then the
     pass, then ``upload``.
 
-    ``phase`` reaches the party as it is, for algorithms whose exchanges differ; where it is set, the exchange is one
-    phase of that name and ``Algorithm.phases`` is not asked. ``rows``: what the measuring pass goes over. ``to``:
-    the parties of the cohort that are asked, by number; the others stay in the round.
+    ``phase`` reaches the party as it is, for algorithms whose exchanges differ; where it is set, the exchange is
+    one phase of that name and ``Algorithm.phases`` is not asked. ``rows``: what the measuring pass goes over.
+    ``to``: the parties of the cohort that are asked, by number; the others stay in the round.
     """
 
     kind: Kind
@@ -226,8 +226,8 @@ class Algorithm:
 
     def prepare(self, task: Task, server: Vectors) -> Generator[Ask, Replies, Vectors]:
         """Exchanges with all parties, once before round 1; written like ``round``. What they cost counts there."""
+        yield from ()
         return server
-        yield  # a generator without exchanges
 
     def send(self, task: Task, server: Vectors) -> Payload:
         """What the cohort is sent."""
@@ -256,7 +256,7 @@ class Algorithm:
         return (Phase(),)
 
     def adapt(self, task: Task) -> tuple[Phase, ...]:
-        """Phases that a party trains, from ``personal``, before it evaluates or deploys. Nothing of them is kept."""
+        """Phases that a party trains, from ``personal``, before it evaluates or deploys. None of it is kept."""
         return ()
 
     def init_party(self, task: Task, w: Tensor) -> Vectors:

@@ -60,7 +60,7 @@ def _right(simulation: Simulation | None) -> Array:
     assert models.global_model is not None, "the demonstration trains algorithms with one global model"
     test = simulation.federation.test
     index = torch.arange(len(test), device=models.global_model.device)
-    scores = row_scores(simulation.federation, models.global_model, models.buffers, test, index)
+    scores = row_scores(simulation.task, models.global_model, models.buffers, test, index)
     right: Array = scores[:, 1].cpu().numpy().astype(np.int64)
     return right
 

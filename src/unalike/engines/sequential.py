@@ -65,8 +65,7 @@ class Sequential:
         crew[0].size(orders[0])  # the split of the rows is made once, not by every thread
         with torch.random.fork_rng(devices=[]):
             before = torch.default_generator.get_state()
-            made = on_threads(
-                self.threads, lambda pair: work(pair[0], pair[1], self.trainer), list(zip(crew, orders, strict=True))
-            )
+            pairs = list(zip(crew, orders, strict=True))
+            made = on_threads(self.threads, lambda pair: work(*pair, self.trainer), pairs)
             self._draws = not torch.equal(before, torch.default_generator.get_state())
         return None if self._draws else made

@@ -183,11 +183,7 @@ class _Stack:
         totals = torch.zeros(len(self.pairs), dtype=w.dtype, device=w.device)
         for step, (count, rows) in enumerate(self._steps(number)):
             leaf = w[:count].detach().requires_grad_()
-            losses = self._map(
-                lambda me, own, step=step: algorithm.loss(me, own["w"], self._batch(own, training=True, step=step)),
-                {"w": leaf, **rows},
-                count,
-            )
+            losses = self._losses(step, {"w": leaf, **rows}, count)
             (grad,) = torch.autograd.grad(losses.sum(), leaf)
             with torch.no_grad():
                 if optimiser.weight_decay:
@@ -201,6 +197,13 @@ class _Stack:
                 optimiser.step(w[:count], grad, part, self.order.lr, step)
                 totals[:count] += losses.detach()
         return w, totals / self.own["steps"]
+
+    def _losses(self, step: int, more: Own, count: int) -> Tensor:
+        def loss(me: Party, own: Own) -> Tensor:
+            return self.algorithm.loss(me, own["w"], self._batch(own, training=True, step=step))
+
+        losses: Tensor = self._map(loss, more, count)
+        return losses
 
     def _batch(self, own: Own, training: bool = False, step: int = 0) -> Batch:
         """A party's share of stacked rows. Nets whose statistics would change are not run here."""
@@ -259,7 +262,8 @@ class _Stack:
         for turn in range(len(parts[order[0]])):
             chunk = [parts[i][turn] for i in order if turn < len(parts[i])]
             plan = {
-                key: np.full((len(chunk), max(map(len, chunk))), PADDING, np.int64) for key in ("index", "position")
+                key: np.full((len(chunk), max(map(len, chunk))), PADDING, np.int64)
+                for key in ("index", "position")
             }
             for i, places in enumerate(chunk):
                 plan["position"][i, : len(places)] = places

@@ -8,10 +8,10 @@ from typing import Any
 from unalike.data.sites.description import MOST_ROWS, Description
 from unalike.data.sites.schema import Schema, agree
 from unalike.errors import UserError
+from unalike.federation.asking import Asking
 from unalike.federation.envelope import Envelope, Refused, shown
 from unalike.federation.folders import ServerFolder
 from unalike.federation.plan import Plan
-from unalike.federation.remote import Remote
 from unalike.federation.speaker import Speaker
 
 
@@ -49,7 +49,7 @@ def _ask_all(
     plan: Plan, speaker: Speaker, header: dict[str, Any], use: Callable[[Envelope], Any], needed: int
 ) -> dict[str, Any]:
     """What the sites answer, ``needed`` of them at least."""
-    answers = Remote(speaker, "").everybody(dict.fromkeys(plan.parties, (header, b"")), needed)
+    answers = Asking(speaker).everybody(dict.fromkeys(plan.parties, (header, b"")), needed)
     found = {}
     for party, message in answers.items():
         try:

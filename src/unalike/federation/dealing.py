@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from unalike.federation.asking import Asking
 from unalike.federation.envelope import Envelope, Refused
-from unalike.federation.remote import Remote
 from unalike.federation.speaker import Speaker
 from unalike.runs.files import atomic_write
 from unalike.secure.crypto import bfv
@@ -28,7 +28,7 @@ Answer = tuple[dict[str, Any], bytes]
 
 def deal_keys(speaker: Speaker) -> bfv.Context:
     """Let the first party deal, pass the boxes on, and keep what the server may have: the public key."""
-    remote, parties = Remote(speaker, ""), speaker.plan.parties
+    remote, parties = Asking(speaker), speaker.plan.parties
     told = remote.everybody({party: ({"kind": BOX}, b"") for party in parties})
     boxes = {party: message.header.get("box") for party, message in told.items()}
     dealer, *others = parties

@@ -21,9 +21,9 @@ import numpy as np
 from unalike.channels.stage import Grid
 from unalike.data.dataset import Dataset
 from unalike.errors import UserError
+from unalike.federation.asking import Asking
 from unalike.federation.envelope import Envelope, Refused
 from unalike.federation.once import Once
-from unalike.federation.remote import Remote
 from unalike.federation.speaker import Outgoing, Speaker
 from unalike.federation.summing import Occasion, Protection, secure_total
 from unalike.measure.cdf import check_sum, count, read_cdf
@@ -46,13 +46,13 @@ SUM = "measure-sum"
 
 def measure_sites(speaker: Speaker, schema: str, of: Of, features: tuple[str, ...]) -> Measurement:
     """Measure by messages to all sites; nobody may be missing."""
-    parties, remote, began = speaker.plan.parties, Remote(speaker, schema), time.monotonic()
+    parties, asking, began = speaker.plan.parties, Asking(speaker), time.monotonic()
     before = dict.fromkeys(parties, 0)
     about = {"schema": schema, "of": of}
 
     def everybody(kind: str, bodies: Mapping[str, bytes]) -> dict[str, Envelope]:
         messages = {party: ({**about, "kind": kind}, bodies[party]) for party in parties}
-        return remote.everybody(messages)
+        return asking.everybody(messages)
 
     announced = everybody("measure-support", dict.fromkeys(parties, b""))
     supports = {party: _used(party, announced[party], _support) for party in parties}

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, get_args
 
+import numpy as np
+
 import unalike
 from unalike.algorithms.contract import Ask, Vectors
 from unalike.channels import Channel, Participation
@@ -24,15 +26,19 @@ from unalike.federation.figures import accuracy, checked_sums, pooled
 from unalike.federation.lengths import FAR, NORMS, longest
 from unalike.federation.measuring import measure_sites
 from unalike.federation.plan import Plan
-from unalike.federation.remote import Remote, outgoing
-from unalike.federation.rows import Elsewhere, make_task
+from unalike.federation.remote import Remote
+from unalike.federation.rows import made_up_worker, make_task
 from unalike.federation.speaker import Outgoing, Speaker, Transport
 from unalike.federation.summing import Protection
 from unalike.federation.work import model_digest
 from unalike.measure.support import Of
+from unalike.own_code import explained
 from unalike.rounds.evaluation import Figures, summary, without_each
+from unalike.rounds.gather import Gathered
+from unalike.rounds.order import Order
+from unalike.rounds.population import Population
+from unalike.rounds.rehearse import rehearse
 from unalike.rounds.state import State
-from unalike.rounds.upload import Wire
 from unalike.runs.checkpoint import Checkpoint
 from unalike.runs.files import atomic_write, private_folder
 from unalike.runs.folder import RunDirectory
@@ -46,21 +52,37 @@ T = TypeVar("T")
 class RemoteTraining(Training):
     """A run whose parties are elsewhere."""
 
-    engine: Remote
     again = 0
     """rounds that were begun again after a restart"""
 
     def __init__(self, plan: Plan, schema: Schema, sizes: Sequence[int], speaker: Speaker) -> None:
-        spec = plan.spec
-        super().__init__(spec, Elsewhere(spec, make_task(spec, schema), schema, sizes))
         self.plan, self.schema = plan, schema
+        super().__init__(plan.spec, [make_task(plan.spec, schema)], Population(sizes))
         self.accountant = replace(self.accountant, known=True)  # all sites can draw the cohorts as we do
-        self.engine = Remote(speaker, schema.digest, _protection(self.channel, speaker))
+        nobody = made_up_worker(schema, self.task, self.recipe, 0)
+        with explained(self.algorithm):
+            script = rehearse(nobody, self.task, len(plan.parties))
+        self.sites = Remote(
+            speaker,
+            schema.digest,
+            self.receiver,
+            script,
+            lambda number: replace(nobody, number=number, train=lambda round: np.arange(sizes[number])),
+            _protection(self.channel, speaker),
+        )
 
-    def wire(self, number: int, ledger: Ledger) -> Wire:
+    @property
+    def engine_name(self) -> str:
+        """What carries orders to the sites."""
+        return self.sites.name
+
+    def gather(self, orders: Sequence[Order]) -> Gathered:
+        """The sums over the sites that answer."""
+        return self.sites.gather(orders)
+
+    def fewest(self, cohort: int) -> int:
         """Shares of noise are made for as many parties as a round needs."""
-        wire = super().wire(number, ledger)
-        return replace(wire, fewest=self.plan.needed(wire.cohort))
+        return self.plan.needed(cohort)
 
     def random(self, number: int, turn: int, party: int | None) -> Random:
         """The server's noise is its secret."""
@@ -81,8 +103,8 @@ class RemoteTraining(Training):
 
     def play_round(self) -> tuple[State, Figures]:
         """As everywhere, and who answered; bytes are those that really went over the wire."""
-        speaker = self.engine.speaker
-        self.engine.answered, self.engine.norms = [], []
+        speaker = self.sites.speaker
+        self.sites.answered, self.sites.norms = [], []
         before = speaker.sent_by.total(), speaker.sent_to.total()
         state, row = super().play_round()
         up, down = speaker.sent_by.total() - before[0], speaker.sent_to.total() - before[1]
@@ -91,8 +113,8 @@ class RemoteTraining(Training):
             "bytes_down": down,
             "traffic": {"up": {"messages": up}, "down": {"messages": down}},
         }
-        row["answered"] = self.engine.answered
-        return state, row | ({NORMS: self.engine.norms} if self.channel.tells_single else {})
+        row["answered"] = self.sites.answered
+        return state, row | ({NORMS: self.sites.norms} if self.channel.tells_single else {})
 
     def evaluate(self, after: State) -> Figures:
         """The figures of all sites' own rows, each counted at its site; none where the plan says so."""
@@ -101,11 +123,11 @@ class RemoteTraining(Training):
         if self.plan.figures == "none" or w is None:
             return figures
         sums: dict[str, dict[str, list[float]]] = {}
-        for party, message in self.engine.speaker.ask(self._about(after, "evaluate"), self.plan.deadline):
+        for party, message in self.sites.speaker.ask(self._about(after, "evaluate"), self.plan.deadline):
             try:
                 sums[party] = checked_sums(message)
             except Refused as error:
-                self.engine.speaker.say(f"{party}'s figures are not used: {error}.")
+                self.sites.speaker.say(f"{party}'s figures are not used: {error}.")
         figures["loss"], figures["accuracy"] = pooled(sums, "test")
         personal = "personal " if self.algorithm.overrides("personal") else ""
         figures["validation_loss"], figures["validation_accuracy"] = pooled(sums, f"{personal}validation")
@@ -117,20 +139,20 @@ class RemoteTraining(Training):
 
     def finish(self) -> list[str]:
         """Give every site the final model; those that were not reached."""
-        answers = self.engine.speaker.ask(self._about(self.state, "finish"), self.plan.deadline)
+        answers = self.sites.speaker.ask(self._about(self.state, "finish"), self.plan.deadline)
         reached = {party for party, _ in answers}
         return [party for party in self.plan.parties if party not in reached]
 
     def _about(self, state: State, kind: str) -> Outgoing:
         """A message about the state of the training, for each party."""
         ask = Ask("train", self.algorithm.send(self.task, state.server))
-        exchange = self.exchange(ask, max(1, state.round), (), Ledger(state.buffers))
         w = self.algorithm.global_model(self.task, state.server)
-        arrays, body = pack(outgoing(exchange) | ({} if w is None else {"w": w}))
-        return {
-            party: ({**self.engine.header(exchange, number), "kind": kind, "arrays": arrays}, body)
-            for number, party in enumerate(self.plan.parties)
-        }
+        ledger, messages = Ledger(state.buffers), {}
+        for number, party in enumerate(self.plan.parties):
+            order = self.order(ask, number, max(1, state.round), ledger)
+            arrays, body = pack(self.sites.outgoing(order) | ({} if w is None else {"w": w}))
+            messages[party] = ({**self.sites.header(order), "kind": kind, "arrays": arrays}, body)
+        return messages
 
 
 def _protection(channel: Channel, speaker: Speaker) -> Protection | None:
@@ -170,8 +192,8 @@ def serve(
         if place.job() == folders.MEASURE:
             return _measure(speaker, schema, place)
         training = RemoteTraining(plan, schema, sizes, speaker)
-        training.engine.unmasking = place.unmasking()
-        training.engine.keep_unmasking = place.keep_unmasking
+        training.sites.unmasking = place.unmasking()
+        training.sites.keep_unmasking = place.keep_unmasking
         _check_models(place, training)
         return _play(training, record, place)
 
@@ -187,15 +209,15 @@ def _measure(speaker: Speaker, schema: Schema, place: folders.ServerFolder) -> F
 
 
 def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerFolder) -> Figures:
-    spec, speaker = training.spec, training.engine.speaker
+    spec, speaker = training.spec, training.sites.speaker
     record.write_spec(spec.to_toml(), spec.same_run)
     saved = record.load_checkpoint(
         speaker.say, lambda checkpoint: _check_origin(checkpoint, training, record.path)
     )
     if saved is not None:
         training.state = State.of(saved.round, saved.tensors)
-        training.engine.accepted = {int(k): v for k, v in saved.meta["accepted"].items()}
-        training.engine.durable = dict(training.engine.accepted)
+        training.sites.accepted = {int(k): v for k, v in saved.meta["accepted"].items()}
+        training.sites.durable = dict(training.sites.accepted)
         speaker.say(f"Going on after round {saved.round} of {spec.rounds}.")
     while training.state.round < spec.rounds:
         place.tell(f"round {training.state.round + 1} of {spec.rounds}")
@@ -203,13 +225,13 @@ def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerF
         try:
             state, row = training.play_round()
         except UserError:  # an update that was blown up ends in no round: say whose it was
-            _say_far(speaker, {"round": training.state.round + 1, NORMS: training.engine.norms})
+            _say_far(speaker, {"round": training.state.round + 1, NORMS: training.sites.norms})
             raise
         record.append_round(row)
         training.state = state
-        meta = {**_origin(training), "accepted": {str(k): v for k, v in training.engine.accepted.items()}}
+        meta = {**_origin(training), "accepted": {str(k): v for k, v in training.sites.accepted.items()}}
         record.save_checkpoint(Checkpoint(state.round, state.tensors(), meta))
-        training.engine.durable = dict(training.engine.accepted)
+        training.sites.durable = dict(training.sites.accepted)
         speaker.say(_line(row, spec.rounds))
         _say_far(speaker, row)
     left = training.finish()
@@ -230,7 +252,7 @@ def _say_far(speaker: Speaker, row: Figures) -> None:
 
 
 def _check_models(place: folders.ServerFolder, training: RemoteTraining) -> None:
-    ours = model_digest(training)
+    ours = model_digest(training.task)
     for party, model in place.models.items():
         if model != ours:
             raise UserError(
@@ -264,7 +286,7 @@ def _outcome(training: RemoteTraining, rows: list[Figures], left: list[str]) -> 
         **{key: sum(row[key] for row in rows) for key in ("bytes_up", "bytes_down", "seconds")},
         "server_sha256": training.state.server_digest(),
         "weights": training.task.size,
-        "engine": training.engine.name,
+        "engine": training.engine_name,
         "not_reached": left,
         "version": unalike.__version__,
     }

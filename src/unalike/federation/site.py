@@ -237,7 +237,7 @@ class Site:
             raise Refused("this federation's plan says that sites are not measured")
         work = self._ready(message)
         if self._measure is None:
-            data = work.federation.dataset
+            data = work.data
             self._measure = SiteMeasure(self.name, self.plan.parties, data, self.signer, self._once)
         return self._measure
 

@@ -21,7 +21,8 @@ from unalike.data.sites.schema import agree
 from unalike.errors import UserError
 from unalike.federation.plan import Plan
 from unalike.federation.work import SiteWork
-from unalike.rounds.exchange import ENGINE, PLAIN, Engine, Exchange, Reply
+from unalike.own_code import explained
+from unalike.rounds.rehearse import rehearse
 from unalike.runs.training import cohort_of, cohort_size
 
 _MOST_ROWS = 40
@@ -60,13 +61,13 @@ def terms_of(plan: Plan, name: str, columns: Sequence[Column]) -> Terms:
     """The terms for a site with this table; a table that does not suit the plan is told here."""
     spec = plan.spec
     told = describe(columns, plan.label, plan.ignore, plan.missing, plan.test)
-    work = _Rehearsal(plan, name, list(columns), told)
+    work = _rehearsed(plan, name, list(columns), told)
     channel = parse_channel(spec.channel)
     # With noise, all sites weigh the same and tell no loss.
     unsaid = ("weight", "loss") if channel.uniform_weights else ()
     uploads = tuple(
         Upload(one.kind, {key: size for key, size in one.sizes.items() if size and key not in unsaid})
-        for one in work.uploads()
+        for one in _uploads(work)
     )
     entry = ALGORITHMS.entry_of(work.algorithm)
     return Terms(
@@ -85,50 +86,28 @@ def terms_of(plan: Plan, name: str, columns: Sequence[Column]) -> Terms:
     )
 
 
-class _Rehearsal(SiteWork):
-    """One round of the site with itself, on a few of its rows and without a channel."""
-
-    def __init__(self, plan: Plan, name: str, columns: list[Column], told: Description) -> None:
-        kept = {key: value for key, value in plan.train.items() if key not in ("channel", "epochs")}
-        short = replace(plan, train={**kept, "steps": 1, "sample": 1.0})
-        # A site may have patients of one kind only: the others' labels are not known yet.
-        classes = told.classes if len(told.classes) > 1 else (*told.classes, f"not {told.classes[0]}")
-        schema = agree({name: replace(told, classes=classes)})
-        data = site_data(name, schema, columns, plan.missing, plan.test)
-        super().__init__(short, schema, _fewer(data), plan.number(name))
-        self.engine: Engine = _Noting(self.engine)
-
-    def cohort(self, round: int) -> list[int]:
-        """This site alone."""
-        return [self.number]
-
-    def uploads(self) -> tuple[Upload, ...]:
-        """What left in each exchange of a round."""
-        try:
-            self.play_round()
-        except (RuntimeError, ValueError, KeyError) as error:
-            raise UserError(f"{self.spec.algorithm} cannot be played on this table: {error}") from None
-        assert isinstance(self.engine, _Noting)
-        return tuple(self.engine.noted)
+def _rehearsed(plan: Plan, name: str, columns: list[Column], told: Description) -> SiteWork:
+    """The site's own part of the run, on a few of its rows."""
+    # A site may have patients of one kind only: the others' labels are not known yet.
+    classes = told.classes if len(told.classes) > 1 else (*told.classes, f"not {told.classes[0]}")
+    schema = agree({name: replace(told, classes=classes)})
+    data = site_data(name, schema, columns, plan.missing, plan.test)
+    return SiteWork(plan, schema, _fewer(data), plan.number(name))
 
 
-class _Noting:
-    """Notes what leaves."""
-
-    name = "sequential"
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.noted: list[Upload] = []
-
-    def exchange(self, exchange: Exchange) -> list[Reply]:
-        """As the engine does."""
-        replies = self._engine.exchange(exchange)
-        sizes: dict[str, int] = {}
-        for key, value in replies[0].message.items():
-            sizes[key.removeprefix(PLAIN).removeprefix(ENGINE)] = value.numel()
-        self.noted.append(Upload(exchange.ask.kind, sizes))
-        return replies
+def _uploads(work: SiteWork) -> tuple[Upload, ...]:
+    """What leaves in each exchange: of those before round 1, and of a round."""
+    try:
+        with explained(work.algorithm):
+            script = rehearse(work.worker, work.task, len(work.plan.parties))
+    except (RuntimeError, ValueError, KeyError) as error:
+        raise UserError(f"{work.spec.algorithm} cannot be played on this table: {error}") from None
+    found = []
+    for line in (*script.prepare, *script.round):
+        sizes = {key.removeprefix("engine/"): value.numel() for key, value in line.message.vectors.items()}
+        sizes |= {"weight": 1} | ({} if line.message.loss is None else {"loss": 1})
+        found.append(Upload(line.kind, sizes))
+    return tuple(found)
 
 
 def _fewer(data: Dataset) -> Dataset:

@@ -1,4 +1,4 @@
-"""What a site does with its own rows: the same engine and algorithm as in simulation, for one party."""
+"""What a site does with its own rows: the same orders, recipe and algorithm as in simulation, for one party."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import hmac
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unalike.algorithms.contract import Ask, Kind, Vectors
+from unalike.algorithms import ALGORITHMS
+from unalike.algorithms.checked import checked
+from unalike.algorithms.contract import Vectors
+from unalike.channels import Coded, Summand, parse_channel, simulated_random
 from unalike.channels.setting import Random
 from unalike.channels.stage import Grid
 from unalike.data.dataset import Dataset
@@ -23,97 +26,137 @@ from unalike.engines.sequential import Sequential
 from unalike.federation.envelope import Envelope, Refused, pack, shown
 from unalike.federation.once import Once
 from unalike.federation.plan import Plan
-from unalike.federation.rows import Elsewhere, OwnRows, make_task
+from unalike.federation.rows import made_up_worker, make_task, rows_of, split_rows
 from unalike.federation.summing import Occasion
 from unalike.federation.vault import Vault, version_name
+from unalike.models.task import Task
+from unalike.own_code import explained
 from unalike.rounds.evaluation import Figures, row_scores
-from unalike.rounds.exchange import Exchange, Reply
+from unalike.rounds.order import Order, Reply, phases_of
+from unalike.rounds.rehearse import Line, Script, rehearse
+from unalike.rounds.rows import Rows
 from unalike.rounds.upload import Wire
+from unalike.rounds.worker import Worker
 from unalike.runs.checkpoint import tensor_bytes
 from unalike.runs.files import atomic_write
-from unalike.runs.training import Ledger, Training
+from unalike.runs.training import check_finite, cohort_of, cohort_size, learning_rate, recipe_of
 
 MOST_QUESTIONS = 10
 """Of one exchange, where no noise is weakened by a second: a server that restarts may ask it of other parties."""
 PAYLOAD, BUFFERS = "payload/", "buffers"
 MESSAGE, UPLOAD = "message/", "upload/"
+WEIGHT, LOSS = "message/engine/weight", "message/engine/loss"
 _STATE, _STATISTICS, _MEMORY = "state/", "statistics", "memory/"
 Sums = list[float]
 """Rows, sum of their losses, right answers."""
 
 
-class SiteWork(Training):
-    """One party's part of a run."""
+class SiteWork:
+    """One party's part of a run: it turns messages into orders, and what its worker answers into bytes."""
 
     def __init__(
         self, plan: Plan, schema: Schema, data: Dataset, number: int, secret: bytes = b"", once: Once | None = None
     ) -> None:
-        spec = plan.spec
-        self._most_rows, self._needed, self._parties = 1, plan.needed, plan.parties
+        self.spec = spec = plan.spec
+        self.number, self.schema, self.data, self.plan = number, schema, data, plan
         self._secret, self._once, self._asked = secret, once, ""
-        self._data = digest_of(data.x.tobytes(), data.y.tobytes())
-        super().__init__(spec, OwnRows(spec, make_task(spec, schema), data, number))
-        self.engine = Sequential()
-        self.number, self.schema = number, schema
+        self._digest = digest_of(data.x.tobytes(), data.y.tobytes())
+        self.task, self.channel = make_task(spec, schema), parse_channel(spec.channel)
+        self.algorithm = checked(ALGORITHMS.build(spec.algorithm))
+        wire = Wire(self.channel, self._asked_in, self._random, plan.needed) if self.channel.parts else None
+        self.split = split_rows(spec, data, number)
+        self.worker = Worker(
+            number,
+            self.task,
+            recipe_of(spec, self.algorithm, self.task, wire),
+            rows_of(data, self.task),
+            train=lambda round: self.split.train,
+            validation=lambda: self.split.validation,
+        )
+        self._engine = Sequential()
 
     @property
     def rows(self) -> int:
         """Training rows."""
-        return len(self.federation.parties[self.number].train)
+        return len(self.split.train)
 
     @property
     def digest(self) -> str:
         """SHA-256 of what training starts from: where two sides agree, net, seed and program are the same."""
-        return model_digest(self)
+        return model_digest(self.task)
 
-    def wire(self, number: int, ledger: Ledger) -> Wire:
-        """The weights' scale is the server's public constant; shares of noise are made for the quorum."""
-        wire = super().wire(number, ledger)
-        scale = float(self._most_rows) if self.channel.hides_single else 1.0
-        return replace(wire, scale=scale, fewest=self._needed(wire.cohort))
+    def cohort(self, round: int) -> list[int]:
+        """Who takes part in a round by the plan; in round 0, which prepares, everybody does."""
+        everybody = len(self.plan.parties)
+        return cohort_of(self.spec, everybody, round) if round else list(range(everybody))
 
-    def random(self, number: int, turn: int, party: int | None) -> Random:
+    def _asked_in(self, round: int) -> int:
+        everybody = len(self.plan.parties)
+        return cohort_size(self.spec, everybody) if round else everybody
+
+    def _random(self, round: int, turn: int, party: int | None) -> Random:
         """Rounding derives from the seed, as in simulation; noise is the site's secret.
 
         Its key derives from the whole question and the site's rows. Asking again brings the same noise, which
         cannot be averaged away, and no other question has it.
         """
-        repeated = super().random(number, turn, party)
+        repeated = simulated_random(self.spec.seed, round, turn, party)
         key = hmac.digest(self._secret, f"noise {self._asked}".encode(), "sha256")
         noise = np.random.Philox(key=int.from_bytes(key[:16], "little"))
         return lambda use: np.random.Generator(noise) if use == "noise" else repeated(use)
 
     def round_of(self, message: Envelope) -> int:
         """The round that a message is about."""
-        round = _whole(message.header, "round")
-        if not 1 <= round <= self.spec.rounds:
+        round, first = _whole(message.header, "round"), 0 if self.script.prepare else 1
+        if not first <= round <= self.spec.rounds:
             raise Refused(f"it is of round {round}; the plan has {self.spec.rounds}")
         return round
 
-    def exchange_of(self, message: Envelope, vault: Vault) -> tuple[Exchange, Vectors]:
-        """The exchange that a message asks for, and what the site keeps at the version that it names."""
-        header, arrays = message.header, message.vectors()
-        kind: Any = header.get("ask")
-        phase = header.get("phase", "")
-        if kind not in get_args(Kind) or not isinstance(phase, str):
-            raise Refused(f"it asks for {str(kind)[:40]!r}, which no algorithm does")
-        round, turn = self.round_of(message), _whole(header, "turn")
+    @cached_property
+    def script(self) -> Script:
+        """What the algorithm asks, and what is answered: rehearsed with a party that does not exist."""
+        worker = made_up_worker(self.schema, self.task, self.worker.recipe, self.number)
+        with explained(self.algorithm):
+            return rehearse(worker, self.task, len(self.plan.parties))
+
+    def order_of(self, message: Envelope, vault: Vault) -> tuple[Order, Vectors]:
+        """The order that a message gives, and what the site keeps at the version that it names.
+
+        Which rows it is about and which phases it has, the site works out itself.
+        """
+        round, turn = self.round_of(message), _whole(message.header, "turn")
+        line = self._line(round, turn)
+        order, kept = self.state_in(message, vault)
+        phases = phases_of(self.algorithm, self.task, line.kind, line.phase, round)
+        return replace(order, turn=turn, kind=line.kind, phases=phases, phase=line.phase, rows=line.rows), kept
+
+    def state_in(self, message: Envelope, vault: Vault) -> tuple[Order, Vectors]:
+        """The training's state that a message tells, as an order that asks nothing; and what the site keeps."""
+        header, arrays, round = message.header, message.vectors(), self.round_of(message)
         kept = vault.load(str(header.get("base", "")))
-        payload = {k.removeprefix(PAYLOAD): v for k, v in arrays.items() if k.startswith(PAYLOAD)}
-        buffers = arrays.get(BUFFERS, self.state.buffers)
-        if buffers.shape != self.state.buffers.shape or buffers.dtype != self.state.buffers.dtype:
-            raise Refused(f"it has {buffers.numel()} running statistics, the model {self.state.buffers.numel()}")
-        ledger = Ledger(buffers, turn=turn, cohort=[self.number])
-        state = {k.removeprefix(_STATE): v for k, v in kept.items() if k.startswith(_STATE)}
-        if state:
-            ledger.states[self.number] = state
-        ledger.memories[self.number] = {
-            k.removeprefix(_MEMORY): v for k, v in kept.items() if k.startswith(_MEMORY)
-        }
-        self._most_rows = max(1, _whole(header, "most_rows", MOST_ROWS))
-        if _STATISTICS in kept:
-            ledger.own_buffers[self.number] = kept[_STATISTICS]
-        return self.exchange(Ask(kind, payload, phase), round, [self.number], ledger), kept
+        initial = self.task.initial_buffers()
+        buffers = arrays.get(BUFFERS, initial)
+        if buffers.shape != initial.shape or buffers.dtype != initial.dtype:
+            raise Refused(f"it has {buffers.numel()} running statistics, the model {initial.numel()}")
+        order = Order(
+            self.number,
+            round,
+            turn=0,
+            kind="train",
+            payload=_under(PAYLOAD, arrays),
+            state=_under(_STATE, kept) or self.algorithm.init_party(self.task, self.task.initial()),
+            buffers=kept.get(_STATISTICS, buffers) if self.worker.recipe.keeps_statistics else buffers,
+            lr=learning_rate(self.spec, round),
+            memory=_under(_MEMORY, kept),
+            most_rows=max(1, _whole(header, "most_rows", MOST_ROWS)),
+        )
+        return order, kept
+
+    def _line(self, round: int, turn: int) -> Line:
+        lines = self.script.of(round)
+        if turn >= len(lines):
+            raise Refused(f"{self.spec.algorithm} has {len(lines)} exchanges in a round, this is one more")
+        return lines[turn]
 
     def answer(self, message: Envelope, vault: Vault) -> tuple[dict[str, Any], bytes]:
         """The answer to an ask: the new state is kept before it leaves."""
@@ -127,57 +170,51 @@ class SiteWork(Training):
     def grid(self, message: Envelope, vault: Vault) -> tuple[Occasion, Grid]:
         """Which exchange it is, and what the site adds to a sum that hides it; the new state is kept before."""
         reply = self._reply(message, vault)
-        if reply.encoded is None or reply.encoded.coded.grid is None:
+        if not isinstance(reply.message, Coded) or reply.message.grid is None:
             raise Refused("this plan's channel has no hidden sums")
         self._keep(message, vault, reply)
-        cohort = tuple(self._parties[number] for number in self.cohort(self.round_of(message)))
+        cohort = tuple(self.plan.parties[number] for number in self.cohort(self.round_of(message)))
         name = f"{message.header['round']}-{message.header['turn']}"
-        return Occasion(name, cohort), reply.encoded.coded.grid
+        return Occasion(name, cohort), reply.message.grid
 
     def _reply(self, message: Envelope, vault: Vault) -> Reply:
-        exchange, kept = self.exchange_of(message, vault)
-        self._check_ask(exchange)
+        order, kept = self.order_of(message, vault)
+        self._check_ask(message, order)
         if self._once is not None:
-            header, state = message.header, [v.numpy().tobytes() for _, v in sorted(kept.items())]
-            told = [
-                str(header.get(key)).encode() for key in ("ask", "phase", "round", "turn", "most_rows", "arrays")
-            ]
-            self._asked = digest_of(self._data.encode(), message.body, *told, *state)
-            why = "this site has answered other questions in that exchange, and no further one"
-            most = 1 if self.channel.noise is not None and self.channel.noise.where != "server" else MOST_QUESTIONS
-            self._once.ask(f"exchange {exchange.round}-{exchange.turn}", self._asked, why, most)
-            if self.channel.hides_single:  # which version it is, the server says to each site for itself
-                why = "this site has computed from another state in that exchange: two sums would show its change"
-                self._once.ask(f"state {exchange.round}-{exchange.turn}", digest_of(*state), why)
-        (reply,) = self.engine.exchange(exchange)
+            self._ask_once(self._once, message, order, kept)
+        with explained(self.algorithm):
+            (reply,) = self._engine.answer(_Alone(self.worker), [order])
         return reply
 
-    def _check_ask(self, exchange: Exchange) -> None:
-        """Refuse what the plan does not ask of this site in this round, or the algorithm at this turn of it."""
-        if self.number not in self.cohort(exchange.round):
-            raise Refused(f"by the plan this site takes no part in round {exchange.round}")
-        if exchange.turn >= len(self._asks):
-            raise Refused(f"{self.spec.algorithm} has {len(self._asks)} exchanges in a round, this is one more")
-        ask, expected = exchange.ask, self._asks[exchange.turn]
-        if (ask.kind, ask.phase) != (expected.kind, expected.phase):
-            raise Refused(f"it asks to {ask.kind!r}, {self.spec.algorithm} to {expected.kind!r}")
-        if layout(ask.payload) != layout(expected.payload):
-            raise Refused(f"its payload is {layout(ask.payload)}, not {layout(expected.payload)}")
+    def _ask_once(self, once: Once, message: Envelope, order: Order, kept: Vectors) -> None:
+        """Refuse a further question on an exchange, or the same from another state."""
+        header, state = message.header, [v.numpy().tobytes() for _, v in sorted(kept.items())]
+        told = [str(header.get(key)).encode() for key in ("ask", "phase", "round", "turn", "most_rows", "arrays")]
+        self._asked = digest_of(self._digest.encode(), message.body, *told, *state)
+        why = "this site has answered other questions in that exchange, and no further one"
+        most = 1 if self.channel.noise is not None and self.channel.noise.where != "server" else MOST_QUESTIONS
+        once.ask(f"exchange {order.round}-{order.turn}", self._asked, why, most)
+        if self.channel.hides_single:  # which version it is, the server says to each site for itself
+            why = "this site has computed from another state in that exchange: two sums would show its change"
+            once.ask(f"state {order.round}-{order.turn}", digest_of(*state), why)
 
-    @cached_property
-    def _asks(self) -> list[Ask]:
-        """What the algorithm asks in a round: one is played with a party that does not exist."""
-        spec = replace(self.spec, channel="none")
-        federation = Elsewhere(spec, self.task, self.schema, [4] * self.federation.size)
-        return _Rehearsal(spec, federation.pretended).asks()
+    def _check_ask(self, message: Envelope, order: Order) -> None:
+        """Refuse what the plan does not ask of this site in this round, or the algorithm at this turn of it."""
+        if self.number not in self.cohort(order.round):
+            raise Refused(f"by the plan this site takes no part in round {order.round}")
+        header, line = message.header, self._line(order.round, order.turn)
+        if (header.get("ask"), header.get("phase", "")) != (line.kind, line.phase):
+            raise Refused(f"it asks to {shown(header.get('ask'), 40)!r}, {self.spec.algorithm} to {line.kind!r}")
+        if layout(order.payload) != layout(line.payload):
+            raise Refused(f"its payload is {layout(order.payload)}, not {layout(line.payload)}")
 
     def _outgoing(self, reply: Reply) -> tuple[dict[str, Any], bytes]:
         """What leaves the site: the message that is only added; single uploads where the algorithm needs them."""
-        if reply.encoded is not None:
-            return {}, reply.encoded.coded.data or b""
-        leaves = {f"{MESSAGE}{key}": value for key, value in reply.message.items()}
-        if self.algorithm.needs_each:
-            leaves |= {f"{UPLOAD}{key}": value for key, value in reply.upload.items()}
+        if isinstance(reply.message, Coded):
+            return {}, reply.message.data or b""
+        leaves = message_vectors(reply.message)
+        if reply.single is not None:
+            leaves |= {f"{UPLOAD}{key}": value for key, value in reply.single.items()}
         arrays, body = pack(leaves)
         return {"arrays": arrays}, body
 
@@ -185,11 +222,10 @@ class SiteWork(Training):
         """Store the new version for good before the answer leaves; forget those that nobody can name any more."""
         header = message.header
         kept: Vectors = {f"{_STATE}{key}": value for key, value in reply.state.items()}
-        if reply.encoded is not None:
-            kept |= {f"{_MEMORY}{key}": value for key, value in reply.encoded.memory.items()}
-        if self._keeps_statistics and reply.buffers is not None:
+        kept |= {f"{_MEMORY}{key}": value for key, value in reply.memory.items()}
+        if self.worker.recipe.keeps_statistics and reply.buffers is not None:
             kept[_STATISTICS] = reply.buffers
-        self._check_finite(kept, int(header["round"]), "its own ")
+        check_finite(self.spec, kept, int(header["round"]), "its own ")
         version, named = header.get("version"), header.get("keep")
         if version != version_name(header["round"], header["turn"], header["number"][0]):
             raise Refused(f"{shown(version, 60)!r} is not the version that this exchange makes")
@@ -200,60 +236,77 @@ class SiteWork(Training):
 
     def evaluation(self, message: Envelope, vault: Vault) -> dict[str, Sums]:
         """How well the global model, and the personal one where there is one, does on the site's own rows."""
-        exchange, _ = self.exchange_of(message, vault)
-        w = self._model(message)
-        federation, buffers = self.federation, exchange.buffers_of(self.number)
-        own = federation.parties[self.number]
-        test = torch.arange(len(federation.test))
-        train = {"validation": own.validation, "held_out": own.held_out}
+        order, _ = self.state_in(message, vault)
+        w, train = self._model(message), self.worker.data
+        own = {"validation": self.split.validation, "held_out": self.split.held_out}
         sums = {}
         if w is not None:
-            sums["test"] = _sums(row_scores(federation, w, buffers, federation.test, test))
-            for key, rows in train.items():
-                sums[key] = _sums(row_scores(federation, w, buffers, federation.train, torch.from_numpy(rows)))
-        if self.algorithm.overrides("personal"):
-            personal = self.algorithm.personal(exchange.party(exchange.own(self.number)))
-            for key, rows in train.items():
+            test = Rows(self.data.x_test, self.data.y_test, self.data, self.task.dtype, self.task.device)
+            sums["test"] = _sums(row_scores(self.task, w, order.buffers, test, torch.arange(len(test))))
+            for key, rows in own.items():
                 index = torch.from_numpy(rows)
-                sums[f"personal {key}"] = _sums(row_scores(federation, personal, buffers, federation.train, index))
+                sums[key] = _sums(row_scores(self.task, w, order.buffers, train, index))
+        if self.algorithm.overrides("personal"):
+            personal = self._personal(order)
+            for key, rows in own.items():
+                index = torch.from_numpy(rows)
+                sums[f"personal {key}"] = _sums(row_scores(self.task, personal, order.buffers, train, index))
         return sums
+
+    def _personal(self, order: Order) -> Tensor:
+        return self.algorithm.personal(self.worker.party(order, self.worker.own(order), ""))
 
     def _model(self, message: Envelope) -> Tensor | None:
         """The global model, where the algorithm has one."""
-        w = message.vectors().get("w")
-        if w is not None and (w.shape != self.initial.shape or w.dtype != self.initial.dtype):
-            raise Refused(f"its model has {tuple(w.shape)} weights of {w.dtype}, ours {tuple(self.initial.shape)}")
+        w, initial = message.vectors().get("w"), self.task.initial()
+        if w is not None and (w.shape != initial.shape or w.dtype != initial.dtype):
+            raise Refused(f"its model has {tuple(w.shape)} weights of {w.dtype}, ours {tuple(initial.shape)}")
         return w
 
     def finish(self, message: Envelope, path: Path, vault: Vault) -> Figures:
         """Keep the final model by layer name, the personal one where there is one; the figures stay here."""
-        exchange, _ = self.exchange_of(message, vault)
+        order, _ = self.state_in(message, vault)
         w = self._model(message)
         if self.algorithm.overrides("personal"):
-            w = self.algorithm.personal(exchange.party(exchange.own(self.number)))
+            w = self._personal(order)
         if w is None:
             raise Refused(f"{self.spec.algorithm} has neither a global model nor one of this site's own")
-        named = self.task.named(w, exchange.buffers_of(self.number))
+        named = self.task.named(w, order.buffers)
         about = {"schema": self.schema.digest, "features": "\n".join(self.schema.features)}
         atomic_write(path, tensor_bytes(named, about | {"classes": "\n".join(self.schema.classes)}))
         return {key: _figures(sums) for key, sums in self.evaluation(message, vault).items()}
 
 
-class _Rehearsal(Training):
-    """A round with one party that does not exist, which shows what an algorithm asks."""
+class _Alone:
+    """The one worker that a site has."""
 
-    engine = Sequential()
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
 
-    def asks(self) -> list[Ask]:
-        """All asks of a round."""
-        ledger, found = Ledger(self.state.buffers.clone(), cohort=[0]), []
-        rounds = self.algorithm.round(self.task, self.state.server)
-        try:
-            found.append(next(rounds))
-            while True:
-                found.append(rounds.send(self._exchange(found[-1], 1, ledger)))
-        except StopIteration:
-            return found
+    def worker(self, number: int) -> Worker:
+        """The site's own, whatever its number."""
+        return self._worker
+
+
+def _under(prefix: str, vectors: Vectors) -> Vectors:
+    return {key.removeprefix(prefix): value for key, value in vectors.items() if key.startswith(prefix)}
+
+
+def message_vectors(message: Summand) -> Vectors:
+    """A summand as named vectors: with its weight, and its training loss where there is one."""
+    vectors = {f"{MESSAGE}{key}": value for key, value in message.vectors.items()}
+    vectors[WEIGHT] = torch.tensor(message.weight, dtype=torch.float64)
+    if message.loss is not None:
+        vectors[LOSS] = torch.tensor(message.loss, dtype=torch.float64)
+    return vectors
+
+
+def message_of(vectors: Vectors) -> Summand:
+    """The summand that such vectors are."""
+    numbers = {key: float(vectors[key]) for key in (WEIGHT, LOSS) if key in vectors}
+    keys = {key for key in vectors if key.startswith(MESSAGE)} - numbers.keys()
+    sums = {key.removeprefix(MESSAGE): vectors[key] for key in sorted(keys)}
+    return Summand(sums, numbers[WEIGHT], numbers.get(LOSS))
 
 
 def layout(vectors: Vectors) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -266,10 +319,10 @@ def digest_of(*parts: bytes) -> str:
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
-def model_digest(training: Training) -> str:
-    """SHA-256 of a training's initial weights and of what its net has beside them, such as frozen layers."""
-    weights = training.initial.detach().cpu().contiguous().numpy().tobytes()
-    return digest_of(weights, training.task.constants_digest.encode())
+def model_digest(task: Task) -> str:
+    """SHA-256 of a task's initial weights and of what its net has beside them, such as frozen layers."""
+    weights = task.initial().detach().cpu().contiguous().numpy().tobytes()
+    return digest_of(weights, task.constants_digest.encode())
 
 
 def _sums(scores: Tensor) -> Sums:

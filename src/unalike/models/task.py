@@ -332,7 +332,8 @@ class Task:
 
     def gradient(self, w: Tensor, batch: Batch) -> Tensor:
         """The gradient of ``loss`` at ``w`` as a plain vector: nothing is differentiated through it."""
-        return grad(lambda v: self.loss(v, batch, track=False))(w.detach())
+        gradient: Tensor = grad(lambda v: self.loss(v, batch, track=False))(w.detach())
+        return gradient
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         """The same, where the logits are at hand (an algorithm that also needs the features has both)."""

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from unalike.data.dataset import Array
+from unalike.models.task import Task
 from unalike.rounds import local
 from unalike.rounds.federation import Federation
 from unalike.rounds.rows import Rows, batch_of
@@ -50,20 +51,18 @@ class Models:
         return self.buffers if self.own_buffers is None else self.own_buffers.get(number, self.buffers)
 
 
-def row_scores(
-    federation: Federation, w: Tensor, buffers: Tensor, rows: Rows, index: Tensor, threads: int = 1
-) -> Tensor:
+def row_scores(task: Task, w: Tensor, buffers: Tensor, rows: Rows, index: Tensor, threads: int = 1) -> Tensor:
     """Cross-entropy and correctness (1 or 0) of each row at ``index``, as a [rows, 2] tensor.
 
     Blocks of rows go through the net at once on that many threads; the bits are the same on any number.
     """
-    if len(index) < _fewest(federation):
+    if len(index) < _fewest(task):
         return torch.zeros(0, 2, dtype=w.dtype, device=w.device)
 
     @torch.no_grad()  # a thread has a grad mode of its own
     def block(part: Tensor) -> Tensor:
         batch = batch_of(rows, part, buffers)
-        logits = federation.task.logits(w, batch)
+        logits = task.logits(w, batch)
         losses = functional.cross_entropy(logits, batch.y, reduction="none")
         return torch.stack([losses, (logits.argmax(dim=1) == batch.y).to(losses)], dim=1)
 
@@ -102,10 +101,10 @@ def test_scores(federation: Federation, models: Models, w: Tensor, threads: int)
     """
     everything = torch.arange(len(federation.test), device=w.device)
     if models.own_buffers is None:
-        return row_scores(federation, w, models.buffers, federation.test, everything, threads)
+        return row_scores(federation.task, w, models.buffers, federation.test, everything, threads)
     # By number, not as they came: a run that goes on has them in another order, and a sum's bits depend on it.
     each = [models.own_buffers[number] for number in sorted(models.own_buffers)] or [models.buffers]
-    scores = [row_scores(federation, w, buffers, federation.test, everything, threads) for buffers in each]
+    scores = [row_scores(federation.task, w, buffers, federation.test, everything, threads) for buffers in each]
     return torch.stack(scores).mean(dim=0)
 
 
@@ -149,24 +148,24 @@ def _by_party(
 
         def own(k: int) -> Tensor:
             index = torch.from_numpy(rows[k]).to(device)
-            return row_scores(federation, model(k), models.statistics(k), federation.train, index)
+            return row_scores(federation.task_of(k), model(k), models.statistics(k), federation.train, index)
 
         return torch.cat(on_threads(threads, own, range(len(rows))))
     together = torch.from_numpy(np.concatenate(rows)).to(device)  # one model: all parties' rows in one go
-    return row_scores(federation, model(0), models.buffers, federation.train, together, threads)
+    return row_scores(federation.task, model(0), models.buffers, federation.train, together, threads)
 
 
 def _accuracies(federation: Federation, scores: Tensor, rows: Sequence[Array]) -> list[float | None]:
     """Each party's share of right answers, or None where it has no rows that can be tried."""
-    fewest = _fewest(federation)
+    fewest = _fewest(federation.task)
     sizes = np.array([len(own) if len(own) >= fewest else 0 for own in rows])
     owner = np.repeat(np.arange(len(rows)), sizes)
     right = np.bincount(owner, weights=scores[:, 1].cpu().double().numpy(), minlength=len(rows))
     return [float(r / n) if n else None for r, n in zip(right, sizes, strict=True)]
 
 
-def _fewest(federation: Federation) -> int:
-    return 1 if federation.task.rows_are_apart else 2  # one row alone has no statistics
+def _fewest(task: Task) -> int:
+    return 1 if task.rows_are_apart else 2  # one row alone has no statistics
 
 
 def _means(scores: Tensor) -> tuple[float | None, float | None]:

@@ -8,11 +8,12 @@ from typing import Protocol
 
 from torch import Tensor
 
-from unalike.algorithms.contract import ByParty, Payload, Vectors
+from unalike.algorithms.contract import ByParty, Payload, Replies, Vectors
 from unalike.channels import Coded, Layout, Summand
 from unalike.channels.stage import Grid
 from unalike.errors import UserError
 from unalike.rounds.order import BUFFERS, Order, Reply
+from unalike.rounds.population import Population
 from unalike.rounds.upload import Wire, layout_of
 from unalike.rounds.worker import Recipe, Workers
 
@@ -62,7 +63,7 @@ class Gathered:
 
 @dataclass(frozen=True, eq=False)
 class Receiver:
-    """The server's side of an exchange: it adds what parties say, with the channel in between where there is one."""
+    """The server's side of an exchange: it adds what parties say, through the channel where there is one."""
 
     recipe: Recipe
 
@@ -102,9 +103,8 @@ class Receiver:
         setting = wire.setting(order, None)
         if channel.hidden is not None:
             done = channel.hidden.add([each.grid for each in coded if each.grid is not None], setting)
-            total, up, down = channel.from_grid(done.total, layout, setting), done.up, done.down
-            sent = {CHANNEL: down} if down else {}
-            return self._finished(order, wire, layout, total, answered, {CHANNEL: up}, sent)
+            total, down = channel.from_grid(done.total, layout, setting), {CHANNEL: done.down} if done.down else {}
+            return self._finished(order, wire, layout, total, answered, {CHANNEL: done.up}, down)
         data = [each.data or b"" for each in coded]
         opened = [channel.decode(each, layout, setting) for each in data]
         total = opened[0].message()
@@ -123,7 +123,7 @@ class Receiver:
         up: Sizes,
         down: Sizes,
     ) -> Gathered:
-        """A sum from a channel as the server may use it: with its noise, and statistics in place of their change."""
+        """A channel's sum as the server may use it: with its noise, and statistics in place of their change."""
         total = wire.channel.finish(total, layout, wire.setting(order, None), len(answered))
         device = order.buffers.device
         vectors = {key: value.to(device) for key, value in total.vectors.items()}
@@ -147,6 +147,24 @@ class Receiver:
                     f"{name}: the state of party {reply.party} changed from {before} to {after}. "
                     "init_party must give all keys, with their shapes."
                 )
+
+
+def replies_of(gathered: Gathered, recipe: Recipe, population: Population, buffers: Tensor) -> Replies:
+    """What an algorithm sees of an exchange; ``buffers`` are the shared running statistics after it."""
+    sums, plain = gathered.total.vectors, recipe.algorithm.plain
+    # Under noise, who answered and what they hold is not told: all parties count the same.
+    hidden = recipe.wire is not None and recipe.wire.channel.uniform_weights
+    size = round(gathered.total.weight) if hidden else len(gathered.answered)
+    return Replies(
+        weighted_sums={key: value for key, value in sums.items() if key not in plain},
+        plain_sums={key: value for key, value in sums.items() if key in plain},
+        weight=gathered.total.weight,
+        size=size,
+        population=population.size,
+        share=size / population.size if hidden else population.share(gathered.answered),
+        buffers=buffers,
+        uploads=gathered.singles,
+    )
 
 
 def _added(messages: Sequence[Summand]) -> Summand:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from unalike.algorithms.contract import Algorithm, Ask, Kind, MeasuredRows, Phase, Vectors
+from unalike.algorithms.contract import Algorithm, Kind, MeasuredRows, Phase, Vectors
 from unalike.channels import Coded, Summand
 from unalike.models.task import Task
 
@@ -55,10 +55,10 @@ class Order:
         return self.kind in ("measure", "measure+train")
 
 
-def phases_of(algorithm: Algorithm, task: Task, ask: Ask, round: int) -> tuple[Phase, ...]:
+def phases_of(algorithm: Algorithm, task: Task, kind: Kind, phase: str, round: int) -> tuple[Phase, ...]:
     """The phases of an exchange, which a real site works out in the same way as the server."""
-    if ask.kind == "measure" or ask.phase:
-        return (Phase(ask.phase),)
+    if kind == "measure" or phase:
+        return (Phase(phase),)
     return algorithm.phases(task, round)
 
 

@@ -15,7 +15,6 @@ PREPARED_BYTES = 64 * 2**20
 """Data sets up to this size are turned into floating point once instead of batch by batch."""
 
 
-
 class Rows:
     """Rows and labels on the device, handed out as batches in floating point (tokens: as whole numbers)."""
 

@@ -24,7 +24,7 @@ RandomOf = Callable[[int, int, "int | None"], Random]
 class Wire:
     """The private channel of a run, and what its two sides know.
 
-    ``cohort`` gives the public number of parties that are asked in a round, of which ``fewest`` at least must answer.
+    ``cohort`` gives the public number of parties that are asked in a round, ``fewest`` how many must answer.
     """
 
     channel: Channel
@@ -47,7 +47,6 @@ def reply_of(
     """The reply of a party; ``more`` are its running statistics and training loss, where it trained."""
     upload, state = answer
     recipe, buffers = worker.recipe, more.get("buffers")
-    kept = {"outline": outline(upload), "state": state, "buffers": buffers}
     loss = float(more["loss"]) if "loss" in more else None
     single = upload if recipe.algorithm.needs_each else None
     if recipe.wire is None:
@@ -57,14 +56,14 @@ def reply_of(
         plain, amount = recipe.algorithm.plain, float(weight)
         vectors = {key: value if key in plain else value * amount for key, value in vectors.items()}
         message = Summand(vectors, amount, None if loss is None else loss * amount)
-        return Reply(order.party, message, single=single, **kept)
+        return Reply(order.party, message, outline(upload), state, single, buffers)
     channel, layout, vectors = recipe.wire.channel, layout_of(recipe, order, upload), dict(upload)
     if buffers is not None and BUFFERS in dict(layout.shapes):
         # As a change: what a channel shortens or leaves out must not pull the statistics to zero.
         vectors[BUFFERS] = buffers - order.buffers
     made = Upload(vectors, layout, float(weight), loss)
     coded, memory = channel.encode(made, order.memory, recipe.wire.setting(order, order.party))
-    return Reply(order.party, coded, single=None, memory=memory, **kept)
+    return Reply(order.party, coded, outline(upload), state, None, buffers, memory)
 
 
 def shares_statistics(recipe: Recipe, order: Order) -> bool:

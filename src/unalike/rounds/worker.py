@@ -159,5 +159,3 @@ class Workers(Protocol):
     def worker(self, number: int) -> Worker:
         """The party of that number."""
         ...
-
-

@@ -17,7 +17,7 @@ from unalike.data import Dataset
 from unalike.engines.choose import ENGINES, cannot_vectorise
 from unalike.engines.sequential import Sequential
 from unalike.engines.vectorised import Vectorised
-from unalike.rounds.exchange import Engine
+from unalike.rounds.gather import Engine
 from unalike.rounds.state import State
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec

@@ -73,12 +73,13 @@ class Simulation(Training):
         """Run on the engine of that name."""
         spec = self.spec
         rows = len(self.federation.train) * (1 - spec.validation - spec.held_out) / self.federation.size
+        whole = trains_whole(self.algorithm, self.recipe.optimiser) and self.federation.train.stored() is not None
         job = Job(
             task=self.task,
             parties=self.cohort_size,
             shape=self.federation.dataset.shape,
             threads=spec.threads,
-            whole=trains_whole(self.algorithm, self.recipe.optimiser) and self.federation.train.stored() is not None,
+            whole=whole,
             steps=spec.rounds * self.cohort_size * spec.work.count(round(rows)),
             batch_size=min(spec.batch_size, math.ceil(rows)),
         )

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.checked import checked
-from unalike.algorithms.contract import Ask, Replies, Vectors, sent_to
+from unalike.algorithms.contract import Algorithm, Ask, Replies, Vectors, sent_to
 from unalike.channels import CHANNELS, Accountant, NotFinite, Participation, parse_channel, simulated_random
 from unalike.channels.setting import Random
 from unalike.errors import UserError
@@ -23,7 +23,7 @@ from unalike.models.task import Task
 from unalike.own_code import explained
 from unalike.randomness import stream
 from unalike.rounds.evaluation import Figures
-from unalike.rounds.gather import Gathered, Receiver, traffic
+from unalike.rounds.gather import Gathered, Receiver, replies_of, traffic
 from unalike.rounds.optimisers import OPTIMISERS
 from unalike.rounds.order import Order, phases_of
 from unalike.rounds.population import Population
@@ -63,7 +63,7 @@ class Ledger:
 class Training(ABC):
     """The server's side of a run. A subclass says where the parties are and how they are evaluated.
 
-    ``tasks``: the nets, of which party k has the k-th, counted round and round; methods of the server get the first.
+    ``tasks``: the nets, of which party k has the k-th, counted round and round; the server's methods get one.
     """
 
     def __init__(self, spec: RunSpec, tasks: Sequence[Task], population: Population) -> None:
@@ -71,7 +71,8 @@ class Training(ABC):
         self.tasks, self.task = tasks, tasks[0]
         self.algorithm = checked(ALGORITHMS.build(spec.algorithm))
         self.channel = parse_channel(spec.channel)
-        self.recipe = self._recipe()
+        wire = Wire(self.channel, self.asked_in, self.random, self.fewest) if self.channel.parts else None
+        self.recipe = recipe_of(spec, self.algorithm, self.task, wire)
         self.receiver = Receiver(self.recipe)
         self._check_fit()
         self.initial = self.task.initial()
@@ -82,18 +83,6 @@ class Training(ABC):
         self.accountant = Accountant(self.channel, population.size, self.cohort_size)
         self._taken: Counter[int] = Counter()
         self._taken_until = 0
-
-    def _recipe(self) -> Recipe:
-        keeps = self.spec.batch_norm == "local" or self.algorithm.keeps_statistics
-        return Recipe(
-            self.algorithm,
-            OPTIMISERS.build(self.spec.optimiser),
-            self.spec.work,
-            self.spec.seed,
-            augment=self.spec.augment != "none",
-            keeps_statistics=keeps and self.task.buffers.size > 0,
-            wire=Wire(self.channel, self.asked_in, self.random, self.fewest) if self.channel.parts else None,
-        )
 
     @abstractmethod
     def gather(self, orders: Sequence[Order]) -> Gathered:
@@ -133,9 +122,11 @@ class Training(ABC):
                 f"{name} needs to see single uploads, which --channel {channel} "
                 "does not show. Choose another algorithm, or a channel without noise, masked and encrypted."
             )
-        if self.channel.noise is not None and self._prepares and self.cohort_size < self.population.size:
+        private = self.channel.noise is not None or self.channel.hides_single
+        if private and self._prepares and self.cohort_size < self.population.size:
             raise UserError(
-                f"{spec.algorithm} prepares with all parties, which a sample cannot hide: with noise use --sample 1."
+                f"{spec.algorithm} prepares with all parties, but this channel is made for the cohort of a round. "
+                "Use --sample 1, or leave --channel out."
             )
         if len(self.tasks) > 1 and self.task.buffers.size and not self.recipe.keeps_statistics:
             raise UserError("Nets that differ have no common statistics of batch norm. Use --batch-norm local.")
@@ -187,7 +178,7 @@ class Training(ABC):
         server = self._converse(self.algorithm.round(self.task, server), number, ledger)
         self._check_server(server, number)
         for k, state in ledger.states.items():
-            self._check_finite(state, number, f"party {k}'s ")
+            check_finite(self.spec, state, number, f"party {k}'s ")
         states = {k: _owned(state) for k, state in ledger.states.items() if state}
         parties = {**self.state.parties, **states}
         memories = {**self.state.memories, **{k: kept for k, kept in ledger.memories.items() if kept}}
@@ -240,7 +231,7 @@ class Training(ABC):
             ledger.buffers = gathered.statistics
         if self.recipe.keeps_statistics:
             ledger.own_buffers |= gathered.own_buffers
-        return self._replies(gathered, ledger.buffers)
+        return replies_of(gathered, self.recipe, self.population, ledger.buffers)
 
     def _invited(self, ask: Ask, cohort: Sequence[int]) -> Sequence[int]:
         """Those of the cohort whom an ask is for."""
@@ -249,8 +240,8 @@ class Training(ABC):
         if self.channel.hides_single or self.channel.noise is not None:
             channel = CHANNELS.brief(self.channel)
             raise UserError(
-                f"{self.spec.algorithm} asks single parties, whom a sum over a cohort cannot hide. Leave --channel "
-                f"{channel} out."
+                f"{self.spec.algorithm} asks single parties, whom a sum over a cohort cannot hide. "
+                f"Leave --channel {channel} out."
             )
         invited = [number for number in cohort if number in ask.to]
         if not invited:
@@ -260,26 +251,12 @@ class Training(ABC):
             )
         return invited
 
-    def _replies(self, gathered: Gathered, buffers: Tensor) -> Replies:
-        """What the algorithm sees of an exchange."""
-        sums, plain, population = gathered.total.vectors, self.algorithm.plain, self.population
-        # Under noise, who answered and what they hold is not told: all parties count the same.
-        hidden = self.channel.uniform_weights
-        size = round(gathered.total.weight) if hidden else len(gathered.answered)
-        return Replies(
-            weighted_sums={key: value for key, value in sums.items() if key not in plain},
-            plain_sums={key: value for key, value in sums.items() if key in plain},
-            weight=gathered.total.weight,
-            size=size,
-            population=population.size,
-            share=size / population.size if hidden else population.share(gathered.answered),
-            buffers=buffers,
-            uploads=gathered.singles,
-        )
-
     def order(self, ask: Ask, party: int, number: int, ledger: Ledger) -> Order:
         """An ask as one party gets it."""
-        states, memories = ledger.states, ledger.memories
+        states, memories, buffers = ledger.states, ledger.memories, ledger.buffers
+        if self.recipe.keeps_statistics:
+            fresh = buffers if len(self.tasks) == 1 else self.task_of(party).initial_buffers()
+            buffers = ledger.own_buffers.get(party, fresh)
         return Order(
             party,
             number,
@@ -287,9 +264,9 @@ class Training(ABC):
             ask.kind,
             payload=sent_to(ask.payload, party),
             state=states[party] if party in states else self.party_state(party),
-            buffers=ledger.own_buffers.get(party, ledger.buffers) if self.recipe.keeps_statistics else ledger.buffers,
+            buffers=buffers,
             lr=learning_rate(self.spec, number),
-            phases=phases_of(self.algorithm, self.task_of(party), ask, number),
+            phases=phases_of(self.algorithm, self.task_of(party), ask.kind, ask.phase, number),
             phase=ask.phase,
             rows=ask.rows,
             memory=memories[party] if party in memories else self.state.memories.get(party, {}),
@@ -331,15 +308,31 @@ class Training(ABC):
                     f"{name} changed the server's {key} from {old.dtype} to {server[key].dtype}. Keep types: "
                     f"{key}.to(server[{key!r}].dtype)."
                 )
-        self._check_finite(server, number, "")
+        check_finite(self.spec, server, number, "")
 
-    def _check_finite(self, vectors: Vectors, number: int, whose: str) -> None:
-        for key, value in vectors.items():
-            if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-                raise Diverged(
-                    f"Training diverged in round {number}: {whose}{key} is not finite. "
-                    f"Lower --lr (now {self.spec.lr}), or change {self.spec.algorithm} or {self.spec.optimiser}."
-                )
+
+def check_finite(spec: RunSpec, vectors: Vectors, number: int, whose: str) -> None:
+    """Refuse vectors that are no longer finite, with what to do about it."""
+    for key, value in vectors.items():
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            raise Diverged(
+                f"Training diverged in round {number}: {whose}{key} is not finite. "
+                f"Lower --lr (now {spec.lr}), or change {spec.algorithm} or {spec.optimiser}."
+            )
+
+
+def recipe_of(spec: RunSpec, algorithm: Algorithm, task: Task, wire: Wire | None) -> Recipe:
+    """How every party of a run works."""
+    keeps = spec.batch_norm == "local" or algorithm.keeps_statistics
+    return Recipe(
+        algorithm,
+        OPTIMISERS.build(spec.optimiser),
+        spec.work,
+        spec.seed,
+        augment=spec.augment != "none",
+        keeps_statistics=keeps and task.buffers.size > 0,
+        wire=wire,
+    )
 
 
 def learning_rate(spec: RunSpec, round: int) -> float:
