@@ -10,11 +10,14 @@ import numpy as np
 from torch import nn
 
 from benchmarks.workload import LR, MOMENTUM, Workload
-from unalike.algorithms import Ask, FedAvg
+from unalike.algorithms import FedAvg
 from unalike.data import Dataset
 from unalike.models import MODELS, Task
 from unalike.partition import Partition
-from unalike.rounds.exchange import Engine, Exchange
+from unalike.rounds.federation import Crew
+from unalike.rounds.gather import Engine
+from unalike.rounds.order import Order
+from unalike.rounds.worker import Recipe
 from unalike.rounds.federation import Federation
 from unalike.rounds.optimisers import Sgd
 from unalike.rounds.work import LocalWork
@@ -51,21 +54,10 @@ def plain_net(workload: Workload) -> nn.Sequential:
 def train(federation: Federation, engine: Engine, batch: int) -> None:
     """One round of FedAvg's local training on an engine."""
     task = federation.task
-    engine.exchange(
-        Exchange(
-            algorithm=FedAvg(),
-            ask=Ask("train", {"w": task.initial()}),
-            round=1,
-            lr=LR,
-            seed=0,
-            cohort=range(federation.size),
-            state_of=lambda number: {},
-            buffers=task.initial_buffers(),
-            federation=federation,
-            optimiser=Sgd(momentum=MOMENTUM),
-            work=LocalWork(batch, epochs=1),
-        )
-    )
+    recipe = Recipe(FedAvg(), Sgd(momentum=MOMENTUM), LocalWork(batch, epochs=1))
+    sent, statistics = {"w": task.initial()}, task.initial_buffers()
+    orders = [Order(k, 1, 0, "train", sent, {}, statistics, LR) for k in range(federation.size)]
+    engine.answer(Crew(federation, recipe), orders)
 
 
 def interleave(contenders: Mapping[str, Callable[[], None]], rows: int, repeats: int) -> dict[str, float]:

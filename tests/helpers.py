@@ -11,7 +11,11 @@ from unalike.engines.vectorised import Vectorised
 from unalike.models import Net, Task
 from unalike.models.task import register_model
 from unalike.partition import Partition
-from unalike.rounds.exchange import Exchange, combine
+from unalike.algorithms.contract import sent_to
+from unalike.rounds.federation import Crew
+from unalike.rounds.gather import Receiver, replies_of
+from unalike.rounds.order import Order, phases_of
+from unalike.rounds.worker import Recipe
 from unalike.rounds.federation import Federation
 from unalike.rounds.optimisers import Sgd
 
@@ -81,30 +85,25 @@ def one_round(
 ):
     """Play one round by hand; ``states`` is changed as the parties' states are."""
     task = federation.task
+    recipe = Recipe(algorithm, optimiser or Sgd(), work)
+    engine, crew, receiver = engine or Sequential(), Crew(federation, recipe), Receiver(recipe)
+    numbers = range(federation.size) if cohort is None else cohort
 
-    def state_of(k):
-        return states[k] if k in states else algorithm.init_party(task, task.initial())
+    def order(ask, turn, k):
+        state = states[k] if k in states else algorithm.init_party(task, task.initial())
+        payload, phases = sent_to(ask.payload, k), phases_of(algorithm, task, ask.kind, ask.phase, number)
+        how = {"lr": lr, "phases": phases, "phase": ask.phase, "rows": ask.rows}
+        return Order(k, number, turn, ask.kind, payload, state, task.initial_buffers(), **how)
 
-    generator = algorithm.round(task, server)
+    generator, turn = algorithm.round(task, server), 0
     ask = next(generator)
     while True:
-        exchange = Exchange(
-            algorithm,
-            ask,
-            number,
-            lr,
-            0,
-            range(federation.size) if cohort is None else cohort,
-            state_of,
-            task.initial_buffers(),
-            federation,
-            optimiser or Sgd(),
-            work,
-        )
-        combined = combine(exchange, (engine or Sequential()).exchange(exchange))
-        states.update(combined.states)
+        orders = [order(ask, turn, k) for k in numbers if ask.to is None or k in ask.to]
+        gathered = receiver.add(orders, engine.answer(crew, orders))
+        states.update(gathered.states)
+        turn += 1
         try:
-            ask = generator.send(combined.replies)
+            ask = generator.send(replies_of(gathered, recipe, federation.population, task.initial_buffers()))
         except StopIteration as end:
             return end.value
 

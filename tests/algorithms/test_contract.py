@@ -5,23 +5,31 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from unalike.algorithms import ALGORITHMS, Algorithm, Ask, FedAvg, FedProx, Replies, algorithm
+from unalike.algorithms import ALGORITHMS, Algorithm, FedAvg, FedProx, Replies, algorithm
 from unalike.errors import UserError
-from unalike.rounds.exchange import Exchange, Reply, combine, traffic
+from unalike.rounds.gather import Receiver, replies_of, traffic
+from unalike.rounds.order import Order
+from unalike.rounds.population import Population
+from unalike.rounds.upload import reply_of
+from unalike.rounds.worker import Recipe
 
 
 def answer(algorithm, replies, kind="train"):
     """Combine uploads given as (party, weight, upload) in an exchange of seven parties."""
-    federation = SimpleNamespace(size=7, share=lambda numbers: len(numbers) / 7)
-    exchange = Exchange(
-        algorithm, Ask(kind, {}), 1, 0.1, 0, (), lambda k: {}, torch.zeros(0), federation, None, None
-    )
-    made = []
+    recipe = Recipe(algorithm, None, None)
+    orders, made = [], []
     for party, weight, upload in replies:
         vectors = {k: torch.as_tensor(v) for k, v in upload.items()}
         more = {"buffers": torch.zeros(0), "loss": torch.tensor(0.5 * weight)}
-        made.append(Reply.of(exchange, party, torch.tensor(weight), (vectors, {}), more))
-    return combine(exchange, made)
+        orders.append(Order(party, 1, 0, kind, {}, {}, torch.zeros(0), 0.1))
+        worker = SimpleNamespace(recipe=recipe)
+        made.append(reply_of(worker, orders[-1], torch.tensor(weight), (vectors, {}), more))
+    gathered = Receiver(recipe).add(orders, made)
+    return SimpleNamespace(
+        replies=replies_of(gathered, recipe, Population([1] * 7), torch.zeros(0)),
+        loss=gathered.total.loss / gathered.total.weight,
+        bytes_up=sum(gathered.up.values()),
+    )
 
 
 def reply(party, weight, **upload):

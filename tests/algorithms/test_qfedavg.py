@@ -44,7 +44,7 @@ def test_a_round_is_the_papers(engine, q, most):
     federation, w = federation_of(Quadratics(2), parties), np.array([0.7, -0.4])
     how = {"work": LocalWork(7, steps=3), "lr": 0.1, "engine": engine}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unalike.rounds.exchange.MEASURE_ROWS", most)
+        patch.setattr("unalike.rounds.local.MEASURE_ROWS", most)
         after = one_round(QFedAvg(q=q), federation, {"w": torch.from_numpy(w)}, {}, **how)["w"]
         assert torch.allclose(after, torch.from_numpy(by_hand(parties, w, q, 0.1, 3)), rtol=0, atol=1e-8)
         two = one_round(QFedAvg(q=q), federation, {"w": torch.from_numpy(w)}, {}, cohort=[0, 2], **how)["w"]

@@ -67,7 +67,7 @@ def test_has_the_gradient_of_rfedavg_plus_but_another_value(known):
 @pytest.mark.parametrize("most", [5, 1024])
 def test_delta_is_the_mean_over_all_rows_under_the_partys_own_trained_model(engine, most):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unalike.rounds.exchange.MEASURE_ROWS", most)
+        patch.setattr("unalike.rounds.local.MEASURE_ROWS", most)
         simulation = play(small_simulation("rfedavg(lam=0.1)", engine=engine, dtype="float64"), 1)
         before, replies = simulation.state, recorded(simulation)
         play(simulation, 1)

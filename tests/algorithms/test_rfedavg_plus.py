@@ -41,7 +41,7 @@ def test_the_loss_is_the_papers_and_its_gradient_equals_finite_differences(count
 @pytest.mark.parametrize("most", [5, 1024])
 def test_delta_is_the_mean_over_all_rows_under_the_new_global_model(engine, most):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unalike.rounds.exchange.MEASURE_ROWS", most)
+        patch.setattr("unalike.rounds.local.MEASURE_ROWS", most)
         simulation = play(small_simulation("rfedavg+(lam=0.1)", engine=engine, dtype="float64"), 2)
     state = simulation.state
     for number, delta in deltas_by_hand(

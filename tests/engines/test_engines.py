@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,11 +26,12 @@ from unalike.engines.choose import (
     choose_engine,
 )
 from unalike.engines.sequential import Sequential
-from unalike.engines.vectorised import Vectorised, party_bytes
+from unalike.engines.vectorised import Vectorised, activations_per_row, party_bytes
 from unalike.errors import UserError
 from unalike.models import MODELS, Mlp, Net, SimpleCnn, Task
 from unalike.randomness import stream
-from unalike.rounds.exchange import Exchange
+from unalike.rounds.federation import Crew
+from unalike.rounds.order import Order
 from unalike.rounds.work import PADDING, LocalWork
 from unalike.runs.check import distance, play, small_dataset, small_simulation
 from unalike.runs.simulation import Simulation
@@ -137,13 +139,12 @@ def test_chunks_are_bounded_and_change_nothing():
             return {"delta": w - party.received["w"]}, party.state
 
     simulation = small_simulation("fedavg", sample=1.0)
-    simulation.algorithm = Spy()
-    exchange = Exchange(
-        simulation.algorithm, next(Spy().round(simulation.task, simulation.state.server)), 1, 0.1, 0, range(6),
-        lambda k: {"k": torch.zeros(3)}, torch.zeros(0), simulation.federation, simulation.optimiser,
-        LocalWork(8, epochs=1),
-    )  # fmt: skip
-    one = party_bytes(exchange, 5)
+    crew = Crew(simulation.federation, replace(simulation.recipe, algorithm=Spy(), work=LocalWork(8, epochs=1)))
+    kept = {"k": torch.zeros(3)}
+    sent = Spy().send(simulation.task, simulation.state.server)
+    orders = [Order(k, 1, 0, "train", sent, kept, torch.zeros(0), 0.1) for k in range(6)]
+    activations = activations_per_row(simulation.task, simulation.federation.train)
+    one = party_bytes(crew.worker(5), orders[5], activations)
     assert one > 8 * simulation.task.size * 4
     results = []
     for budget in (1, 2 * one + 1, 100 * one):
@@ -152,19 +153,19 @@ def test_chunks_are_bounded_and_change_nothing():
 
         class Recorder(module._Stack):
             def __post_init__(self):
-                widths.append(len(self.numbers))
+                widths.append(len(self.pairs))
                 super().__post_init__()
 
         original, module._Stack = module._Stack, Recorder
         try:
-            results.append(engine.exchange(exchange))
+            results.append(sorted(engine.answer(crew, orders), key=lambda reply: reply.party))
         finally:
             module._Stack = original
     assert widths == [1] * 6 + [2] * 3 + [6]
     for replies in results[1:]:
         for a, b in zip(results[0], replies, strict=True):
             assert a.party == b.party
-            assert torch.allclose(a.message["delta"], b.message["delta"], atol=1e-6)
+            assert torch.allclose(a.message.vectors["delta"], b.message.vectors["delta"], atol=1e-6)
 
 
 def task_of(body, width=5):

@@ -7,7 +7,7 @@ from tests.federation.inside import HOSPITALS, World
 from tests.federation.test_server import assert_same, server_state
 from unalike.channels.accountant import gauss_epsilon
 from unalike.errors import UserError
-from unalike.federation import remote
+from unalike.federation import asking, remote
 from unalike.federation.envelope import Envelope, peek, write
 from unalike.federation.speaker import Stopped
 from unalike.runs.record import read_rounds, read_run
@@ -16,7 +16,7 @@ from unalike.secure.policy import Policy
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(remote, "PAUSE", 0.0)
+    monkeypatch.setattr(asking, "PAUSE", 0.0)
 
 
 def participation(world):

@@ -11,7 +11,7 @@ from tests.federation.test_faults import participation
 from tests.federation.test_server import assert_same
 from unalike.data.sites.description import MOST_ROWS
 from unalike.errors import UserError
-from unalike.federation import remote, speaker
+from unalike.federation import asking, remote, speaker
 from unalike.federation.envelope import Envelope, pack, peek, write
 from unalike.federation.folders import read_key
 from unalike.federation.lengths import longest, times_the_others
@@ -24,7 +24,7 @@ NODE, NAME = 12, "hungarian"
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(remote, "PAUSE", 0.0)
+    monkeypatch.setattr(asking, "PAUSE", 0.0)
 
 
 def key(world, name=NAME):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.federation.inside import HOSPITALS, World
-from unalike.federation import remote
+from unalike.federation import asking, remote
 from unalike.federation.envelope import Envelope, peek, write
 from unalike.federation.folders import PUBLIC, Card, make_key
 from unalike.federation.speaker import Speaker
@@ -19,7 +19,7 @@ NODE, NAME = 12, "hungarian"
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(remote, "PAUSE", 0.0)
+    monkeypatch.setattr(asking, "PAUSE", 0.0)
 
 
 @pytest.fixture(scope="module")

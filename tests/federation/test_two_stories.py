@@ -6,7 +6,7 @@ from tests.federation.inside import World
 from tests.federation.liar import Liar, ready, record_grids
 from tests.federation.test_faults import participation
 from tests.federation.test_server import assert_same
-from unalike.federation import remote
+from unalike.federation import asking, remote
 from unalike.federation.audit import read_audit
 from unalike.federation.dealing import deal_keys
 from unalike.federation.envelope import peek
@@ -20,7 +20,7 @@ FIRST, SECOND, LEAGUE = ["s0", "s1"], ["s2", "s3"], ["s4"]
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(remote, "PAUSE", 0.0)
+    monkeypatch.setattr(asking, "PAUSE", 0.0)
 
 
 @pytest.fixture

@@ -6,29 +6,32 @@ import pytest
 import torch
 
 from unalike.algorithms import ALGORITHMS
-from unalike.algorithms.contract import Algorithm, Ask
+from unalike.algorithms.contract import Algorithm
 from unalike.engines.sequential import Sequential
 from unalike.federation.envelope import Refused
 from unalike.federation.weighing import agreed_weight, check_weight, norm_of
-from unalike.rounds.exchange import ENGINE
+from unalike.rounds.federation import Crew
 from unalike.runs.check import small_simulation
 from unalike.runs.training import Ledger
 
 OURS = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
 
 
-def exchange_of(name, **changes):
+def asked(name, algorithm=None, **changes):
+    """The workers of a first exchange, and what each is asked."""
     simulation = small_simulation(name, engine="sequential")
     ask = next(simulation.algorithm.round(simulation.task, simulation.state.server))
-    made = simulation.exchange(ask, 1, simulation.cohort(1), Ledger(simulation.state.buffers))
-    return replace(made, **changes)
+    recipe = simulation.recipe if algorithm is None else replace(simulation.recipe, algorithm=algorithm)
+    crew, ledger = Crew(simulation.federation, recipe), Ledger(simulation.state.buffers)
+    orders = [replace(simulation.order(ask, k, 1, ledger), **changes) for k in simulation.cohort(1)]
+    return crew, orders
 
 
 @pytest.mark.parametrize("name", [*OURS, "scaffold(weights=uniform)"])
 def test_the_weight_of_every_algorithm_is_known(name):
-    exchange = exchange_of(name)
-    for reply in Sequential().exchange(exchange):
-        assert agreed_weight(exchange, reply.party) == float(reply.message[f"{ENGINE}weight"])
+    crew, orders = asked(name)
+    for order, reply in zip(orders, Sequential().answer(crew, orders), strict=True):
+        assert agreed_weight(crew.worker(order.party), order) == reply.message.weight
 
 
 @dataclass(frozen=True)
@@ -56,22 +59,23 @@ class ByItsModel(Algorithm):
 
 
 def test_a_weight_of_numbers_that_the_server_has():
-    exchange = exchange_of("fedavg", algorithm=BySteps())
-    size, steps = exchange.counts(2)
-    assert agreed_weight(exchange, 2) == pytest.approx(steps / size)
-    check_weight(exchange, 2, steps / size)
+    crew, orders = asked("fedavg", BySteps())
+    worker, order = crew.worker(orders[2].party), orders[2]
+    size, steps = worker.size(order), worker.steps_in_all(order)[0]
+    assert agreed_weight(worker, order) == pytest.approx(steps / size)
+    check_weight(worker, order, steps / size)
     with pytest.raises(Refused, match="training rows that it agreed with weigh"):
-        check_weight(exchange, 2, 1.01 * steps / size)
+        check_weight(worker, order, 1.01 * steps / size)
 
 
 @pytest.mark.parametrize("algorithm", [ByState(), ByWhatItMeasured(), ByItsModel()])
 def test_a_weight_of_what_only_the_party_knows_is_not_judged(algorithm):
-    exchange = exchange_of("fedavg", algorithm=algorithm)
-    exchange = replace(exchange, ask=Ask("train+measure", exchange.ask.payload))
-    assert agreed_weight(exchange, 2) is None
-    check_weight(exchange, 2, 1e30)
+    crew, orders = asked("fedavg", algorithm, kind="train+measure")
+    worker, order = crew.worker(orders[2].party), orders[2]
+    assert agreed_weight(worker, order) is None
+    check_weight(worker, order, 1e30)
     with pytest.raises(Refused, match="below zero"):
-        check_weight(exchange, 2, -1.0)
+        check_weight(worker, order, -1.0)
 
 
 def test_norms():

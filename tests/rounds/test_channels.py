@@ -13,12 +13,12 @@ from unalike.algorithms.contract import Ask
 from unalike.channels import Participation
 from unalike.channels.accountant import gauss_epsilon
 from unalike.errors import UserError
-from unalike.rounds.exchange import combine
+from unalike.rounds.gather import replies_of
 from unalike.rounds.state import State
 from unalike.runs.check import play, small_simulation
 from unalike.runs.run import run
 from unalike.runs.spec import RunSpec
-from unalike.runs.training import Diverged
+from unalike.runs.training import Diverged, Ledger
 
 NAMES = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
 NOISY = "clip(1.0)+gauss(0.5)"
@@ -193,21 +193,17 @@ def test_every_exchange_and_every_cohort_is_counted():
 def test_under_noise_all_parties_weigh_the_same():
     """Without the weights, a run with next to no noise is the plain mean of the updates."""
     simulation = small_simulation("fedavg", channel="clip(1e3)+gauss(1e-12)", engine="sequential", dtype="float64")
-    seen = []
-    answer = simulation.engine.exchange
-    simulation.engine.exchange = lambda exchange: seen.append(exchange) or answer(exchange)
     before = weights(simulation)
     play(simulation, 1)
     free = small_simulation("fedavg", engine="sequential", dtype="float64")
-    exchange = free.exchange(seen[0].ask, 1, seen[0].cohort, _ledger(free))
-    updates = [r.message["delta"] / r.message["engine/weight"] for r in free.engine.exchange(exchange)]
+    replies = free.engine.answer(free.crew, _orders(free, free.cohort(1)))
+    updates = [reply.message.vectors["delta"] / reply.message.weight for reply in replies]
     assert torch.allclose(weights(simulation) - before, torch.stack(updates).mean(dim=0), atol=1e-7)
 
 
-def _ledger(simulation):
-    from unalike.runs.training import Ledger
-
-    return Ledger(simulation.state.buffers)
+def _orders(simulation, numbers):
+    ask = Ask("train", simulation.algorithm.send(simulation.task, simulation.state.server))
+    return [simulation.order(ask, k, 1, Ledger(simulation.state.buffers)) for k in numbers]
 
 
 def test_running_statistics_go_through_the_channel_as_changes():
@@ -245,10 +241,10 @@ def test_central_noise_moves_the_weights_as_much_as_it_should():
 def test_under_noise_nobody_learns_who_was_absent(channel, size):
     simulation = small_simulation("fedavg", channel=channel)
     there = simulation.cohort(1)[:3]
-    ask = Ask("train", simulation.algorithm.send(simulation.task, simulation.state.server))
-    exchange = simulation.exchange(ask, 1, there, _ledger(simulation))
-    replies = combine(exchange, simulation.engine.exchange(exchange)).replies
-    share = 4 / 6 if size == 4 else simulation.federation.share(there)
+    orders = _orders(simulation, there)
+    gathered = simulation.gather(orders)
+    replies = replies_of(gathered, simulation.recipe, simulation.population, simulation.state.buffers)
+    share = 4 / 6 if size == 4 else simulation.population.share(there)
     assert (replies.size, replies.share) == (size, share)
-    weight = 4 if size == 4 else sum(exchange.counts(number)[0] for number in there)
+    weight = 4 if size == 4 else sum(simulation.crew.worker(order.party).size(order) for order in orders)
     assert replies.weight == pytest.approx(weight, rel=1e-6)

@@ -11,7 +11,7 @@ from unalike.algorithms import ALGORITHMS
 from unalike.engines.sequential import Sequential
 from unalike.models import MODELS, Mlp, Net, Task
 from unalike.models.task import register_model
-from unalike.rounds import exchange as exchanges
+from unalike.rounds import local
 from unalike.rounds.evaluation import evaluate
 from unalike.rounds.threads import on_threads
 from unalike.runs.check import play, small_simulation
@@ -81,7 +81,7 @@ def test_a_net_that_draws_goes_one_after_the_other(noisy):
 
 
 def test_evaluation_has_the_same_bits_on_any_number_of_threads(monkeypatch):
-    monkeypatch.setattr(exchanges, "MEASURE_ROWS", 7)
+    monkeypatch.setattr(local, "MEASURE_ROWS", 7)
     simulation, _ = played(1, algorithm="scaffold")
     models = simulation.models(simulation.state)
     assert evaluate(simulation.federation, models) == evaluate(simulation.federation, models, threads=3)

@@ -48,7 +48,7 @@ def played(algorithm, engine, rounds=2, **fields):
 @pytest.mark.parametrize("most", [3, 16, 1024])
 def test_all_rows_are_seen_under_the_partys_own_trained_weights(engine, most):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unalike.rounds.exchange.MEASURE_ROWS", most)
+        patch.setattr("unalike.rounds.local.MEASURE_ROWS", most)
         simulation, before, replies = played(LooksBack(), engine)
     assert sorted(replies.each) == simulation.cohort(2)
     for number, upload in replies.each.items():

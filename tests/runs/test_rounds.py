@@ -79,7 +79,7 @@ def test_the_second_exchange_starts_from_the_firsts_state(engine):
 @ENGINES
 @pytest.mark.parametrize("most", [7, 16, 1024])
 def test_measuring_in_parts_gives_the_mean_over_all_rows(engine, most, monkeypatch):
-    monkeypatch.setattr("unalike.rounds.exchange.MEASURE_ROWS", most)
+    monkeypatch.setattr("unalike.rounds.local.MEASURE_ROWS", most)
     simulation = small_simulation("test-two-turns", engine=engine, sample=1.0, dtype="float64", public=0)
     expected = sum(
         simulation.federation.dataset.x[p.train].mean(axis=0).sum() for p in simulation.federation.parties
@@ -91,7 +91,7 @@ def test_measuring_in_parts_gives_the_mean_over_all_rows(engine, most, monkeypat
 def test_evaluation_in_parts_is_evaluation(monkeypatch):
     simulation = play(small_simulation("fedavg", validation=0.2), 1)
     whole = evaluate(simulation.federation, simulation.models(simulation.state))
-    monkeypatch.setattr("unalike.rounds.exchange.MEASURE_ROWS", 7)
+    monkeypatch.setattr("unalike.rounds.local.MEASURE_ROWS", 7)
     parts = evaluate(simulation.federation, simulation.models(simulation.state))
     assert parts["loss"] == pytest.approx(whole["loss"], rel=1e-6)
     assert parts["accuracy"] == whole["accuracy"]

@@ -242,7 +242,7 @@ def test_an_algorithm_of_ones_own_with_both_terms():
 def test_tables_of_any_numbers_train_whole(kind, monkeypatch):
     """Large ones too, which are not made floating point beforehand."""
     monkeypatch.setattr("unalike.rounds.federation.PREPARED_BYTES", 0)
-    monkeypatch.setattr("unalike.engines.sequential.Sequential._train", None)  # no step in Python
+    monkeypatch.setattr("unalike.rounds.local.descend", None)  # no step in Python
     data = small_dataset()
     x = np.clip(40 * data.x + 100, 0, 255).astype(kind)
     x = x if kind == "uint8" else x - np.array(150, kind)
@@ -273,7 +273,7 @@ def test_images_of_16_bits(augment, monkeypatch):
         )
         states.append(play(Simulation(spec, data=data, say=lambda line: None), 1).state.tensors())
         if engine == "sequential":
-            monkeypatch.setattr("unalike.engines.sequential.Sequential._train", None)  # the kernels read them
+            monkeypatch.setattr("unalike.rounds.local.descend", None)  # the kernels read them
     assert distance(*states)[0] <= 1e-5
 
 
