@@ -45,6 +45,21 @@ class Layer:
     kernel: int = 1
     padding: int = 0
 
+    @property
+    def weights(self) -> int:
+        """How many weights it has, biases not counted."""
+        if self.kind == "pooling":
+            return 0
+        seen = self.given.size if self.kind == "linear" else self.given.channels * self.kernel**2
+        return self.made.channels * seen
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where its weights, and its biases after them, begin and end in the flat vector."""
+        ends = [self.weight + self.weights] if self.weight >= 0 else [0]
+        ends += [self.bias + self.made.channels] if self.bias >= 0 else []
+        return max(0, self.weight), max(ends)
+
 
 @dataclass(frozen=True)
 class Chain:
@@ -67,12 +82,7 @@ class Chain:
     @property
     def multiply_adds(self) -> int:
         """Multiplications with a weight in one row's forward pass."""
-        return sum(
-            layer.made.size
-            * (layer.given.size if layer.kind == "linear" else layer.given.channels * layer.kernel**2)
-            for layer in self.layers
-            if layer.kind != "pooling"
-        )
+        return sum(layer.weights * layer.made.height * layer.made.width for layer in self.layers)
 
 
 class NotAChain(Exception):
