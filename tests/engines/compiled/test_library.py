@@ -47,9 +47,9 @@ TERMS = {
 class Setting:
     """A net, its kernel, rows, and something for every field of a descent."""
 
-    def __init__(self, name):
+    def __init__(self, name, frozen=()):
         body, features, shape = NETS[name]
-        self.task, self.parts = task_of(body, features), PARTS[name]
+        self.task, self.parts = task_of(body, features, frozen=frozen), PARTS[name]
         self.kernel, self.start = kernel_of(self.task, shape), self.task.initial()
         random = torch.Generator().manual_seed(1)
         x, y = torch.randn(ROWS, *shape, generator=random), torch.randint(0, 3, (ROWS,), generator=random)
@@ -134,6 +134,15 @@ def test_any_range(setting, data):
     start = data.draw(st.integers(0, setting.size))
     stop = data.draw(st.integers(start, setting.size))
     setting.check(setting.descent(trains=(start, stop)))
+
+
+@pytest.mark.parametrize("frozen", [["body.0"], ["body.0.bias", "body.6.weight"], ["body"], ["head"]])
+def test_a_part_of_a_net_with_frozen_layers(frozen):
+    """The vector is shorter, and any range of it may move."""
+    setting = Setting("convolutions", frozen)
+    size, middle = setting.size, setting.size // 2
+    for trains in (None, (0, middle), (middle, size), (middle - 3, middle + 4), (middle, middle)):
+        setting.check(setting.descent(trains=trains))
 
 
 @pytest.mark.parametrize("terms", TERMS)

@@ -41,7 +41,8 @@ class Compiled(Sequential):
         """The engine for a task; ``NotAChain`` or ``NoCompiler`` says why there is none."""
         if task.device.type != "cpu" or task.dtype != torch.float32:
             raise NotAChain(f"the kernels compute in float32 on a CPU, not in {task.dtype} on {task.device}")
-        return cls(Kernel(describe(task.net, shape), say), threads)
+        named = task.named(torch.zeros(task.size), task.initial_buffers())  # of which only frozen layers are used
+        return cls(Kernel(describe(task.net, shape), say, frozen=named), threads)
 
     def _descend(
         self, worker: Worker, order: Order, number: int, me: Party, buffers: Tensor, start: Tensor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from ctypes import POINTER, Structure, c_double, c_float, c_int64, c_void_p
 from dataclasses import dataclass
 
@@ -70,22 +71,25 @@ class _Training(Structure):
         *((name, c_float) for name in ("lr", "momentum", "weight_decay", "strength")),
         *((name, c_void_p) for name in ("strengths", "centre", "linear")),
         *((name, c_int64) for name in ("first", "last")),
-        *((name, c_void_p) for name in ("w", "velocity", "d_w", "tape")),
+        *((name, c_void_p) for name in ("frozen", "w", "velocity", "d_w", "tape")),
     )
 
 
 class Kernel:
-    """The compiled functions of one chain."""
+    """The compiled functions of one chain; ``frozen`` are the weights that the chain says are never trained."""
 
-    def __init__(self, chain: Chain, say: Say, width: int | None = None) -> None:
+    def __init__(
+        self, chain: Chain, say: Say, width: int | None = None, frozen: Mapping[str, Tensor] | None = None
+    ) -> None:
         self.chain = chain
+        self._frozen = _joined(chain.frozen, frozen or {})
         self.classes, self.features = chain.layers[-1].made.size, chain.layers[-1].given.size
         library = load(source_of(chain, width or vector_width()), say)
         for name, result, arguments in (
             ("tape", c_int64, []),
             ("block", c_int64, []),
-            ("forward", None, [c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
-            ("backward", None, [c_void_p, c_int64, *[c_void_p] * 4]),
+            ("forward", None, [*[c_void_p] * 3, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
+            ("backward", None, [c_void_p, c_void_p, c_int64, *[c_void_p] * 4]),
             ("train", c_double, [POINTER(_Training)]),
         ):
             function = getattr(library, f"unalike_{name}")
@@ -102,7 +106,9 @@ class Kernel:
         blocks = -(-len(x) // self._block) if keep else 1
         tape = self._take(max(1, blocks))
         logits, features = x.new_empty(len(x), self.classes), x.new_empty(len(x), self.features)
-        self._library.unalike_forward(_at(w), _at(x), len(x), _at(tape), int(keep), _at(logits), _at(features))
+        self._library.unalike_forward(
+            _at(w), _at(self._frozen), _at(x), len(x), _at(tape), int(keep), _at(logits), _at(features)
+        )
         if keep:
             return logits, features, tape
         self.give_back(tape)
@@ -113,7 +119,9 @@ class Kernel:
         w, d_logits = _ready(w), _ready(d_logits)
         d_features = None if d_features is None else _ready(d_features)
         d_w = torch.empty_like(w)
-        self._library.unalike_backward(_at(w), len(d_logits), _at(tape), _at(d_logits), _at(d_features), _at(d_w))
+        self._library.unalike_backward(
+            _at(w), _at(self._frozen), len(d_logits), _at(tape), _at(d_logits), _at(d_features), _at(d_w)
+        )
         return d_w
 
     def train(self, w: Tensor, data: Data, steps: Steps, descent: Descent) -> tuple[Tensor, float]:
@@ -145,6 +153,7 @@ class Kernel:
             strength=strength,
             first=first,
             last=last,
+            frozen=_at(self._frozen),
             tape=_at(tape),
         )
         loss = self._library.unalike_train(ctypes.byref(training))
@@ -184,6 +193,14 @@ class Kernel:
     def give_back(self, tape: Tensor) -> None:
         """A tape that nobody needs any more."""
         self._spare.setdefault(len(tape) // self._tape, []).append(tape)
+
+
+def _joined(parts: tuple[tuple[str, int], ...], named: Mapping[str, Tensor]) -> Tensor | None:
+    """The named parts as one vector, if there are any."""
+    for name, size in parts:
+        if name not in named or named[name].numel() != size:
+            raise ValueError(f"{name} is frozen: its {size} weights must be given")
+    return torch.cat([_ready(named[name]).reshape(-1) for name, _ in parts]) if parts else None
 
 
 def _strength(strength: float | Tensor) -> tuple[float, Tensor | None]:

@@ -4,14 +4,14 @@ int64_t unalike_tape(void) { return TAPE; }
 int64_t unalike_block(void) { return BLOCK; }
 
 /* Logits and features of `count` rows. With `keep` every block has a tape of its own, for unalike_backward. */
-void unalike_forward(const float *w, const float *x, int64_t count, float *tape, int64_t keep_tapes, float *logits,
-                     float *features) {
+void unalike_forward(const float *w, const float *frozen, const float *x, int64_t count, float *tape,
+                     int64_t keep_tapes, float *logits, float *features) {
     for (int64_t first = 0; first < count; first += BLOCK) {
         const int here = (int)(count - first < BLOCK ? count - first : BLOCK);
         for (int n = 0; n < here; n++)
             memcpy(tape + AT_ROWS + n * ROW_STRIDE, x + (first + n) * INPUT, INPUT * sizeof(float));
         settle(tape, here);
-        forward(w, tape, lanes_for(here));
+        forward(w, frozen, tape, lanes_for(here));
         gather(tape + AT_LOGITS, logits + first * CLASSES, CLASSES, here);
         gather(tape + AT_FEATURES, features + first * FEATURES, FEATURES, here);
         if (keep_tapes) tape += TAPE;
@@ -20,8 +20,8 @@ void unalike_forward(const float *w, const float *x, int64_t count, float *tape,
 
 /* The gradient with respect to w, given that of the logits and of the features (either may be null). Tapes are
  * used up: values are replaced by their gradients. */
-void unalike_backward(const float *w, int64_t count, float *tape, const float *d_logits, const float *d_features,
-                      float *d_w) {
+void unalike_backward(const float *w, const float *frozen, int64_t count, float *tape, const float *d_logits,
+                      const float *d_features, float *d_w) {
     memset(d_w, 0, WEIGHTS * sizeof(float));
     for (int64_t first = 0; first < count; first += BLOCK, tape += TAPE) {
         const int here = (int)(count - first < BLOCK ? count - first : BLOCK);
@@ -30,7 +30,7 @@ void unalike_backward(const float *w, int64_t count, float *tape, const float *d
         else
             memset(tape + AT_LOGITS, 0, CLASSES * BLOCK * sizeof(float));
         if (d_features) spread(d_features + first * FEATURES, tape + AT_MORE, FEATURES, here);
-        backward(w, tape, d_features ? tape + AT_MORE : 0, d_w, here, lanes_for(here), 0, WEIGHTS);
+        backward(w, frozen, tape, d_features ? tape + AT_MORE : 0, d_w, here, lanes_for(here), 0, WEIGHTS);
     }
 }
 
@@ -65,6 +65,7 @@ struct training {
     float lr, momentum, weight_decay, strength;
     const float *strengths, *centre, *linear; /* [WEIGHTS], or null; no strengths: all are one */
     int64_t first, last;
+    const float *frozen; /* the weights of frozen layers, or null; they are not among WEIGHTS */
     float *w, *velocity, *d_w; /* [WEIGHTS]; velocity is null without momentum; of d_w only what moves is read */
     float *tape;
 };
@@ -81,9 +82,9 @@ static double train_block(const struct training *t, int64_t at, int here, float 
         if (t->top) crop_flip(plain, to, (int)t->top[at + n], (int)t->left[at + n], t->flip[at + n]);
     }
     settle(t->tape, here);
-    forward(t->w, t->tape, lanes_for(here));
+    forward(t->w, t->frozen, t->tape, lanes_for(here));
     const double loss = cross_entropy(t->tape + AT_LOGITS, labels, here, share);
-    backward(t->w, t->tape, 0, t->d_w, here, lanes_for(here), t->first, t->last);
+    backward(t->w, t->frozen, t->tape, 0, t->d_w, here, lanes_for(here), t->first, t->last);
     return loss;
 }
 
