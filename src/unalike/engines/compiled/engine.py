@@ -51,7 +51,9 @@ class Compiled(Sequential):
         phase, size, given = order.phases[number], self.kernel.chain.size, self.kernel.chain.input
         rows, _ = worker.rows_of(phase, order)
         descent, data = _descent(worker, order, phase, me), _data(rows)
-        too_small = worker.recipe.augment and min(given.height, given.width) <= CROP  # the steps' own error says so
+        too_small = (
+            worker.recipe.augment and min(given.height, given.width) <= CROP
+        )  # the steps' own error says so
         if descent is None or data is None or start.shape != (size,) or not _fits(descent, size) or too_small:
             return local.descend(worker, order, number, me, buffers, start)
         plan = worker.plan(order, number)
@@ -80,11 +82,7 @@ def _descent(worker: Worker, order: Order, phase: Phase, me: Party) -> Descent |
         part = worker.task.slices[phase.trains]
         span = (part.start, part.stop)
     linear = algorithm.linear(me)
-    if span is not None or isinstance(strength, Tensor):
-        return None
-    return Descent(
-        order.lr, optimiser.momentum, optimiser.weight_decay, strength, centre, linear, trains=span
-    )
+    return Descent(order.lr, optimiser.momentum, optimiser.weight_decay, strength, centre, linear, trains=span)
 
 
 def _fits(descent: Descent, size: int) -> bool:
