@@ -14,13 +14,12 @@ from unalike.algorithms import FedAvg
 from unalike.data import Dataset
 from unalike.models import MODELS, Task
 from unalike.partition import Partition
-from unalike.rounds.federation import Crew
+from unalike.rounds.federation import Crew, Federation
 from unalike.rounds.gather import Engine
-from unalike.rounds.order import Order
-from unalike.rounds.worker import Recipe
-from unalike.rounds.federation import Federation
 from unalike.rounds.optimisers import Sgd
+from unalike.rounds.order import Order
 from unalike.rounds.work import LocalWork
+from unalike.rounds.worker import Recipe
 
 
 def dataset(workload: Workload) -> Dataset:

@@ -5,19 +5,18 @@ import pytest
 import torch
 from torch import nn
 
+from unalike.algorithms.contract import sent_to
 from unalike.data import Dataset
 from unalike.engines.sequential import Sequential
 from unalike.engines.vectorised import Vectorised
 from unalike.models import Net, Task
 from unalike.models.task import register_model
 from unalike.partition import Partition
-from unalike.algorithms.contract import sent_to
-from unalike.rounds.federation import Crew
+from unalike.rounds.federation import Crew, Federation
 from unalike.rounds.gather import Receiver, replies_of
+from unalike.rounds.optimisers import Sgd
 from unalike.rounds.order import Order, phases_of
 from unalike.rounds.worker import Recipe
-from unalike.rounds.federation import Federation
-from unalike.rounds.optimisers import Sgd
 
 ENGINES = pytest.mark.parametrize("engine", [Sequential(), Vectorised()], ids=["sequential", "vectorised"])
 

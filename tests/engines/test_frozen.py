@@ -1,5 +1,7 @@
 """Frozen layers (``requires_grad_(False)`` in a user's net) are neither trained nor sent, in every engine."""
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -66,12 +68,9 @@ def test_equals_plain_pytorch(what, engine):
     data = small_dataset()
     fields = {"model": frozen_model(*what), "engine": engine, "validation": 0.0, "held_out": 0.0, "seed": 3}
     local = {"epochs": 4, "batch_size": 1000, "lr": 0.1, "optimiser": "sgd(momentum=0.9, weight_decay=0.01)"}
-    said = []
-    simulation = Simulation(RunSpec(parties=1, rounds=2, **fields, **local), data=data, say=said.append)
-    if engine == "compiled":
-        assert said == [
-            f"Cannot be compiled ({first_frozen(what)} is frozen): this net runs on the sequential engine instead."
-        ]
+    simulation = Simulation(RunSpec(parties=1, rounds=2, **fields, **local), data=data, say=lambda line: None)
+    if shutil.which("cc"):
+        assert simulation.engine.name == engine
     net = Frozen(what).build((5,), 3)
     net.load_state_dict(final_weights(simulation))
     x, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
@@ -85,10 +84,6 @@ def test_equals_plain_pytorch(what, engine):
             optimiser.step()
     for key, value in final_weights(simulation).items():
         assert torch.allclose(value, net.state_dict()[key], atol=1e-6), key
-
-
-def first_frozen(what):
-    return next(name for name, p in Frozen(what).build((5,), 3).named_parameters() if not p.requires_grad)
 
 
 class ByHand(nn.Module):

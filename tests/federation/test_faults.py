@@ -7,7 +7,7 @@ from tests.federation.inside import HOSPITALS, World
 from tests.federation.test_server import assert_same, server_state
 from unalike.channels.accountant import gauss_epsilon
 from unalike.errors import UserError
-from unalike.federation import asking, remote
+from unalike.federation import asking
 from unalike.federation.envelope import Envelope, peek, write
 from unalike.federation.speaker import Stopped
 from unalike.runs.record import read_rounds, read_run

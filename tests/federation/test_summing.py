@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.federation.inside import HOSPITALS, World
-from unalike.federation import asking, remote
+from unalike.federation import asking
 from unalike.federation.envelope import Envelope, peek, write
 from unalike.federation.folders import PUBLIC, Card, make_key
 from unalike.federation.speaker import Speaker

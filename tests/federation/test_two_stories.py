@@ -6,7 +6,7 @@ from tests.federation.inside import World
 from tests.federation.liar import Liar, ready, record_grids
 from tests.federation.test_faults import participation
 from tests.federation.test_server import assert_same
-from unalike.federation import asking, remote
+from unalike.federation import asking
 from unalike.federation.audit import read_audit
 from unalike.federation.dealing import deal_keys
 from unalike.federation.envelope import peek

@@ -13,8 +13,16 @@ from unalike.models import Net, Task
 NEEDS_COMPILER = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 
 
-def task_of(body, features, classes=3):
-    return Task(lambda: Net(body(), nn.Linear(features, classes)))
+def task_of(body, features, classes=3, frozen=()):
+    """A task whose net has that body; what begins with one of the names in ``frozen`` is not trained."""
+
+    def make():
+        net = Net(body(), nn.Linear(features, classes))
+        for name, parameter in net.named_parameters():
+            parameter.requires_grad_(not name.startswith(tuple(frozen)))
+        return net
+
+    return Task(make)
 
 
 def silent(_):
@@ -22,7 +30,7 @@ def silent(_):
 
 
 def kernel_of(task, shape, width=None):
-    return Kernel(describe(task.net, shape), silent, width)
+    return Kernel(describe(task.net, shape), silent, width, task.named(task.initial(), task.initial_buffers()))
 
 
 def reference(task, w, x, d_logits, d_features):

@@ -20,6 +20,19 @@ def test_simple_cnn():
     assert [layer.made.relu for layer in chain.layers] == [False, True, False, True, True, True, False]
 
 
+def test_frozen_layers_have_places_of_their_own():
+    def body():
+        return nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 2))
+
+    chain = describe(task_of(body, 2, frozen=["body.0", "body.2.bias"]).net, (5,))
+    assert chain.frozen == (("body.0.weight", 20), ("body.0.bias", 4), ("body.2.bias", 2))
+    assert chain.size == 8 + 9
+    first, second, head = chain.layers
+    assert (first.weight, first.bias, first.frozen, first.span) == (0, 20, ("weight", "bias"), (0, 0))
+    assert (second.weight, second.bias, second.frozen, second.span) == (0, 24, ("bias",), (0, 8))
+    assert (head.weight, head.bias, head.frozen, head.span) == (8, 14, (), (8, 17))
+
+
 OTHERS = {
     "body.1 (BatchNorm1d) is not a layer": lambda: nn.Sequential(nn.Linear(5, 5), nn.BatchNorm1d(5)),
     "body.0.1 (Dropout) is not a layer": lambda: nn.Sequential(

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tests.engines.compiled.helpers import NEEDS_COMPILER, check, kernel_of, task_of
+from tests.engines.compiled.helpers import NEEDS_COMPILER, check, kernel_of, silent, task_of
+from unalike.engines.compiled.chain import describe
+from unalike.engines.compiled.library import Kernel
 from unalike.models import MODELS, Task
 
 pytestmark = NEEDS_COMPILER
@@ -70,6 +72,28 @@ def test_nets(name):
     task = Task(lambda: MODELS.build(model).build(shape, classes))
     for rows in (1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 70):
         check(task, shape, rows)
+
+
+@pytest.mark.parametrize(
+    "frozen", [["body.0"], ["body.0.weight"], ["body.0.bias", "head.weight"], ["body.2"], ["body"], ["head"]]
+)
+@pytest.mark.parametrize("name", ["two convolutions", "linear"])
+def test_frozen_layers(name, frozen):
+    """They are no part of the vector, and none of their gradient is computed."""
+    shape, body, features = LAYERS[name]
+    task = task_of(body, features, frozen=frozen)
+    assert 0 < task.size < task_of(body, features).size
+    assert kernel_of(task, shape).chain.size == task.size
+    for rows in (1, 21):
+        check(task, shape, rows)
+
+
+def test_frozen_weights_must_be_given():
+    task = task_of(lambda: nn.Linear(5, 4), 4, frozen=["body.bias"])
+    chain = describe(task.net, (5,))
+    for given_ in (None, {}, {"body.bias": torch.zeros(3)}, {"body.weight": torch.zeros(4)}):
+        with pytest.raises(ValueError, match=r"body\.bias is frozen: its 4 weights must be given"):
+            Kernel(chain, silent, frozen=given_)
 
 
 def test_no_rows():

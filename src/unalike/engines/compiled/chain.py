@@ -35,7 +35,10 @@ class Values:
 
 @dataclass(frozen=True)
 class Layer:
-    """One step of the chain; ``weight`` and ``bias`` are places in the flat vector."""
+    """One step of the chain; ``weight`` and ``bias`` are places in the flat vector.
+
+    Where ``frozen`` names one of them, it is never trained, and its place is in the vector of frozen weights.
+    """
 
     kind: Literal["convolution", "pooling", "linear"]
     given: Values
@@ -44,15 +47,35 @@ class Layer:
     bias: int = -1
     kernel: int = 1
     padding: int = 0
+    frozen: tuple[str, ...] = ()
+
+    @property
+    def weights(self) -> int:
+        """How many weights it has, biases not counted."""
+        if self.kind == "pooling":
+            return 0
+        seen = self.given.size if self.kind == "linear" else self.given.channels * self.kernel**2
+        return self.made.channels * seen
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where its weights and the biases after them begin and end in the flat vector; (0, 0) if it has none."""
+        both = (("weight", self.weight, self.weights), ("bias", self.bias, self.made.channels))
+        there = [(at, at + count) for name, at, count in both if at >= 0 and name not in self.frozen]
+        return (there[0][0], there[-1][1]) if there else (0, 0)
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The layers in order, the last of which is the head; ``size`` weights."""
+    """The layers in order, the last of which is the head; ``size`` weights that are trained.
+
+    ``frozen`` has the names and sizes of the parameters that are not, in the order in which their vector has them.
+    """
 
     shape: tuple[int, ...]
     layers: tuple[Layer, ...]
     size: int
+    frozen: tuple[tuple[str, int], ...] = ()
 
     @property
     def input(self) -> Values:
@@ -67,12 +90,7 @@ class Chain:
     @property
     def multiply_adds(self) -> int:
         """Multiplications with a weight in one row's forward pass."""
-        return sum(
-            layer.made.size
-            * (layer.given.size if layer.kind == "linear" else layer.given.channels * layer.kernel**2)
-            for layer in self.layers
-            if layer.kind != "pooling"
-        )
+        return sum(layer.weights * layer.made.height * layer.made.width for layer in self.layers)
 
 
 class NotAChain(Exception):
@@ -87,10 +105,9 @@ def describe(net: Net, shape: tuple[int, ...]) -> Chain:
         raise NotAChain(f"head ({type(net.head).__name__}) is not one linear layer")
     if len(list(net.parameters())) < len(list(net.named_parameters(remove_duplicate=False))):
         raise NotAChain("layers share weights")
-    frozen = [name for name, parameter in net.named_parameters() if not parameter.requires_grad]
-    if frozen:  # the kernels would train all of the vector
-        raise NotAChain(f"{frozen[0]} is frozen")
-    places = slices_of({name: parameter.numel() for name, parameter in net.named_parameters()})
+    free = {name: p.numel() for name, p in net.named_parameters() if p.requires_grad}
+    frozen = {name: p.numel() for name, p in net.named_parameters() if not p.requires_grad}
+    places = slices_of(free) | slices_of(frozen)
     flat = len(shape) == 1
     now = Values(*shape) if len(shape) == 3 else Values(math.prod(shape))
     layers: list[Layer] = []
@@ -106,12 +123,14 @@ def describe(net: Net, shape: tuple[int, ...]) -> Chain:
             layer = read(module, now, flat) if read else "is not a layer that the kernels know"
             if isinstance(layer, str):
                 raise NotAChain(f"{name} ({type(module).__name__}) {layer}")
-            where = {what: places[f"{name}.{what}"].start for what in dict(module.named_parameters())}
-            layers.append(replace(layer, **where))
+            own = dict(module.named_parameters())
+            where = {what: places[f"{name}.{what}"].start for what in own}
+            still = tuple(what for what, parameter in own.items() if not parameter.requires_grad)
+            layers.append(replace(layer, **where, frozen=still))
         now = layers[-1].made if layers else now
     if max(v.size for layer in layers for v in (layer.given, layer.made)) > WIDEST // 1024:
         raise NotAChain("a layer is too large")
-    return Chain(shape, tuple(layers), sum(p.numel() for p in net.parameters()))
+    return Chain(shape, tuple(layers), sum(free.values()), tuple(frozen.items()))
 
 
 def _flattened(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:

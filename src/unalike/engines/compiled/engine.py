@@ -41,7 +41,8 @@ class Compiled(Sequential):
         """The engine for a task; ``NotAChain`` or ``NoCompiler`` says why there is none."""
         if task.device.type != "cpu" or task.dtype != torch.float32:
             raise NotAChain(f"the kernels compute in float32 on a CPU, not in {task.dtype} on {task.device}")
-        return cls(Kernel(describe(task.net, shape), say), threads)
+        named = task.named(torch.zeros(task.size), task.initial_buffers())  # of which only frozen layers are used
+        return cls(Kernel(describe(task.net, shape), say, frozen=named), threads)
 
     def _descend(
         self, worker: Worker, order: Order, number: int, me: Party, buffers: Tensor, start: Tensor
@@ -80,8 +81,6 @@ def _descent(worker: Worker, order: Order, phase: Phase, me: Party) -> Descent |
         part = worker.task.slices[phase.trains]
         span = (part.start, part.stop)
     linear = algorithm.linear(me)
-    if span is not None or isinstance(strength, Tensor):
-        return None
     return Descent(order.lr, optimiser.momentum, optimiser.weight_decay, strength, centre, linear, trains=span)
 
 

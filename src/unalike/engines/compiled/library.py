@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from ctypes import POINTER, Structure, c_double, c_float, c_int64, c_void_p
 from dataclasses import dataclass
 
@@ -39,7 +40,11 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """SGD on cross-entropy + strength / 2 ||w - centre||^2, with ``linear`` added to every gradient."""
+    """SGD on cross-entropy + strength / 2 ||w - centre||^2, with ``linear`` added to every gradient.
+
+    ``strength`` is one number, or one for each weight. ``trains`` is where the weights that move begin and end in
+    the flat vector (None: all move); the others keep their bits.
+    """
 
     lr: float
     momentum: float = 0.0
@@ -64,22 +69,27 @@ class _Training(Structure):
         *((name, c_void_p) for name in ("index", "top", "left", "flip")),
         *((name, c_int64) for name in ("steps", "width")),
         *((name, c_float) for name in ("lr", "momentum", "weight_decay", "strength")),
-        *((name, c_void_p) for name in ("centre", "linear", "w", "velocity", "d_w", "tape")),
+        *((name, c_void_p) for name in ("strengths", "centre", "linear")),
+        *((name, c_int64) for name in ("first", "last")),
+        *((name, c_void_p) for name in ("frozen", "w", "velocity", "d_w", "tape")),
     )
 
 
 class Kernel:
-    """The compiled functions of one chain."""
+    """The compiled functions of one chain; ``frozen`` are the weights that the chain says are never trained."""
 
-    def __init__(self, chain: Chain, say: Say, width: int | None = None) -> None:
+    def __init__(
+        self, chain: Chain, say: Say, width: int | None = None, frozen: Mapping[str, Tensor] | None = None
+    ) -> None:
         self.chain = chain
+        self._frozen = _joined(chain.frozen, frozen or {})
         self.classes, self.features = chain.layers[-1].made.size, chain.layers[-1].given.size
         library = load(source_of(chain, width or vector_width()), say)
         for name, result, arguments in (
             ("tape", c_int64, []),
             ("block", c_int64, []),
-            ("forward", None, [c_void_p, c_void_p, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
-            ("backward", None, [c_void_p, c_int64, *[c_void_p] * 4]),
+            ("forward", None, [*[c_void_p] * 3, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
+            ("backward", None, [c_void_p, c_void_p, c_int64, *[c_void_p] * 4]),
             ("train", c_double, [POINTER(_Training)]),
         ):
             function = getattr(library, f"unalike_{name}")
@@ -96,7 +106,9 @@ class Kernel:
         blocks = -(-len(x) // self._block) if keep else 1
         tape = self._take(max(1, blocks))
         logits, features = x.new_empty(len(x), self.classes), x.new_empty(len(x), self.features)
-        self._library.unalike_forward(_at(w), _at(x), len(x), _at(tape), int(keep), _at(logits), _at(features))
+        self._library.unalike_forward(
+            _at(w), _at(self._frozen), _at(x), len(x), _at(tape), int(keep), _at(logits), _at(features)
+        )
         if keep:
             return logits, features, tape
         self.give_back(tape)
@@ -107,32 +119,29 @@ class Kernel:
         w, d_logits = _ready(w), _ready(d_logits)
         d_features = None if d_features is None else _ready(d_features)
         d_w = torch.empty_like(w)
-        self._library.unalike_backward(_at(w), len(d_logits), _at(tape), _at(d_logits), _at(d_features), _at(d_w))
+        self._library.unalike_backward(
+            _at(w), _at(self._frozen), len(d_logits), _at(tape), _at(d_logits), _at(d_features), _at(d_w)
+        )
         return d_w
 
     def train(self, w: Tensor, data: Data, steps: Steps, descent: Descent) -> tuple[Tensor, float]:
         """The weights after all steps from ``w``, and the mean loss."""
-        w = _ready(w).clone()
-        tape = self._take(1)
+        self._check_rows(data, steps)
+        w = self._vector("w", w).clone()
+        strength, strengths = _strength(descent.strength)
+        terms = {"centre": descent.centre, "linear": descent.linear, "strengths": strengths}
         # Named, so that none is freed before the call is over.
-        vectors = {
-            "centre": None if descent.centre is None else _ready(descent.centre),
-            "linear": None if descent.linear is None else _ready(descent.linear),
+        vectors = {name: None if v is None else self._vector(name, v) for name, v in terms.items()} | {
             "velocity": torch.zeros_like(w) if descent.momentum else None,
             "d_w": torch.empty_like(w),
             "w": w,
-            "tape": tape,
         }
         plan = {
             name: _checked(name, getattr(steps, name), steps.index) for name in ("index", "top", "left", "flip")
         }
-        if len(data.x) != len(data.y) or data.x[:1].numel() != self.chain.input.size or not data.x.is_contiguous():
-            raise ValueError("rows and labels do not fit the net")
-        if steps.top is not None and min(self.chain.input.height, self.chain.input.width) <= CROP:
-            raise ValueError("the images are too small to be cropped")
-        if len(data.y) <= int(steps.index.max()):
-            raise ValueError("there are fewer rows than the steps ask for")
         shift, scale = (None if v is None else _ready(v) for v in (data.shift, data.scale))
+        first, last = self._moving(descent.trains)
+        tape = self._take(1)
         training = _Training(
             data=_Data(_at(data.x), _at(data.y), _at(shift), _at(scale), KINDS.index(data.x.dtype)),
             **{name: _at(value) for name, value in (plan | vectors).items()},
@@ -141,11 +150,38 @@ class Kernel:
             lr=descent.lr,
             momentum=descent.momentum,
             weight_decay=descent.weight_decay,
-            strength=descent.strength,
+            strength=strength,
+            first=first,
+            last=last,
+            frozen=_at(self._frozen),
+            tape=_at(tape),
         )
         loss = self._library.unalike_train(ctypes.byref(training))
         self.give_back(tape)
         return w, float(loss)
+
+    def _check_rows(self, data: Data, steps: Steps) -> None:
+        given = self.chain.input
+        if len(data.x) != len(data.y) or data.x[:1].numel() != given.size or not data.x.is_contiguous():
+            raise ValueError("rows and labels do not fit the net")
+        if steps.top is not None and min(given.height, given.width) <= CROP:
+            raise ValueError("the images are too small to be cropped")
+        if len(data.y) <= int(steps.index.max()):
+            raise ValueError("there are fewer rows than the steps ask for")
+
+    def _vector(self, name: str, vector: Tensor) -> Tensor:
+        """A vector with a number for each weight, as C reads it."""
+        if vector.shape != (self.chain.size,):
+            raise ValueError(f"{name} must have a number for each of {self.chain.size} weights: {vector.shape}")
+        return _ready(vector)
+
+    def _moving(self, trains: tuple[int, int] | None) -> tuple[int, int]:
+        """Where the weights that move begin and end. Where none does, that is the end: nothing goes back there."""
+        size = self.chain.size
+        start, stop = (0, size) if trains is None else trains
+        if not 0 <= start <= stop <= size:
+            raise ValueError(f"the weights that move must lie within 0 and {size}, in order: {start} to {stop}")
+        return (start, stop) if start < stop else (size, size)
 
     def _take(self, blocks: int) -> Tensor:
         """Memory for so many blocks: fresh pages cost more than a small net's whole step, so it is used again."""
@@ -157,6 +193,21 @@ class Kernel:
     def give_back(self, tape: Tensor) -> None:
         """A tape that nobody needs any more."""
         self._spare.setdefault(len(tape) // self._tape, []).append(tape)
+
+
+def _joined(parts: tuple[tuple[str, int], ...], named: Mapping[str, Tensor]) -> Tensor | None:
+    """The named parts as one vector, if there are any."""
+    for name, size in parts:
+        if name not in named or named[name].numel() != size:
+            raise ValueError(f"{name} is frozen: its {size} weights must be given")
+    return torch.cat([_ready(named[name]).reshape(-1) for name, _ in parts]) if parts else None
+
+
+def _strength(strength: float | Tensor) -> tuple[float, Tensor | None]:
+    """One number for all weights; or 1, and a number for each of them."""
+    if isinstance(strength, Tensor) and strength.dim():
+        return 1.0, strength
+    return float(strength), None
 
 
 def _ready(vector: Tensor) -> Tensor:

@@ -86,13 +86,15 @@ def _calls(chain: Chain, width: int) -> str:
         backward += _backward(chain, tape, k, width)
     return "\n".join(
         [
-            "static void forward(const float *w, float *tape, int lanes) {",
+            "static void forward(const float *w, const float *frozen, float *tape, int lanes) {",
+            "    (void)frozen;",
             *(f"    {line};" for line in forward),
             "}\n",
-            "static void backward(const float *w, float *tape, const float *more, float *d_w, int count,",
-            "                     int lanes) {",
-            "    (void)more;",
-            *(f"    {line};" for line in backward),
+            "/* For the weights from `first` up to `last`: a layer with one of them gets its gradient whole. */",
+            "static void backward(const float *w, const float *frozen, float *tape, const float *more,",
+            "                     float *d_w, int count, int lanes, int64_t first, int64_t last) {",
+            "    (void)frozen, (void)more;",
+            *(f"    {line}" for line in backward),
             "}\n",
         ]
     )
@@ -102,9 +104,19 @@ def _places(tape: _Tape, k: int) -> tuple[str, str]:
     return f"tape + {tape.values[k]}", f"tape + {tape.values[k + 1]}"
 
 
-def _weights(layer: Layer, vector: str) -> str:
-    bias = f"{vector} + {layer.bias}" if layer.bias >= 0 else "0"
-    return f"{vector} + {layer.weight}, {bias}"
+def _at(layer: Layer, what: str, vector: str, frozen: str) -> str:
+    """Where a layer has its weight or bias: in one vector, or, if it is frozen, in the other; 0 is nowhere."""
+    place: int = getattr(layer, what)
+    there = frozen if what in layer.frozen else vector
+    return f"{there} + {place}" if there and place >= 0 else "0"
+
+
+def _weights(layer: Layer) -> str:
+    return f"{_at(layer, 'weight', 'w', 'frozen')}, {_at(layer, 'bias', 'w', 'frozen')}"
+
+
+def _gradients(layer: Layer) -> str:
+    return f"{_at(layer, 'weight', 'd_w', '')}, {_at(layer, 'bias', 'd_w', '')}"
 
 
 def _shape(layer: Layer) -> str:
@@ -121,34 +133,43 @@ def _shape(layer: Layer) -> str:
 
 
 def _forward(layer: Layer, given: str, made: str) -> str:
-    weights = "" if layer.kind == "pooling" else f"{_weights(layer, 'w')}, "
+    weights = "" if layer.kind == "pooling" else f"{_weights(layer)}, "
     lanes = ", lanes" if layer.kind == "linear" else ""
     return f"{layer.kind}({weights}{given}, {made}, {_shape(layer)}, {int(layer.made.relu)}{lanes})"
 
 
 def _backward(chain: Chain, tape: _Tape, k: int, width: int) -> list[str]:
-    """The gradient of a layer's weights, then of what went into it where weights come before."""
+    """The gradient of a layer's weights, then of what went into it; each only where weights that move need it."""
+    lines: list[str] = []
+    start, stop = chain.layers[k].span
+    if start < stop:
+        gradient = _gradient(chain, tape, k, width)
+        lines += [f"if (first < {stop} && {start} < last) {{", *(f"    {call};" for call in gradient), "}"]
+    below = max((layer.span[1] for layer in chain.layers[:k]), default=0)
+    if below:
+        lines += [f"if (first >= {below}) return;", f"{_back(chain, tape, k)};"]
+    return lines
+
+
+def _gradient(chain: Chain, tape: _Tape, k: int, width: int) -> list[str]:
+    """The calls that add to the gradient of a layer's weights."""
     layer, (given, grad) = chain.layers[k], _places(tape, k)
-    calls: list[str] = []
     if layer.kind == "convolution":
         strip = _strip(layer, block_of(chain, width))
-        calls.append(f"convolution_weights({given}, {grad}, {_weights(layer, 'd_w')}, {_shape(layer)}, {strip})")
-    elif layer.kind == "linear":
-        stride, rows = tape.strides[k], f"tape + {tape.rows if k == 0 else tape.turned}"
-        if k:
-            size = layer.given.size
-            calls.append(f"transpose({given}, BLOCK, {rows}, {stride}, {size}, lanes)")
-        calls.append(
-            f"linear_weights({rows}, {grad}, {_weights(layer, 'd_w')}, {layer.given.size}, {stride}, "
-            f"{layer.made.size}, count, lanes)"
-        )
-    if any(before.weight >= 0 for before in chain.layers[:k]):
-        weights = "" if layer.kind == "pooling" else f"w + {layer.weight}, "
-        more = "" if layer.kind != "linear" else "more, " if k == len(chain.layers) - 1 else "0, "
-        lanes = ", lanes" if layer.kind == "linear" else ""
-        relu = int(layer.given.relu)
-        calls.append(f"{layer.kind}_back({weights}{grad}, {more}{given}, {_shape(layer)}, {relu}{lanes})")
-    return calls
+        return [f"convolution_weights({given}, {grad}, {_gradients(layer)}, {_shape(layer)}, {strip})"]
+    size, stride, rows = layer.given.size, tape.strides[k], f"tape + {tape.rows if k == 0 else tape.turned}"
+    turn = [f"transpose({given}, BLOCK, {rows}, {stride}, {size}, lanes)"] if k else []
+    sizes = f"{size}, {stride}, {layer.made.size}, count, lanes"
+    return [*turn, f"linear_weights({rows}, {grad}, {_gradients(layer)}, {sizes})"]
+
+
+def _back(chain: Chain, tape: _Tape, k: int) -> str:
+    """The call that replaces what went into a layer by its gradient."""
+    layer, (given, grad) = chain.layers[k], _places(tape, k)
+    weights = "" if layer.kind == "pooling" else f"{_at(layer, 'weight', 'w', 'frozen')}, "
+    more = "" if layer.kind != "linear" else "more, " if k == len(chain.layers) - 1 else "0, "
+    lanes = ", lanes" if layer.kind == "linear" else ""
+    return f"{layer.kind}_back({weights}{grad}, {more}{given}, {_shape(layer)}, {int(layer.given.relu)}{lanes})"
 
 
 def _strip(layer: Layer, block: int) -> int:

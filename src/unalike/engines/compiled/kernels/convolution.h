@@ -150,11 +150,12 @@ INLINE void convolution_weight_rows(const int ROWS, const float *in, const float
                                 d_weight + ((o * s.C + c) * s.K + a) * s.K, s, a, begin, end);
 }
 
-/* Adds the gradient of weights and bias. Strips of output rows keep what is used K times in the first cache. */
+/* Adds the gradient of weights and bias, where they are not null. Strips of output rows keep what is used K times
+ * in the first cache. */
 INLINE void convolution_weights(const float *in, const float *grad, float *d_weight, float *d_bias,
                                 const struct shape s, int strip) {
     const int many = at_least(1, at_most(TILE_ROWS, KERNEL_SUMS / s.K));
-    for (int begin = 0; begin < s.OH; begin += strip) {
+    for (int begin = 0; d_weight && begin < s.OH; begin += strip) {
         const int end = at_most(begin + strip, s.OH);
         for (int c = 0; c < s.C; c++) {
             int o = 0;

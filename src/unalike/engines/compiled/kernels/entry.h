@@ -4,14 +4,14 @@ int64_t unalike_tape(void) { return TAPE; }
 int64_t unalike_block(void) { return BLOCK; }
 
 /* Logits and features of `count` rows. With `keep` every block has a tape of its own, for unalike_backward. */
-void unalike_forward(const float *w, const float *x, int64_t count, float *tape, int64_t keep_tapes, float *logits,
-                     float *features) {
+void unalike_forward(const float *w, const float *frozen, const float *x, int64_t count, float *tape,
+                     int64_t keep_tapes, float *logits, float *features) {
     for (int64_t first = 0; first < count; first += BLOCK) {
         const int here = (int)(count - first < BLOCK ? count - first : BLOCK);
         for (int n = 0; n < here; n++)
             memcpy(tape + AT_ROWS + n * ROW_STRIDE, x + (first + n) * INPUT, INPUT * sizeof(float));
         settle(tape, here);
-        forward(w, tape, lanes_for(here));
+        forward(w, frozen, tape, lanes_for(here));
         gather(tape + AT_LOGITS, logits + first * CLASSES, CLASSES, here);
         gather(tape + AT_FEATURES, features + first * FEATURES, FEATURES, here);
         if (keep_tapes) tape += TAPE;
@@ -20,8 +20,8 @@ void unalike_forward(const float *w, const float *x, int64_t count, float *tape,
 
 /* The gradient with respect to w, given that of the logits and of the features (either may be null). Tapes are
  * used up: values are replaced by their gradients. */
-void unalike_backward(const float *w, int64_t count, float *tape, const float *d_logits, const float *d_features,
-                      float *d_w) {
+void unalike_backward(const float *w, const float *frozen, int64_t count, float *tape, const float *d_logits,
+                      const float *d_features, float *d_w) {
     memset(d_w, 0, WEIGHTS * sizeof(float));
     for (int64_t first = 0; first < count; first += BLOCK, tape += TAPE) {
         const int here = (int)(count - first < BLOCK ? count - first : BLOCK);
@@ -30,7 +30,7 @@ void unalike_backward(const float *w, int64_t count, float *tape, const float *d
         else
             memset(tape + AT_LOGITS, 0, CLASSES * BLOCK * sizeof(float));
         if (d_features) spread(d_features + first * FEATURES, tape + AT_MORE, FEATURES, here);
-        backward(w, tape, d_features ? tape + AT_MORE : 0, d_w, here, lanes_for(here));
+        backward(w, frozen, tape, d_features ? tape + AT_MORE : 0, d_w, here, lanes_for(here), 0, WEIGHTS);
     }
 }
 
@@ -54,8 +54,8 @@ static double cross_entropy(float *logits, const int64_t *labels, int count, flo
     return loss;
 }
 
-/* A party's local training: cross-entropy + strength / 2 ||w - centre||^2 by stochastic gradient descent, the
- * vector `linear` added to every gradient. */
+/* A party's local training: cross-entropy + strength / 2 sum of strengths[i] (w[i] - centre[i])^2 by stochastic
+ * gradient descent on the weights from `first` up to `last`, the vector `linear` added to every gradient. */
 struct training {
     struct data data;
     const int64_t *index; /* [steps][width]: row numbers, negative ones fill up a short batch */
@@ -63,8 +63,10 @@ struct training {
     const uint8_t *flip; /* the same shape, or null: how each row is cropped and mirrored */
     int64_t steps, width;
     float lr, momentum, weight_decay, strength;
-    const float *centre, *linear; /* [WEIGHTS], or null */
-    float *w, *velocity, *d_w;    /* [WEIGHTS]; velocity is null without momentum */
+    const float *strengths, *centre, *linear; /* [WEIGHTS], or null; no strengths: all are one */
+    int64_t first, last;
+    const float *frozen; /* the weights of frozen layers, or null; they are not among WEIGHTS */
+    float *w, *velocity, *d_w; /* [WEIGHTS]; velocity is null without momentum; of d_w only what moves is read */
     float *tape;
 };
 
@@ -80,21 +82,37 @@ static double train_block(const struct training *t, int64_t at, int here, float 
         if (t->top) crop_flip(plain, to, (int)t->top[at + n], (int)t->left[at + n], t->flip[at + n]);
     }
     settle(t->tape, here);
-    forward(t->w, t->tape, lanes_for(here));
+    forward(t->w, t->frozen, t->tape, lanes_for(here));
     const double loss = cross_entropy(t->tape + AT_LOGITS, labels, here, share);
-    backward(t->w, t->tape, 0, t->d_w, here, lanes_for(here));
+    backward(t->w, t->frozen, t->tape, 0, t->d_w, here, lanes_for(here), t->first, t->last);
     return loss;
 }
 
-/* The step itself; what the proximal term adds to the loss. */
+/* How strongly weight i is pulled to the centre, but for `strength`. */
+INLINE float pull(const struct training *t, int64_t i, float away) {
+    return t->strengths ? t->strengths[i] * away : away;
+}
+
+/* What the proximal term of the weights from `first` up to `last` adds to the loss. */
+static double distance(const struct training *t, int64_t first, int64_t last) {
+    double drift = 0;
+    for (int64_t i = first; t->centre && i < last; i++) {
+        const float away = t->w[i] - t->centre[i];
+        drift += (double)pull(t, i, away) * away;
+    }
+    return t->strength / 2 * drift;
+}
+
+/* The step itself; what the proximal term of the weights that move adds to the loss. */
 static double descend(const struct training *t) {
     double drift = 0;
-    for (int i = 0; i < WEIGHTS; i++) {
+    for (int64_t i = t->first; i < t->last; i++) {
         float g = t->d_w[i];
         if (t->centre) {
             const float away = t->w[i] - t->centre[i];
-            drift += (double)away * away;
-            g += t->strength * away;
+            const float pulled = pull(t, i, away);
+            drift += (double)pulled * away;
+            g += t->strength * pulled;
         }
         g += t->weight_decay * t->w[i];
         if (t->linear) g += t->linear[i];
@@ -106,18 +124,19 @@ static double descend(const struct training *t) {
 
 /* The mean loss over all steps. */
 double unalike_train(const struct training *t) {
+    const double still = distance(t, 0, t->first) + distance(t, t->last, WEIGHTS);
     double total = 0;
     for (int64_t step = 0; step < t->steps; step++) {
         const int64_t *index = t->index + step * t->width;
         int64_t count = t->width;
         while (index[count - 1] < 0) count--;
         double loss = 0;
-        memset(t->d_w, 0, WEIGHTS * sizeof(float));
+        memset(t->d_w + t->first, 0, (size_t)(t->last - t->first) * sizeof(float));
         for (int64_t first = 0; first < count; first += BLOCK) {
             const int here = (int)(count - first < BLOCK ? count - first : BLOCK);
             loss += train_block(t, step * t->width + first, here, 1.0f / (float)count);
         }
         total += loss / (double)count + descend(t);
     }
-    return total / (double)t->steps;
+    return total / (double)t->steps + still;
 }

@@ -71,13 +71,15 @@ INLINE void linear_weight_tile(const int ROWS, const float *rows, const float *g
     }
 }
 
-/* Adds the gradient of weights and bias; rows: the input, one row of the batch after the other. */
+/* Adds the gradient of weights and bias (where they are not null); rows: the input, one row of the batch after
+ * the other. */
 INLINE void linear_weights(const float *rows, const float *grad, float *d_weight, float *d_bias, int I, int stride,
                            int O, int count, int lanes) {
-    FOR_TILES(o, O,
-              for (int i = 0; i < I; i += LANES)
-                  linear_weight_tile(ROWS, rows + i, grad + o * BLOCK, d_weight + o * I + i, I, stride, I - i,
-                                     count));
+    if (d_weight)
+        FOR_TILES(o, O,
+                  for (int i = 0; i < I; i += LANES)
+                      linear_weight_tile(ROWS, rows + i, grad + o * BLOCK, d_weight + o * I + i, I, stride, I - i,
+                                         count));
     for (int o = 0; d_bias && o < O; o++) {
         vector sum = {0};
         for (int n = 0; n < lanes; n += V) sum += *(const vector *)(grad + o * BLOCK + n);
