@@ -28,9 +28,9 @@ from unalike.data import Dataset, load_dataset
 from unalike.data.folder import VARIABLE
 from unalike.models import MODELS
 from unalike.rounds.optimisers import OPTIMISERS
+from unalike.runs.rules import Diverged
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
-from unalike.runs.training import Diverged
 
 PAGE = ROOT / "docs" / "defaults.md"
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unalike.algorithms import Algorithm, Ask, Party, Replies, Vectors, algorithm
+    from unalike.algorithms import Algorithm, Ask, ByParty, Party, Phase, Replies, Vectors, algorithm
     from unalike.data import DATASETS, Dataset, load_dataset
     from unalike.errors import UserError
     from unalike.models import MODELS, Batch, Net, Task
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "unalike.algorithms": ("Algorithm", "Ask", "Party", "Replies", "Vectors", "algorithm"),
+    "unalike.algorithms": ("Algorithm", "Ask", "ByParty", "Party", "Phase", "Replies", "Vectors", "algorithm"),
     "unalike.data": ("DATASETS", "Dataset", "load_dataset"),
     "unalike.runs.check": ("check_algorithm",),
     "unalike.runs.run": ("Result", "run"),
@@ -36,10 +36,12 @@ __all__ = [
     "Algorithm",
     "Ask",
     "Batch",
+    "ByParty",
     "Dataset",
     "Net",
     "Partition",
     "Party",
+    "Phase",
     "Replies",
     "Result",
     "RunSpec",

@@ -14,11 +14,12 @@ from unalike.channels import Participation
 from unalike.channels.accountant import gauss_epsilon
 from unalike.errors import UserError
 from unalike.rounds.gather import replies_of
+from unalike.rounds.ledger import Ledger
 from unalike.rounds.state import State
 from unalike.runs.check import play, small_simulation
+from unalike.runs.rules import Diverged
 from unalike.runs.run import run
 from unalike.runs.spec import RunSpec
-from unalike.runs.training import Diverged, Ledger
 
 NAMES = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
 NOISY = "clip(1.0)+gauss(0.5)"

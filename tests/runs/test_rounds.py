@@ -18,10 +18,10 @@ from unalike.models.task import register_model
 from unalike.rounds.evaluation import evaluate
 from unalike.rounds.state import State
 from unalike.runs.check import play, small_dataset, small_simulation
+from unalike.runs.rules import Diverged
 from unalike.runs.run import outcome
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
-from unalike.runs.training import Diverged
 
 ENGINES = pytest.mark.parametrize("engine", ["sequential", "vectorised"])
 

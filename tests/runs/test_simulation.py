@@ -11,9 +11,9 @@ from unalike.data import Dataset
 from unalike.errors import UserError
 from unalike.rounds.state import State
 from unalike.runs.check import play, small_simulation
+from unalike.runs.rules import Diverged
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
-from unalike.runs.training import Diverged
 
 
 def test_cohorts_are_fair_sorted_and_the_same_for_every_algorithm():

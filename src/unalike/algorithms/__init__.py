@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from unalike.algorithms.contract import ALGORITHMS, Algorithm, Ask, Party, Replies, Vectors, algorithm
+from unalike.algorithms.contract import (
+    ALGORITHMS,
+    Algorithm,
+    Ask,
+    ByParty,
+    Party,
+    Phase,
+    Replies,
+    Vectors,
+    algorithm,
+)
 from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
@@ -20,6 +30,7 @@ __all__ = [
     "ALGORITHMS",
     "Algorithm",
     "Ask",
+    "ByParty",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",
@@ -29,6 +40,7 @@ __all__ = [
     "FedYogi",
     "Moon",
     "Party",
+    "Phase",
     "QFedAvg",
     "RFedAvg",
     "RFedAvgPlus",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from unalike.algorithms.contract import Algorithm, Ask, Kind, Replies, Vectors
+from unalike.algorithms.contract import Algorithm, Ask, ByParty, Kind, MeasuredRows, Phase, Replies, Vectors
 from unalike.errors import UserError
 from unalike.own_code import check_signature, is_own, place
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from unalike.models.task import Task
 
 _LONGEST = 200
+_SCRIPTS = ("prepare", "round")
+"""Methods that are generators of exchanges."""
 
 
 def checked(algorithm: object) -> Algorithm:
@@ -29,11 +31,11 @@ def checked(algorithm: object) -> Algorithm:
         raise UserError(f"{name} is no Algorithm. Write: class {name}(Algorithm), from unalike import Algorithm.")
     if not is_own(algorithm):
         return algorithm
-    for name in (*_RULES, "round"):
+    for name in (*_RULES, *_SCRIPTS):
         check_signature(algorithm, name, getattr(Algorithm, name))
     # On the object itself, so that the base class's methods, which call each other, meet the checks too.
     watched = {name: _watched(algorithm, name, rule) for name, rule in _RULES.items()}
-    for name, method in (watched | {"round": _watched_round(algorithm)}).items():
+    for name, method in (watched | {name: _watched_script(algorithm, name) for name in _SCRIPTS}).items():
         object.__setattr__(algorithm, name, method)
     return algorithm
 
@@ -47,6 +49,35 @@ class _Rule(NamedTuple):
 
 def _are_vectors(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(v, Tensor) and isinstance(k, str) for k, v in value.items())
+
+
+def _is_payload(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    plain = {key: each.values if isinstance(each, ByParty) else each for key, each in value.items()}
+    rows = [each for each in value.values() if isinstance(each, ByParty)]
+    return _are_vectors(plain) and all(_are_rows(each) for each in rows)
+
+
+def _are_rows(rows: ByParty) -> bool:
+    """Whether ``which`` names a row of ``values`` for each party."""
+    which, whole = rows.which, isinstance(rows.which, Tensor) and not rows.which.is_floating_point()
+    if not whole or which.dim() != 1 or not rows.values.dim() or not len(which):
+        return False
+    return bool(which.min() >= 0) and bool(which.max() < len(rows.values))
+
+
+def _are_phases(value: object, least: int, task: Task) -> bool:
+    if not isinstance(value, tuple) or len(value) < least or not all(isinstance(one, Phase) for one in value):
+        return False
+    named = {one.trains for one in value} - {"", "norm"}
+    return all(_is_work(one) for one in value) and named <= task.slices.keys()
+
+
+def _is_work(phase: Phase) -> bool:
+    """Whether a phase says its local work once, in whole numbers above 0, on rows that there are."""
+    given = [number for number in (phase.epochs, phase.steps) if number is not None]
+    return len(given) < 2 and all(type(n) is int and n > 0 for n in given) and phase.rows in ("own", "public")
 
 
 def _is_number(value: object) -> bool:
@@ -64,7 +95,10 @@ def _are_two(value: object) -> bool:
 def _is_proximal(value: object, task: Task) -> bool:
     if not isinstance(value, tuple) or len(value) != 2:
         return value is None
-    return isinstance(value[0], int | float | Tensor) and _is_vector(value[1], task)
+    mu, centre = value
+    if not _is_vector(centre, task):
+        return False
+    return isinstance(mu, int | float) or (isinstance(mu, Tensor) and mu.shape in ((), centre.shape))
 
 
 def _is_loss(value: object, w: Tensor) -> bool:
@@ -81,7 +115,19 @@ _RULES = {
         "a dict of named tensors, such as {{'w': w}}, with w of {0.dtype}",
         lambda value, task, w: _are_vectors(value) and value.get("w", w).dtype == w.dtype,
     ),
-    "send": _NAMED,
+    "send": _Rule(
+        "a dict of named tensors, such as {{'w': w}}, or of ByParty(values, which) where a party gets a row",
+        lambda value, *_: _is_payload(value),
+    ),
+    "phases": _Rule(
+        "a tuple of one Phase or more, each of a part of the net that there is, with epochs or steps above 0",
+        lambda value, task, round: _are_phases(value, 1, task),
+    ),
+    "adapt": _Rule(
+        "a tuple of Phase, each of a part of the net that there is, with epochs or steps above 0",
+        lambda value, task: _are_phases(value, 0, task),
+    ),
+    "keep": _NAMED,
     "fold": _NAMED,
     "init_party": _NAMED,
     "measure": _NAMED,
@@ -98,7 +144,7 @@ _RULES = {
     "weight": _Rule("one number as a tensor, such as party.size", lambda value, party: _is_number(value)),
     "start": _Rule("a vector ({0.task.dtype}) of weights", lambda value, party: _is_vector(value, party.task)),
     "proximal": _Rule(
-        "None, or a number mu and a vector ({0.task.dtype}), the centre",
+        "None, or mu (a number, or one for each weight) and a vector ({0.task.dtype}), the centre",
         lambda value, party: _is_proximal(value, party.task),
     ),
     "linear": _Rule(
@@ -128,38 +174,43 @@ def _watched(algorithm: Algorithm, name: str, rule: _Rule) -> Callable[..., Any]
     return call
 
 
-def _watched_round(algorithm: Algorithm) -> Callable[..., Generator[Ask, Replies, Vectors]]:
-    method: Callable[..., Any] = algorithm.round
+def _watched_script(algorithm: Algorithm, name: str) -> Callable[..., Generator[Ask, Replies, Vectors]]:
+    method: Callable[..., Any] = getattr(algorithm, name)
 
     def call(*arguments: Any) -> Generator[Ask, Replies, Vectors]:
         rounds = method(*arguments)
         if not isinstance(rounds, Generator):
             what = "a generator: yield an Ask, and return the server's state at the end"
-            raise _wrong(algorithm, "round", what, rounds)
+            raise _wrong(algorithm, name, what, rounds)
         replies = None
         while True:
             try:
                 ask = rounds.send(replies)
             except StopIteration as end:
                 if not _are_vectors(end.value):
-                    raise _wrong(algorithm, "round", "the server's state, a dict of tensors", end.value) from None
+                    raise _wrong(algorithm, name, "the server's state, a dict of tensors", end.value) from None
                 state: Vectors = end.value
                 return state
-            _check_ask(algorithm, ask)
+            _check_ask(algorithm, name, ask)
             replies = yield ask
 
     return call
 
 
-def _check_ask(algorithm: Algorithm, ask: object) -> None:
-    kinds = ", ".join(get_args(Kind))
+def _check_ask(algorithm: Algorithm, name: str, ask: object) -> None:
     if not isinstance(ask, Ask):
-        raise _wrong(algorithm, "round", "each exchange as an Ask(kind, payload)", ask, verb="yield")
-    if ask.kind not in get_args(Kind) or not isinstance(ask.phase, str):
-        raise UserError(f"{place(algorithm, 'round')} must yield an Ask of one of {kinds}, got {ask.kind!r}.")
-    if not _are_vectors(ask.payload):
-        what = "an Ask whose payload is a dict of named tensors"
-        raise _wrong(algorithm, "round", what, ask.payload, verb="yield")
+        raise _wrong(algorithm, name, "each exchange as an Ask(kind, payload)", ask, verb="yield")
+    for value, known in ((ask.kind, get_args(Kind)), (ask.rows, get_args(MeasuredRows))):
+        if value not in known or not isinstance(ask.phase, str):
+            raise UserError(
+                f"{place(algorithm, name)} must yield an Ask of one of {', '.join(known)}, got {value!r}."
+            )
+    if not _is_payload(ask.payload):
+        what = "an Ask whose payload is a dict of named tensors, or of ByParty(values, which)"
+        raise _wrong(algorithm, name, what, ask.payload, verb="yield")
+    to = ask.to
+    if to is not None and (not isinstance(to, tuple) or not to or not all(type(n) is int for n in to)):
+        raise _wrong(algorithm, name, "an Ask whose `to` is None or a tuple of parties' numbers", to, verb="yield")
 
 
 def _wrong(algorithm: Algorithm, name: str, what: str, value: object, verb: str = "return") -> UserError:

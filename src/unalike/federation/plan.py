@@ -18,8 +18,8 @@ from unalike.errors import UserError, unknown
 from unalike.federation import FIXED
 from unalike.federation.envelope import ANYBODY, MOST_BYTES, SERVER
 from unalike.runs.files import atomic_write
+from unalike.runs.rules import cohort_size
 from unalike.runs.spec import RunSpec
-from unalike.runs.training import cohort_size
 from unalike.secure.policy import safe_threshold
 from unalike.toml import read_toml, write_toml
 

@@ -35,6 +35,7 @@ from unalike.measure.support import Of
 from unalike.own_code import explained
 from unalike.rounds.evaluation import Figures, summary, without_each
 from unalike.rounds.gather import Gathered
+from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order
 from unalike.rounds.population import Population
 from unalike.rounds.rehearse import rehearse
@@ -43,7 +44,7 @@ from unalike.runs.checkpoint import Checkpoint
 from unalike.runs.files import atomic_write, private_folder
 from unalike.runs.folder import RunDirectory
 from unalike.runs.record import SEALS_WEIGHTS
-from unalike.runs.training import Ledger, Training
+from unalike.runs.training import Training
 from unalike.secure.crypto.primitives import signing_public
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from unalike.federation.plan import Plan
 from unalike.federation.work import SiteWork
 from unalike.own_code import explained
 from unalike.rounds.rehearse import rehearse
-from unalike.runs.training import cohort_of, cohort_size
+from unalike.runs.rules import cohort_of, cohort_size
 
 _MOST_ROWS = 40
 """Rows of each class that the rehearsal uses: names and sizes of uploads do not depend on more."""

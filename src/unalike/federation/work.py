@@ -39,7 +39,7 @@ from unalike.rounds.upload import Wire
 from unalike.rounds.worker import Worker
 from unalike.runs.checkpoint import tensor_bytes
 from unalike.runs.files import atomic_write
-from unalike.runs.training import check_finite, cohort_of, cohort_size, learning_rate, recipe_of
+from unalike.runs.rules import check_finite, cohort_of, cohort_size, learning_rate, recipe_of
 
 MOST_QUESTIONS = 10
 """Of one exchange, where no noise is weakened by a second: a server that restarts may ask it of other parties."""

@@ -19,6 +19,7 @@ from unalike.engines.vectorised import Vectorised
 from unalike.errors import UserError
 from unalike.measure.situation import simulated_situation
 from unalike.rounds.evaluation import Figures, evaluate
+from unalike.rounds.ledger import Traffic
 from unalike.rounds.state import State
 from unalike.runs.checkpoint import CHECKPOINT_SECONDS, Checkpoint
 from unalike.runs.files import named_folder
@@ -27,7 +28,6 @@ from unalike.runs.record import SEALS_WEIGHTS, read_run
 from unalike.runs.rounds_file import finite
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
-from unalike.runs.training import Traffic
 
 COUNTED = ("bytes_up", "bytes_down", "seconds")
 """What every recorded round has, and the outcome adds up."""

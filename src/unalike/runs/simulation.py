@@ -14,11 +14,12 @@ from unalike.engines.compiled.engine import trains_whole
 from unalike.rounds.evaluation import Figures, Models, evaluate, without_each
 from unalike.rounds.federation import Crew
 from unalike.rounds.gather import Engine, Gathered
+from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order
 from unalike.rounds.state import State
 from unalike.runs.build import build_federation
 from unalike.runs.spec import RunSpec
-from unalike.runs.training import Ledger, Training
+from unalike.runs.training import Training
 
 
 class Simulation(Training):

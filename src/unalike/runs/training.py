@@ -7,57 +7,27 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.checked import checked
-from unalike.algorithms.contract import Algorithm, Ask, Replies, Vectors, sent_to
+from unalike.algorithms.contract import Ask, Replies, Vectors, sent_to
 from unalike.channels import CHANNELS, Accountant, NotFinite, Participation, parse_channel, simulated_random
 from unalike.channels.setting import Random
 from unalike.errors import UserError
 from unalike.models.task import Task
 from unalike.own_code import explained
-from unalike.randomness import stream
 from unalike.rounds.evaluation import Figures
 from unalike.rounds.gather import Gathered, Receiver, replies_of, traffic
-from unalike.rounds.optimisers import OPTIMISERS
+from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order, phases_of
 from unalike.rounds.population import Population
 from unalike.rounds.state import State
 from unalike.rounds.upload import Wire
-from unalike.rounds.worker import Recipe
+from unalike.runs.rules import Diverged, check_finite, cohort_of, cohort_size, learning_rate, recipe_of
 from unalike.runs.spec import RunSpec
-
-Traffic = dict[str, dict[str, int]]
-"""Bytes "up" and "down", by what they carry."""
-
-
-class Diverged(UserError):
-    """The weights are no longer finite."""
-
-
-@dataclass
-class Ledger:
-    """What one round has changed and cost so far."""
-
-    buffers: Tensor
-    states: dict[int, Vectors] = field(default_factory=dict)
-    own_buffers: dict[int, Tensor] = field(default_factory=dict)
-    memories: dict[int, Vectors] = field(default_factory=dict)
-    loss: float = math.nan
-    traffic: Traffic = field(default_factory=lambda: {"up": {}, "down": {}})
-    turn: int = 0
-    cohort: Sequence[int] = ()
-    """who has answered so far in this round"""
-
-    def count(self, way: str, sizes: Mapping[str, int]) -> None:
-        """Add bytes sent ``up`` or ``down``, by key."""
-        for key, size in sizes.items():
-            self.traffic[way][key] = self.traffic[way].get(key, 0) + size
 
 
 class Training(ABC):
@@ -309,48 +279,6 @@ class Training(ABC):
                     f"{key}.to(server[{key!r}].dtype)."
                 )
         check_finite(self.spec, server, number, "")
-
-
-def check_finite(spec: RunSpec, vectors: Vectors, number: int, whose: str) -> None:
-    """Refuse vectors that are no longer finite, with what to do about it."""
-    for key, value in vectors.items():
-        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-            raise Diverged(
-                f"Training diverged in round {number}: {whose}{key} is not finite. "
-                f"Lower --lr (now {spec.lr}), or change {spec.algorithm} or {spec.optimiser}."
-            )
-
-
-def recipe_of(spec: RunSpec, algorithm: Algorithm, task: Task, wire: Wire | None) -> Recipe:
-    """How every party of a run works."""
-    keeps = spec.batch_norm == "local" or algorithm.keeps_statistics
-    return Recipe(
-        algorithm,
-        OPTIMISERS.build(spec.optimiser),
-        spec.work,
-        spec.seed,
-        augment=spec.augment != "none",
-        keeps_statistics=keeps and task.buffers.size > 0,
-        wire=wire,
-    )
-
-
-def learning_rate(spec: RunSpec, round: int) -> float:
-    """The local learning rate in a round; what prepares has that of the first."""
-    return spec.lr * spec.lr_decay ** (max(1, round) - 1)
-
-
-def cohort_size(spec: RunSpec, parties: int) -> int:
-    """How many of so many parties take part in a round."""
-    return max(1, round(spec.sample * parties))
-
-
-def cohort_of(spec: RunSpec, parties: int, round: int) -> list[int]:
-    """The parties of a round, ascending: the same for every algorithm with the same seed."""
-    size = cohort_size(spec, parties)
-    if size == parties:
-        return list(range(parties))
-    return sorted(stream(spec.seed, "cohort", round).choice(parties, size, replace=False).tolist())
 
 
 def _owned(vectors: Vectors) -> Vectors:

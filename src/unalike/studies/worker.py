@@ -77,9 +77,9 @@ class Worker:
     def _answer(self, order: dict[str, Any]) -> None:
         from unalike.errors import UserError
         from unalike.runs.folder import InUse
+        from unalike.runs.rules import Diverged
         from unalike.runs.run import record_failure, run
         from unalike.runs.spec import RunSpec
-        from unalike.runs.training import Diverged
 
         problem, final, spec = "", True, None
         try:

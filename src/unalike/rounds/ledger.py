@@ -1,0 +1,34 @@
+"""What one round has changed and cost so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from unalike.algorithms.contract import Vectors
+
+Traffic = dict[str, dict[str, int]]
+"""Bytes "up" and "down", by what they carry."""
+
+
+@dataclass
+class Ledger:
+    """What one round has changed and cost so far."""
+
+    buffers: Tensor
+    states: dict[int, Vectors] = field(default_factory=dict)
+    own_buffers: dict[int, Tensor] = field(default_factory=dict)
+    memories: dict[int, Vectors] = field(default_factory=dict)
+    loss: float = math.nan
+    traffic: Traffic = field(default_factory=lambda: {"up": {}, "down": {}})
+    turn: int = 0
+    cohort: Sequence[int] = ()
+    """who has answered so far in this round"""
+
+    def count(self, way: str, sizes: Mapping[str, int]) -> None:
+        """Add bytes sent ``up`` or ``down``, by key."""
+        for key, size in sizes.items():
+            self.traffic[way][key] = self.traffic[way].get(key, 0) + size

@@ -1,0 +1,60 @@
+"""What a spec says to every side of a run: who takes part when, how parties work, and when training has failed."""
+
+from __future__ import annotations
+
+import torch
+
+from unalike.algorithms.contract import Algorithm, Vectors
+from unalike.errors import UserError
+from unalike.models.task import Task
+from unalike.randomness import stream
+from unalike.rounds.optimisers import OPTIMISERS
+from unalike.rounds.upload import Wire
+from unalike.rounds.worker import Recipe
+from unalike.runs.spec import RunSpec
+
+
+class Diverged(UserError):
+    """The weights are no longer finite."""
+
+
+def check_finite(spec: RunSpec, vectors: Vectors, number: int, whose: str) -> None:
+    """Refuse vectors that are no longer finite, with what to do about it."""
+    for key, value in vectors.items():
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            raise Diverged(
+                f"Training diverged in round {number}: {whose}{key} is not finite. "
+                f"Lower --lr (now {spec.lr}), or change {spec.algorithm} or {spec.optimiser}."
+            )
+
+
+def recipe_of(spec: RunSpec, algorithm: Algorithm, task: Task, wire: Wire | None) -> Recipe:
+    """How every party of a run works."""
+    keeps = spec.batch_norm == "local" or algorithm.keeps_statistics
+    return Recipe(
+        algorithm,
+        OPTIMISERS.build(spec.optimiser),
+        spec.work,
+        spec.seed,
+        augment=spec.augment != "none",
+        keeps_statistics=keeps and task.buffers.size > 0,
+        wire=wire,
+    )
+
+
+def learning_rate(spec: RunSpec, round: int) -> float:
+    """The local learning rate in a round; what prepares has that of the first."""
+    return spec.lr * spec.lr_decay ** (max(1, round) - 1)
+
+
+def cohort_size(spec: RunSpec, parties: int) -> int:
+    """How many of so many parties take part in a round."""
+    return max(1, round(spec.sample * parties))
+
+
+def cohort_of(spec: RunSpec, parties: int, round: int) -> list[int]:
+    """The parties of a round, ascending: the same for every algorithm with the same seed."""
+    size = cohort_size(spec, parties)
+    if size == parties:
+        return list(range(parties))
+    return sorted(stream(spec.seed, "cohort", round).choice(parties, size, replace=False).tolist())
