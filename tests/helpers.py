@@ -9,7 +9,7 @@ from unalike.data import Dataset
 from unalike.engines.sequential import Sequential
 from unalike.engines.vectorised import Vectorised
 from unalike.models import Net, Task
-from unalike.models.task import register_model
+from unalike.models.model import register_model
 from unalike.partition import Partition
 from unalike.algorithms.contract import sent_to
 from unalike.rounds.federation import Crew

@@ -25,7 +25,8 @@ LEVELS = [
     {"secure"},
     {"partition"},
     {"data"},
-    {"registry", "randomness", "toml", "own_code"},
+    {"registry", "randomness", "toml"},
+    {"part_text", "own_code"},
     {"errors"},
 ]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}

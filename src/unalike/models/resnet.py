@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from unalike.errors import UserError
 from unalike.models.images import check_images
-from unalike.models.task import Net, register_model
+from unalike.models.model import register_model
+from unalike.models.task import Net
 
 Norm = Callable[[int], nn.Module]
 

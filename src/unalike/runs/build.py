@@ -19,7 +19,9 @@ from unalike.runs.spec import RunSpec
 
 def net_maker(spec: RunSpec, data: Dataset) -> Callable[[], Net]:
     """What makes the run's net for these data."""
-    model = MODELS.build(str(spec.model))
+    model, *others = MODELS.terms(MODELS.build(str(spec.model)))
+    if others:
+        raise UserError(f"{spec.model} is {1 + len(others)} nets. A run cannot train several yet: name one.")
     reads = getattr(model, "reads", "numbers")
     if reads != data.kind:
         raise UserError(
