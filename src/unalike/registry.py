@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from unalike.errors import UserError, shown, unknown
+from unalike.own_code import explained
 from unalike.part_text import coerce, parse, show, split, unreadable, value_of
 
 T = TypeVar("T")
@@ -80,12 +81,13 @@ class Registry(Generic[T]):
             arguments = self._arguments(entry, positional, named)
         except (ValueError, RecursionError):  # a value that is none, or parts in parts without end
             raise unreadable(text, self.kind) from None
-        return entry.cls(**arguments)
+        with explained(entry.cls):
+            return entry.cls(**arguments)
 
     def _arguments(self, entry: Entry[T], positional: list[str], named: dict[str, str]) -> dict[str, Any]:
         fields = entry.parameters
         names = [field.name for field in fields]
-        hints = get_type_hints(entry.cls)
+        hints = _hints(entry)
         last = len(fields) - 1
         if 0 <= last < len(positional) and get_origin(hints[names[last]]) is tuple:  # mlp(32,16,8)
             positional = [*positional[:last], f"({', '.join(positional[last:])},)"]
@@ -198,6 +200,16 @@ class CompositionRegistry(Registry[Any]):
         """The parts of a composition; a single part is its own."""
         single = any(entry.cls is type(part) for entry in self)
         return [part] if single else list(getattr(part, "parts", (part,)))
+
+
+def _hints(entry: Entry[Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(entry.cls)
+    except NameError as error:
+        raise UserError(
+            f"The types of {entry.name}'s parameters cannot be read: {error}. Import it in the file of "
+            f"{entry.cls.__qualname__}, and not for type checkers alone."
+        ) from None
 
 
 def _is_part(value: Any) -> bool:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from unalike.algorithms import Algorithm, FedAvg, algorithm
+from unalike.algorithms import ALGORITHMS, Algorithm, FedAvg, algorithm
 from unalike.data import DATASETS, load_dataset
 from unalike.errors import UserError
 from unalike.models.model import register_model
@@ -237,14 +237,20 @@ def test_a_parameter_that_a_part_gets_later_leaves_old_runs_where_they_are(monke
     assert len({usual, other, RunSpec(algorithm="test-later(nu=4)").key}) == 3
 
 
-@algorithm("test-around")
-class Around(Algorithm):
-    """An algorithm around another."""
+@pytest.fixture
+def around(monkeypatch):
+    """An algorithm around another, and whatever else the test registers, for this test alone."""
+    monkeypatch.setattr(ALGORITHMS, "_entries", dict(ALGORITHMS._entries))
 
-    base: Algorithm = FedAvg()
-    lam: float = 0.1
+    @algorithm("test-around")
+    class Around(Algorithm):
+        """Its base is another algorithm."""
+
+        base: Algorithm = FedAvg()
+        lam: float = 0.1
 
 
+@pytest.mark.usefixtures("around")
 def test_an_algorithm_in_an_algorithm_is_written_out(tmp_path):
     written = "test-around(base=scaffold(option='i', server_lr=1.0, weights='size'), lam=0.1)"
     spec = RunSpec(algorithm="test-around(base=scaffold(option=i))")
@@ -259,12 +265,14 @@ def test_an_algorithm_in_an_algorithm_is_written_out(tmp_path):
         RunSpec(algorithm="test-around(base=scafold)")
 
 
+@pytest.mark.usefixtures("around")
 def test_the_default_base_may_be_left_out():
     texts = ["test-around", "test-around(fedavg)", "test-around(base=fedavg(), lam=0.1)"]
     assert len({RunSpec(algorithm=text).key for text in texts}) == 1
     assert RunSpec(algorithm="test-around(fedprox)").key != RunSpec(algorithm="test-around").key
 
 
+@pytest.mark.usefixtures("around")
 def test_a_parameter_that_a_base_gets_later_leaves_old_runs_where_they_are(monkeypatch):
     monkeypatch.setattr(RunSpec, "_fingerprint", lambda self: None)
 
@@ -279,6 +287,7 @@ def test_a_parameter_that_a_base_gets_later_leaves_old_runs_where_they_are(monke
     assert RunSpec(algorithm="test-around(test-base(nu=4))").key not in before
 
 
+@pytest.mark.usefixtures("around")
 def test_own_code_in_a_base_is_in_the_key(monkeypatch):
     register_later("test-own-base")
     sources = {"TestGrows": "first"}

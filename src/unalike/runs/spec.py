@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from unalike.errors import UserError, unknown
-from unalike.own_code import is_own
+from unalike.own_code import explained, is_own
 from unalike.part_text import coerce, text_of
 from unalike.rounds.optimisers import LARGEST, USUAL_RATE, usual_rate
 from unalike.runs.parts import PARTS, registry
@@ -139,7 +139,9 @@ class RunSpec:
                 if is_own(part):
                     outside.setdefault(name, []).append(_source(type(part)))
                 # A file of the user's own: its content decides, not its name.
-                if hasattr(part, "fingerprint") and (content := part.fingerprint()):
+                with explained(part):
+                    content = part.fingerprint() if hasattr(part, "fingerprint") else None
+                if content:
                     outside.setdefault(name, []).append(content)
         if not outside:
             return None
