@@ -28,7 +28,8 @@ def net_maker(spec: RunSpec, data: Dataset) -> Callable[[], Net]:
             f"{spec.model} reads {reads}, but the rows of {data.name} are {data.kind}. Choose another --model, or "
             f"another form of the data set, such as sent140(form=bag)."
         )
-    known = model.with_vocabulary(data.features) if isinstance(model, ReadsWords) else model
+    with explained(model):
+        known = model.with_vocabulary(data.features) if isinstance(model, ReadsWords) else model
     check_signature(known, "build", Model.build)
 
     def make() -> Net:

@@ -24,7 +24,7 @@ from unalike.own_code import explained
 from unalike.randomness import stream
 from unalike.rounds.evaluation import Figures
 from unalike.rounds.gather import Gathered, Receiver, replies_of, traffic
-from unalike.rounds.optimisers import OPTIMISERS
+from unalike.rounds.optimisers import build_optimiser
 from unalike.rounds.order import Order, phases_of
 from unalike.rounds.population import Population
 from unalike.rounds.state import State
@@ -162,7 +162,7 @@ class Training(ABC):
 
     def play_round(self) -> tuple[State, Figures]:
         """Play the next round; nothing changes until ``state`` is set to what is returned."""
-        with explained(self.algorithm):
+        with explained(self.algorithm, self.recipe.optimiser):
             return self._play_round()
 
     def _play_round(self) -> tuple[State, Figures]:
@@ -326,7 +326,7 @@ def recipe_of(spec: RunSpec, algorithm: Algorithm, task: Task, wire: Wire | None
     keeps = spec.batch_norm == "local" or algorithm.keeps_statistics
     return Recipe(
         algorithm,
-        OPTIMISERS.build(spec.optimiser),
+        build_optimiser(spec.optimiser),
         spec.work,
         spec.seed,
         augment=spec.augment != "none",
