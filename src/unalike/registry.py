@@ -21,7 +21,7 @@ C = TypeVar("C", bound=type)
 
 
 @dataclass(frozen=True)
-class Entry(Generic[T]):
+class Registration(Generic[T]):
     """One registered part: its name, its class and where it was published."""
 
     name: str
@@ -47,7 +47,7 @@ class Registry(Generic[T]):
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._entries: dict[str, Entry[T]] = {}
+        self._entries: dict[str, Registration[T]] = {}
 
     def register(self, name: str, *, paper: str = "") -> Callable[[C], C]:
         """Class decorator: make the class a frozen dataclass and register it under ``name``."""
@@ -59,15 +59,15 @@ class Registry(Generic[T]):
                 raise UserError(
                     f"The {self.kind} name {name!r} is taken by {old.cls.__qualname__}. Choose another."
                 )
-            self._entries[name] = Entry(name, made, paper)
+            self._entries[name] = Registration(name, made, paper)
             return cls  # `dataclass` changes the class itself
 
         return add
 
-    def __iter__(self) -> Iterator[Entry[T]]:
+    def __iter__(self) -> Iterator[Registration[T]]:
         return iter(sorted(self._entries.values(), key=lambda entry: entry.name))
 
-    def entry(self, name: str) -> Entry[T]:
+    def entry(self, name: str) -> Registration[T]:
         """The entry of that name; the nearest match is suggested when there is none."""
         if name not in self._entries:
             raise unknown(self.kind, name, self._entries)
@@ -84,7 +84,7 @@ class Registry(Generic[T]):
         with explained(entry.cls):
             return entry.cls(**arguments)
 
-    def _arguments(self, entry: Entry[T], positional: list[str], named: dict[str, str]) -> dict[str, Any]:
+    def _arguments(self, entry: Registration[T], positional: list[str], named: dict[str, str]) -> dict[str, Any]:
         fields = entry.parameters
         names = [field.name for field in fields]
         hints = _hints(entry)
@@ -137,7 +137,7 @@ class Registry(Generic[T]):
             found += [term, *(member for value in fields if _is_part(value) for member in self.members(value))]
         return found
 
-    def entry_of(self, part: Any) -> Entry[T]:
+    def entry_of(self, part: Any) -> Registration[T]:
         """The entry that a part was made by."""
         for entry in self:
             if entry.cls is type(part):
@@ -202,7 +202,7 @@ class CompositionRegistry(Registry[Any]):
         return [part] if single else list(getattr(part, "parts", (part,)))
 
 
-def _hints(entry: Entry[Any]) -> dict[str, Any]:
+def _hints(entry: Registration[Any]) -> dict[str, Any]:
     try:
         return get_type_hints(entry.cls)
     except NameError as error:
