@@ -7,7 +7,7 @@ from unalike.models.layout import WeightLayout
 from unalike.models.logistic import Logistic
 from unalike.models.lstm import Lstm
 from unalike.models.mlp import Mlp
-from unalike.models.model import MODELS, Model, ReadsWords, SeveralModels
+from unalike.models.model import MODELS, Model, ReadsWords, SeveralModels, register_model
 from unalike.models.resnet import ResNet18, ResNet50
 from unalike.models.simple_cnn import SimpleCnn
 from unalike.models.task import Batch, Net, Task, without_running_statistics
@@ -32,5 +32,6 @@ __all__ = [
     "TokenMlp",
     "Vgg9",
     "WeightLayout",
+    "register_model",
     "without_running_statistics",
 ]
