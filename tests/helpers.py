@@ -10,7 +10,7 @@ from unalike.data import Dataset
 from unalike.engines.sequential import Sequential
 from unalike.engines.vectorised import Vectorised
 from unalike.models import Net, Task
-from unalike.models.task import register_model
+from unalike.models.model import register_model
 from unalike.partition import Partition
 from unalike.rounds.federation import Crew, Federation
 from unalike.rounds.gather import Receiver, replies_of

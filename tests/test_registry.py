@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unalike.errors import UserError
-from unalike.registry import Registry, parse, text_of
+from unalike.part_text import parse, text_of
+from unalike.registry import CompositionRegistry, Registry
 
 THINGS: Registry[Any] = Registry("thing")
 
@@ -43,6 +45,42 @@ class Mixed:
     sizes: tuple[float, ...] = ()
 
 
+class Way:
+    """What all of the following are."""
+
+
+WAYS: Registry[Any] = Registry("way")
+
+
+@WAYS.register("direct+")
+class Direct(Way):
+    """A way without parameters, the name of which is no word of Python's."""
+
+
+@WAYS.register("slow")
+class Slow(Way):
+    """A way with parameters of its own."""
+
+    speed: float = 1.0
+    note: str = ""
+
+
+@WAYS.register("by-way")
+class ByWay(Way):
+    """A way made of others."""
+
+    base: Way = Slow(speed=2.0)
+    least: Slow | None = None
+    length: int = 3
+
+
+LEAVES = st.just(Direct()) | st.builds(Slow, speed=st.floats(-1e9, 1e9), note=st.text())
+SLOW = st.builds(Slow, speed=st.floats(-1e9, 1e9), note=st.text(alphabet="ab'\"\\,()[]{}=|+ \n"))
+NESTED = st.recursive(
+    LEAVES | SLOW,
+    lambda inner: st.builds(ByWay, base=inner, least=st.none() | SLOW, length=st.integers()),
+)
+
 MIXED = st.builds(
     Mixed,
     rate=st.floats(allow_nan=False, allow_infinity=False),
@@ -60,6 +98,119 @@ def test_description_builds_the_same_part(part: Any) -> None:
     text = THINGS.describe(part)
     assert THINGS.build(text) == part
     assert THINGS.describe(THINGS.build(text)) == text
+
+
+@given(NESTED)
+def test_parts_in_parts_come_back_from_each_of_their_texts(part: Any) -> None:
+    text = WAYS.describe(part)
+    assert WAYS.build(text) == part
+    assert WAYS.describe(WAYS.build(text)) == text
+    assert WAYS.build(WAYS.told(part)) == part
+
+
+@pytest.mark.parametrize(
+    ("text", "built"),
+    [
+        ("by-way", ByWay()),
+        ("by-way(direct+)", ByWay(Direct())),
+        ("by-way(base=direct+)", ByWay(Direct())),
+        ("by-way( base = 'direct+' , length=4)", ByWay(Direct(), length=4)),
+        ("by-way(base=slow)", ByWay(Slow())),
+        ("by-way(slow(3, note='a, (b'), slow, 4)", ByWay(Slow(3.0, "a, (b"), Slow(), 4)),
+        ("by-way(base=by-way(base=by-way(direct+), length=4))", ByWay(ByWay(ByWay(Direct()), length=4))),
+        ("by-way(least=None)", ByWay()),
+        ("by-way(least=slow(2))", ByWay(least=Slow(2.0))),
+    ],
+)
+def test_a_field_may_be_a_part(text: str, built: object) -> None:
+    assert WAYS.build(text) == built
+
+
+def test_texts_of_parts_in_parts() -> None:
+    assert WAYS.describe(ByWay(Slow(3.0))) == "by-way(base=slow(speed=3.0, note=''), least=None, length=3)"
+    assert WAYS.describe(ByWay(Direct())) == "by-way(base=direct+, least=None, length=3)"
+    assert WAYS.told(ByWay()) == "by-way()"
+    assert WAYS.told(ByWay(Slow())) == "by-way(base=slow())"
+    assert WAYS.told(ByWay(ByWay(Slow(3.0)))) == "by-way(base=by-way(base=slow(speed=3.0)))"
+    assert WAYS.brief(ByWay()) == "by-way"
+    assert WAYS.brief(ByWay(Slow(3.0), length=4)) == "by-way(slow(3.0), None, 4)"
+    assert WAYS.build(WAYS.brief(ByWay(Slow(3.0), length=4))) == ByWay(Slow(3.0), length=4)
+
+
+def test_members_are_all_parts_at_any_depth() -> None:
+    assert WAYS.members(Direct()) == [Direct()]
+    deep = ByWay(ByWay(Direct()), least=Slow())
+    assert WAYS.members(deep) == [deep, deep.base, Direct(), Slow()]
+    assert WAYS.terms(deep) == [deep]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("by-way(base=sloww)", "Unknown way 'sloww'. Did you mean 'slow'?"),
+        ("by-way(base=by-way(base=slow(sped=1)))", "Unknown parameter of slow 'sped'. Did you mean 'speed'?"),
+        ("by-way(base=slow(speed=fast))", "slow's speed must be a number, got 'fast'."),
+        ("by-way(base=3)", "Cannot read the way '3'. Write name"),
+        ("by-way(base=None)", "Unknown way 'None'. Known: by-way, direct+, slow."),
+        ("by-way(base=)", "Cannot read the way ''. Write name"),
+        ("by-way(base=[slow])", "Cannot read the way '[slow]'. Write name"),
+        ("by-way(base=slow+slow)", "Unknown way 'slow+slow'."),
+        ("by-way(base='slow)", "Cannot read the way"),
+        ("by-way(least=direct+)", "by-way's least must be one of slow, got 'direct+'."),
+        ("slow(speed=slow(1))", "Cannot read the way 'slow(speed=slow(1))'. Write name"),
+        ("by-way(base=" * 5000 + "slow" + ")" * 5000, "Cannot read the way "),
+    ],
+)
+def test_mistakes_in_a_part_in_a_part_are_named(text: str, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        WAYS.build(text)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 200
+
+
+def test_a_part_that_is_not_registered_has_no_text() -> None:
+    with pytest.raises(UserError, match="Stranger is not a registered way"):
+        WAYS.describe(ByWay(Stranger()))
+
+
+@dataclass(frozen=True)
+class Stranger(Way):
+    """A way that nobody registered."""
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several things."""
+
+    parts: tuple[Any, ...]
+
+
+LISTS = CompositionRegistry("thing", lambda parts: parts[0] if len(parts) == 1 else Together(parts), sign="|")
+
+
+@LISTS.register("parts")
+class Parts:
+    """Its field is called as that of a composition is, and is none."""
+
+    parts: int = 3
+    label: str = ""
+
+
+@given(st.lists(st.builds(Parts, parts=st.integers(), label=st.text(alphabet="a|'\"\\()")), min_size=1))
+def test_joined_parts_come_back_from_their_text(single: list[Any]) -> None:
+    part = LISTS.build(LISTS.describe(Together(tuple(single))))
+    assert part == (Together(tuple(single)) if len(single) > 1 else single[0])
+    assert LISTS.terms(part) == LISTS.members(part) == single
+    assert LISTS.build(LISTS.told(part)) == part
+    assert LISTS.brief(part).count("parts") == len(single)
+
+
+@pytest.mark.parametrize("text", ["parts||parts", "parts|", "|parts", "| ", "parts(3)| |parts"])
+def test_nothing_beside_a_sign_is_refused(text: str) -> None:
+    with pytest.raises(UserError) as caught:
+        LISTS.build(text)
+    assert str(caught.value) == f"The thing {text!r} has an empty part. Write a name on both sides of |."
 
 
 @pytest.mark.parametrize(
@@ -193,6 +344,14 @@ def test_table_becomes_text() -> None:
         text_of({"rate": 1}, "thing")
 
 
+def test_a_table_in_a_table_is_a_part_in_a_part() -> None:
+    table = {"name": "by-way", "base": {"name": "by-way", "base": {"name": "slow", "note": "a, b"}}, "length": 4}
+    assert WAYS.build(text_of(table, "way")) == ByWay(ByWay(Slow(note="a, b")), length=4)
+    assert WAYS.build(text_of({"name": "by-way", "base": "slow(3)"}, "way")) == ByWay(Slow(3.0))
+    with pytest.raises(UserError, match=r"A table for the base of by-way needs a name, got {'speed': 1}"):
+        text_of({"name": "by-way", "base": {"speed": 1}}, "way")
+
+
 def test_listing_has_names_papers_and_first_lines() -> None:
     assert [entry.name for entry in THINGS] == ["mixed-up+", "mlp", "plain"]
     assert THINGS.entry("mlp").summary == "A net."
@@ -211,4 +370,5 @@ def test_a_name_is_given_once() -> None:
 
 
 def test_parse_splits_a_text() -> None:
-    assert parse("a(1, b, c='d')", "thing") == ("a", [1, "b"], {"c": "d"})
+    assert parse("a(1, b, c='d')", "thing") == ("a", ["1", "b"], {"c": "'d'"})
+    assert parse("a([1, 2], b(c, d=e), 'f, \\'g',)", "thing") == ("a", ["[1, 2]", "b(c, d=e)", "'f, \\'g'"], {})

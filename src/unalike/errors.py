@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 _MOST = 80
 """Characters of a value in a message."""
+_WORDS = re.compile(r"[-_+ .]")
+"""What stands between the words of a name."""
 
 
 class UserError(Exception):
@@ -16,9 +18,39 @@ class UserError(Exception):
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """The error for a name that is not known, with the nearest match."""
     options = sorted(known)
-    near = get_close_matches(name, options, n=1, cutoff=0.5)
-    remedy = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(options) or 'none'}."
+    near = nearest(name, options)
+    remedy = f"Did you mean {near!r}?" if near else f"Known: {', '.join(options) or 'none'}."
     return UserError(f"Unknown {kind} {shown(name)}. {remedy}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant: it starts alike, has the word, or is a slip of the pen away."""
+    if len(name) > _MOST:
+        return None
+    options = [each for each in known if _resembles(name.lower(), each.lower())]
+    return min(options, key=lambda each: _slips(name.lower(), each.lower()), default=None)
+
+
+def _resembles(name: str, known: str) -> bool:
+    short = min(len(name), len(known))
+    if short > 2 and (known.startswith(name) or name.startswith(known) or name in _WORDS.split(known)):
+        return True
+    allowed = max(1, max(len(name), len(known)) // 3)
+    return abs(len(name) - len(known)) <= allowed and _slips(name, known) <= min(allowed, short - 1)
+
+
+def _slips(name: str, known: str) -> int:
+    """How many letters were left out, added, mistaken or swapped with the next (optimal string alignment)."""
+    before: list[int] = []
+    last = list(range(len(known) + 1))
+    for i, letter in enumerate(name):
+        row = [i + 1]
+        for j, other in enumerate(known):
+            row.append(min(last[j + 1] + 1, row[j] + 1, last[j] + (letter != other)))
+            if i and j and letter == known[j - 1] and name[i - 1] == other:
+                row[-1] = min(row[-1], before[j - 1] + 1)
+        before, last = last, row
+    return last[-1]
 
 
 def shown(value: object) -> str:

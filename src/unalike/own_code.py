@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -17,8 +18,20 @@ _LONGEST = 300
 
 
 def is_own(part: object) -> bool:
-    """Whether a part's class is from outside this package."""
-    return not type(part).__module__.startswith("unalike.")
+    """Whether a part, or a class of parts, is from outside this package."""
+    cls = part if isinstance(part, type) else type(part)
+    return not cls.__module__.startswith("unalike.")
+
+
+def called(part: object, method: str, like: Callable[..., Any], *arguments: Any, returns: type[Any]) -> Any:
+    """What a part's method returns; a wrong signature, an error in it or another type is told in one line."""
+    check_signature(part, method, like)
+    with explained(part):
+        value = getattr(part, method)(*arguments)
+    if not isinstance(value, returns):
+        what = "nothing" if returns is type(None) else f"a {returns.__name__}"
+        raise UserError(f"{place(part, method)} must return {what}, got {type(value).__name__}.")
+    return value
 
 
 def check_signature(part: object, method: str, like: Callable[..., Any]) -> None:
@@ -44,23 +57,35 @@ def place(part: object, method: str) -> str:
 
 
 @contextmanager
-def explained(part: object) -> Iterator[None]:
-    """What fails in here inside a method of a user's own part becomes one line; the cause is kept with it."""
+def explained(*parts: object) -> Iterator[None]:
+    """What fails in here inside a method of a user's own part becomes one line; the cause is kept with it.
+
+    A part's fields may be parts, too. A class stands for any part of it, such as one that is being made.
+    """
     try:
         yield
     except UserError:
         raise
     except Exception as error:
-        line = _explanation(part, error) if is_own(part) else None
+        own = [part for each in parts for part in _with_fields(each) if is_own(part)]
+        line = _explanation(own, error)
         if line is None:
             raise
         raise UserError(line) from error
 
 
-def _explanation(part: object, error: Exception) -> str | None:
-    """Which method of the part failed, where in the part's own file, and why; None where it was none of its."""
+def _with_fields(part: object) -> list[object]:
+    """A part, and the parts that its fields are."""
+    if isinstance(part, type) or not dataclasses.is_dataclass(part):
+        return [part]
+    values = (getattr(part, field.name, None) for field in dataclasses.fields(part))
+    return [part, *(each for value in values if dataclasses.is_dataclass(value) for each in _with_fields(value))]
+
+
+def _explanation(parts: list[object], error: Exception) -> str | None:
+    """Which method of a part failed, where in the part's own file, and why; None where it was none of theirs."""
     frames = list(traceback.walk_tb(error.__traceback__))
-    methods = [(frame, name) for frame, _ in frames if (name := _method(frame, part))]
+    methods = [(frame, name) for frame, _ in frames for part in parts if (name := _method(frame, part))]
     if not methods:
         return None
     frame, name = methods[-1]
@@ -71,7 +96,7 @@ def _explanation(part: object, error: Exception) -> str | None:
     reason = " ".join(f"{type(error).__name__}: {text}".split())
     reason = f"{reason[:_LONGEST]}..." if len(reason) > _LONGEST else f"{reason.rstrip('.')}."
     given = _given(frame) if isinstance(error, KeyError) else ""
-    return f"{type(part).__name__}.{name} failed ({where}): {reason}{given}"
+    return f"{name} failed ({where}): {reason}{given}"
 
 
 def _given(frame: FrameType) -> str:
@@ -90,14 +115,15 @@ def _given(frame: FrameType) -> str:
 
 
 def _method(frame: FrameType, part: object) -> str | None:
-    """The name of the part's method that a frame runs, if it runs one."""
+    """The part's method that a frame runs, such as ``Mine.fold``, if it runs one."""
     code = frame.f_code
-    if not code.co_argcount or frame.f_locals.get(code.co_varnames[0]) is not part:
+    me = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+    cls = part if isinstance(part, type) else type(part)
+    if me is None or (type(me) is not cls if isinstance(part, type) else me is not part):
         return None
-    functions = (
-        (name, value) for cls in type(part).__mro__ for name, value in vars(cls).items() if callable(value)
-    )
-    return next((name for name, value in functions if getattr(value, "__code__", None) is code), None)
+    functions = ((name, value) for each in cls.__mro__ for name, value in vars(each).items() if callable(value))
+    found = next((name for name, value in functions if getattr(value, "__code__", None) is code), None)
+    return f"{cls.__name__}.{found}" if found else None
 
 
 def _where(code: CodeType, line: int) -> str:

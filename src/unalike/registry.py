@@ -1,40 +1,27 @@
 """Named, parametrised parts: ``fedprox(mu=0.1)``, ``label-dirichlet(0.5)``, ``mlp(32,16,8)``.
 
 Every part (data set, partition, model, optimiser, algorithm) is a frozen dataclass. Its fields are its
-parameters, so the text above, the TOML file, the listing and a run's key all come from one place.
+parameters, so the text above, the TOML file, the listing and a run's key all come from one place. A field may hold
+another part of the same kind, as ``base: Algorithm = FedAvg()`` does: ``ditto(base=scaffold(option=i), lam=0.1)``.
 """
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import math
-import re
-import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import (
-    Any,
-    Generic,
-    Literal,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from unalike.errors import UserError, shown, unknown
+from unalike.own_code import explained
+from unalike.part_text import coerce, parse, show, split, unreadable, value_of
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 
-_PATH = re.compile(r"\s*([A-Za-z][\w+-]*):([^()]+)(?:\((.*)\))?\s*", re.DOTALL)
-_TEXT = re.compile(r"\s*([A-Za-z][\w+-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
-
 
 @dataclass(frozen=True)
-class Entry(Generic[T]):
+class Registration(Generic[T]):
     """One registered part: its name, its class and where it was published."""
 
     name: str
@@ -55,9 +42,12 @@ class Entry(Generic[T]):
 class Registry(Generic[T]):
     """Parts of one kind, by name."""
 
+    sign: str = "+"
+    """What joins several parts of this kind, where they can be joined."""
+
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._entries: dict[str, Entry[T]] = {}
+        self._entries: dict[str, Registration[T]] = {}
 
     def register(self, name: str, *, paper: str = "") -> Callable[[C], C]:
         """Class decorator: make the class a frozen dataclass and register it under ``name``."""
@@ -69,15 +59,15 @@ class Registry(Generic[T]):
                 raise UserError(
                     f"The {self.kind} name {name!r} is taken by {old.cls.__qualname__}. Choose another."
                 )
-            self._entries[name] = Entry(name, made, paper)
+            self._entries[name] = Registration(name, made, paper)
             return cls  # `dataclass` changes the class itself
 
         return add
 
-    def __iter__(self) -> Iterator[Entry[T]]:
+    def __iter__(self) -> Iterator[Registration[T]]:
         return iter(sorted(self._entries.values(), key=lambda entry: entry.name))
 
-    def entry(self, name: str) -> Entry[T]:
+    def entry(self, name: str) -> Registration[T]:
         """The entry of that name; the nearest match is suggested when there is none."""
         if name not in self._entries:
             raise unknown(self.kind, name, self._entries)
@@ -87,13 +77,67 @@ class Registry(Generic[T]):
         """The part that ``text`` describes, e.g. ``fedprox(mu=0.1)``."""
         name, positional, named = parse(text, self.kind)
         entry = self.entry(name)
-        return entry.cls(**_arguments(entry, positional, named))
+        try:
+            arguments = self._arguments(entry, positional, named)
+        except (ValueError, RecursionError):  # a value that is none, or parts in parts without end
+            raise unreadable(text, self.kind) from None
+        with explained(entry.cls):
+            return entry.cls(**arguments)
 
-    def members(self, part: T) -> list[Any]:
-        """The single parts that make up a part."""
+    def _arguments(self, entry: Registration[T], positional: list[str], named: dict[str, str]) -> dict[str, Any]:
+        fields = entry.parameters
+        names = [field.name for field in fields]
+        hints = _hints(entry)
+        last = len(fields) - 1
+        if 0 <= last < len(positional) and get_origin(hints[names[last]]) is tuple:  # mlp(32,16,8)
+            positional = [*positional[:last], f"({', '.join(positional[last:])},)"]
+        if len(positional) > len(fields):
+            takes = f"takes {len(fields)} value(s)" if fields else "takes no values"
+            raise UserError(f"{entry.name} {takes}, got {len(positional)}. See: unalike list.")
+        given = dict(zip(names, positional, strict=False))
+        for key in named:
+            if key in given:
+                raise UserError(f"{entry.name} got {key} twice. Give it once.")
+            if key not in names:
+                raise unknown(f"parameter of {entry.name}", key, names)
+        given |= named
+        for field in fields:
+            required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+            if required and field.name not in given:
+                raise UserError(f"{entry.name} needs {field.name}. Write {entry.name}({field.name}=...).")
+        return {key: self._argument(text, hints[key], f"{entry.name}'s {key}") for key, text in given.items()}
+
+    def _argument(self, text: str, hint: Any, label: str) -> Any:
+        """The value of a field: of the type that its annotation says, which may be a part of this kind."""
+        wanted = self._part_type(hint)
+        if wanted is None:
+            return coerce(value_of(text), hint, label)
+        if text == "None" and type(None) in get_args(hint):
+            return None
+        part = self.build(str(value_of(text)) if text[:1] in ("'", '"') else text)
+        if not isinstance(part, wanted):
+            fitting = ", ".join(entry.name for entry in self if issubclass(entry.cls, wanted))
+            raise UserError(f"{label} must be one of {fitting}, got {shown(text)}.")
+        return part
+
+    def _part_type(self, hint: Any) -> type | None:
+        """The class that an annotation asks for, where parts of this kind are of it; None for a plain value."""
+        kinds = {cls for entry in self for cls in entry.cls.__mro__} - {object}
+        return next((option for option in get_args(hint) or (hint,) if option in kinds), None)
+
+    def terms(self, part: T) -> list[Any]:
+        """The parts that a part is joined of."""
         return [part]
 
-    def entry_of(self, part: Any) -> Entry[T]:
+    def members(self, part: T) -> list[Any]:
+        """The single parts that make up a part, those in its fields included."""
+        found = []
+        for term in self.terms(part):
+            fields = (getattr(term, field.name) for field in self.entry_of(term).parameters)
+            found += [term, *(member for value in fields if _is_part(value) for member in self.members(value))]
+        return found
+
+    def entry_of(self, part: Any) -> Registration[T]:
         """The entry that a part was made by."""
         for entry in self:
             if entry.cls is type(part):
@@ -102,175 +146,72 @@ class Registry(Generic[T]):
 
     def describe(self, part: T) -> str:
         """The canonical text of a part: every parameter written out."""
+        return self.sign.join(map(self.describe_part, self.terms(part)))
+
+    def describe_part(self, part: Any) -> str:
+        """The canonical text of one of the parts that a part is joined of."""
         entry = self.entry_of(part)
         values = [(f.name, getattr(part, f.name)) for f in entry.parameters]
-        shown = [f"{k}={_show(v)}" for k, v in values]
+        shown = [f"{k}={self.describe(v) if _is_part(v) else show(v)}" for k, v in values]
         if len(values) == 1 and isinstance(values[0][1], tuple) and values[0][1]:  # mlp(32,16,8)
-            shown = [",".join(map(_show, values[0][1]))]
+            shown = [",".join(map(show, values[0][1]))]
         return entry.name + (f"({', '.join(shown)})" if shown else "")
 
     def told(self, part: T) -> str:
         """A text with just the parameters that are not as by default: one that is added later leaves it alone."""
-        return "+".join(map(self._told, self.members(part)))
+        return self.sign.join(map(self._told, self.terms(part)))
 
     def _told(self, part: Any) -> str:
         entry = self.entry_of(part)
-        values = {field.name: getattr(part, field.name) for field in entry.parameters}
-        given = [f"{f.name}={_show(values[f.name])}" for f in entry.parameters if values[f.name] != f.default]
+        values = [(field.name, getattr(part, field.name), field.default) for field in entry.parameters]
+        given = [f"{k}={self.told(v) if _is_part(v) else show(v)}" for k, v, usual in values if v != usual]
         return f"{entry.name}({', '.join(given)})"
 
     def brief(self, part: T) -> str:
         """A text for people: without the parameters at the end that are as by default."""
-        return "+".join(map(self._brief, self.members(part)))
+        return self.sign.join(map(self._brief, self.terms(part)))
 
     def _brief(self, part: Any) -> str:
         entry = self.entry_of(part)
         values = [(field, getattr(part, field.name)) for field in entry.parameters]
         while values and values[-1][0].default == values[-1][1]:
             values.pop()
-        return entry.name + (f"({', '.join(str(value) for _, value in values)})" if values else "")
+        shown = [self.brief(value) if _is_part(value) else str(value) for _, value in values]
+        return entry.name + (f"({', '.join(shown)})" if shown else "")
 
 
 class CompositionRegistry(Registry[Any]):
-    """Parts that are joined by ``+``: ``compose`` makes one of them all, and keeps them as its ``parts``."""
+    """Parts that are joined by a sign: ``compose`` makes one of them all, which keeps them as its ``parts``."""
 
-    def __init__(self, kind: str, compose: Callable[[tuple[Any, ...]], Any]) -> None:
+    def __init__(self, kind: str, compose: Callable[[tuple[Any, ...]], Any], sign: str = "+") -> None:
         super().__init__(kind)
-        self._compose = compose
+        self._compose, self.sign = compose, sign
 
     def build(self, text: str) -> Any:
         """The composition that ``text`` describes."""
-        build = super().build
-        return self._compose(tuple(build(term) for term in _terms(text)))
+        terms = split(text, self.sign)
+        if len(terms) > 1 and not all(map(str.strip, terms)):
+            raise UserError(
+                f"The {self.kind} {shown(text)} has an empty part. Write a name on both sides of {self.sign}."
+            )
+        return self._compose(tuple(map(super().build, terms)))
 
-    def describe(self, part: Any) -> str:
-        """The canonical text of a composition or of one of its parts."""
-        return "+".join(map(self.describe_part, self.members(part)))
-
-    def describe_part(self, part: Any) -> str:
-        """The canonical text of one part."""
-        return super().describe(part)
-
-    def members(self, part: Any) -> list[Any]:
-        """The parts of a composition."""
-        return list(getattr(part, "parts", (part,)))
+    def terms(self, part: Any) -> list[Any]:
+        """The parts of a composition; a single part is its own."""
+        single = any(entry.cls is type(part) for entry in self)
+        return [part] if single else list(getattr(part, "parts", (part,)))
 
 
-def _terms(text: str) -> list[str]:
-    """The parts between the ``+`` signs that are outside parentheses and quotes."""
-    terms, depth, quote = [""], 0, ""
-    for character in text:
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "'\"":
-            quote = character
-        else:
-            depth += (character == "(") - (character == ")")
-        if character == "+" and not depth and not quote:
-            terms.append("")
-        else:
-            terms[-1] += character
-    return terms
-
-
-def parse(text: str, kind: str) -> tuple[str, list[Any], dict[str, Any]]:
-    """Split ``name(value, key=value)`` into name, positional values and named values."""
-    wrong = UserError(f"Cannot read the {kind} {shown(text)}. Write name, name(value) or name(key=value).")
-    path = _PATH.fullmatch(text)
-    if path is not None:  # csv:PATH and csv:PATH(label=...) are csv(PATH) and csv(PATH, label=...)
-        text = f"{path[1]}({path[2].strip()!r}, {path[3] or ''})"
-    match = _TEXT.fullmatch(text)
-    if match is None:
-        raise wrong
+def _hints(entry: Registration[Any]) -> dict[str, Any]:
     try:
-        call = ast.parse(f"_({match[2] or ''})", mode="eval").body
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):  # a(1)+(2), a(1)(2)
-            raise wrong
-        positional = [_value(node) for node in call.args]
-        named = {k.arg: _value(k.value) for k in call.keywords if k.arg is not None}
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        raise wrong from None
-    if len(named) < len(call.keywords):  # a(**{}), a(b=1, b=2)
-        raise wrong
-    return match[1], positional, named
+        return get_type_hints(entry.cls)
+    except NameError as error:
+        raise UserError(
+            f"The types of {entry.name}'s parameters cannot be read: {error}. Import it in the file of "
+            f"{entry.cls.__qualname__}, and not for type checkers alone."
+        ) from None
 
 
-def text_of(table: Mapping[str, Any], kind: str) -> str:
-    """The text of a TOML table such as ``{name = "fedprox", mu = 0.1}``."""
-    rest = dict(table)
-    name = rest.pop("name", None)
-    if not isinstance(name, str):
-        raise UserError(f'A table for the {kind} needs a name, got {shown(dict(table))}. Add name = "...".')
-    try:
-        return f"{name}({', '.join(f'{k}={v!r}' for k, v in rest.items())})"
-    except ValueError:  # Python writes out no more than 4,300 digits
-        raise UserError(f"The table of the {kind} {name} has a number of thousands of digits.") from None
-
-
-def coerce(value: Any, wanted: Any, label: str) -> Any:
-    """``value`` as the type that the annotation ``wanted`` asks for, or an error that names ``label``."""
-    origin, options = get_origin(wanted), get_args(wanted)
-    if origin is Literal:
-        if value in options:
-            return value
-        raise UserError(f"{label} must be one of {', '.join(map(str, options))}, got {shown(value)}.")
-    if origin in (Union, types.UnionType):
-        if value is None:
-            return None
-        return coerce(value, next(o for o in options if o is not type(None)), label)
-    if origin is tuple:
-        items = value if isinstance(value, list | tuple) else [value]
-        return tuple(coerce(item, options[0], label) for item in items)
-    number = isinstance(value, int | float) and not isinstance(value, bool) and _finite(value)
-    if wanted is float and number:
-        return float(value)
-    if wanted is int and number and float(value).is_integer():
-        return int(value)
-    if wanted is str and type(value) is int and number:  # the number of a column, a year as a name
-        return str(value)
-    if wanted in (bool, str) and isinstance(value, wanted):
-        return value
-    kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    raise UserError(f"{label} must be {kinds.get(wanted, wanted)}, got {shown(value)}.")
-
-
-def _finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number too large for floating point
-        return False
-
-
-def _value(node: ast.expr) -> Any:
-    if isinstance(node, ast.Name):  # a bare word is text, as in norm=batch
-        return {"true": True, "false": False}.get(node.id.lower(), node.id)
-    if isinstance(node, ast.List | ast.Tuple):  # of words, too, as in ignore=[id, name]
-        return tuple(map(_value, node.elts))
-    return ast.literal_eval(node)
-
-
-def _show(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else repr(value)
-
-
-def _arguments(entry: Entry[Any], positional: list[Any], named: dict[str, Any]) -> dict[str, Any]:
-    fields = entry.parameters
-    hints = get_type_hints(entry.cls)
-    last = len(fields) - 1
-    if 0 <= last < len(positional) and get_origin(hints[fields[last].name]) is tuple:  # mlp(32,16,8)
-        positional = [*positional[:last], tuple(positional[last:])]
-    if len(positional) > len(fields):
-        takes = f"takes {len(fields)} value(s)" if fields else "takes no values"
-        raise UserError(f"{entry.name} {takes}, got {len(positional)}. See: unalike list.")
-    given = dict(zip((f.name for f in fields), positional, strict=False))
-    for key in named:
-        if key in given:
-            raise UserError(f"{entry.name} got {key} twice. Give it once.")
-        if key not in hints or key not in {f.name for f in fields}:
-            raise unknown(f"parameter of {entry.name}", key, [f.name for f in fields])
-    given |= named
-    for field in fields:
-        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if required and field.name not in given:
-            raise UserError(f"{entry.name} needs {field.name}. Write {entry.name}({field.name}=...).")
-    return {k: coerce(v, hints[k], f"{entry.name}'s {k}") for k, v in given.items()}
+def _is_part(value: Any) -> bool:
+    """Whether the value of a field is a part: all parts are dataclasses, and plain values are none."""
+    return dataclasses.is_dataclass(value)

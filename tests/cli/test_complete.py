@@ -13,8 +13,9 @@ from typing import get_args, get_type_hints
 import pytest
 
 from tests.cli.conftest import UNALIKE
-from unalike.cli.complete import registered
+from unalike.cli.complete import SIGNS, registered
 from unalike.cli.main import _COMMANDS, _load
+from unalike.registry import CompositionRegistry
 from unalike.runs.parts import PARTS, registry
 from unalike.runs.spec import RunSpec
 
@@ -90,6 +91,11 @@ def test_words_are_completed(complete, field):
     assert complete(f"unalike run --{field.replace('_', '-')} ") == list(words)
 
 
+def test_signs_are_those_of_the_registries():
+    joined = {field for field in PARTS if isinstance(registry(field), CompositionRegistry)}
+    assert {field: registry(field).sign for field in joined} == SIGNS
+
+
 def test_parts_of_a_composition_and_of_a_plugin(complete, tmp_path):
     assert complete("unalike run --channel clip(1.0)+mas") == ["clip(1.0)+masked"]
     assert complete("unalike partition --partition iid+label-no") == ["iid+label-noise"]
@@ -98,6 +104,21 @@ def test_parts_of_a_composition_and_of_a_plugin(complete, tmp_path):
     )
     assert complete("unalike run --plugin mine.py --algorithm my") == ["my-own"]
     assert complete("unalike run --plugin nope.py --algorithm fedp") == ["fedprox"]
+    assert complete("unalike run --model mlp(32)|logi") == ["mlp(32)|logistic"]
+
+
+def test_an_algorithm_in_an_algorithm_is_completed(complete, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from unalike import Algorithm, algorithm\nfrom unalike.algorithms import FedAvg\n"
+        '@algorithm("twice")\nclass Twice(Algorithm):\n    """Mine."""\n\n'
+        "    base: Algorithm = FedAvg()\n    lam: float = 0.1\n"
+    )
+    begun = "unalike run --plugin mine.py --algorithm "
+    assert complete(f"{begun}twice(base=fedp") == ["twice(base=fedprox"]
+    assert complete(f"{begun}twice(lam=0.2,base=twice(base=scaf") == ["twice(lam=0.2,base=twice(base=scaffold"]
+    assert complete(f"{begun}twice(base=rfedavg+") == ["twice(base=rfedavg+"]
+    assert complete(f"{begun}twice(lam=fedp") == []
+    assert complete(f"{begun}twice(base=nope") == []
 
 
 def test_runs_and_studies_are_completed(complete, tmp_path):

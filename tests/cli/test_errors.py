@@ -159,7 +159,7 @@ def test_spec_that_is_not_text(unalike):
 OWN = """
 from torch import nn
 from unalike import Algorithm, algorithm
-from unalike.models.task import register_model
+from unalike.models.model import register_model
 
 @algorithm("my-key")
 class MyKey(Algorithm):

@@ -33,6 +33,24 @@ def test_parameters_with_and_without_defaults(unalike):
     ]
 
 
+def test_a_parameter_that_is_a_part_has_the_text_of_one(unalike, tmp_path):
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(
+        "from unalike import Algorithm, algorithm\nfrom unalike.algorithms import FedProx, RFedAvgPlus\n"
+        '@algorithm("test-listed")\nclass TestListed(Algorithm):\n    """Mine."""\n'
+        "    base: Algorithm = FedProx(mu=0.5)\n    other: Algorithm = RFedAvgPlus()\n"
+    )
+    assert (
+        "test-listed(base=fedprox(0.5), other=rfedavg+)\n"
+        in unalike("list", "algorithms", "--plugin", str(plugin)).out
+    )
+    found = unalike("list", "algorithms", "--plugin", str(plugin), "--json").json["algorithms"]
+    assert next(part for part in found if part["name"] == "test-listed")["parameters"] == [
+        {"name": "base", "default": "fedprox(0.5)", "holds": "algorithm"},
+        {"name": "other", "default": "rfedavg+", "holds": "algorithm"},
+    ]
+
+
 def test_everything(unalike):
     everything = unalike("list", "--json").json
     assert [part["name"] for part in everything["engines"]] == ["auto", "sequential", "vectorised", "compiled"]

@@ -89,11 +89,11 @@ def test_deep_json_is_one_line(unalike, tmp_path):
 
 
 def test_after_a_stop_the_chosen_algorithm_goes_on(unalike, monkeypatch):
-    from unalike.cli.signals import Stopped
+    from unalike.cli.signals import StopRequested
     from unalike.runs import run as engine
 
     def stop(*args, **settings):
-        raise Stopped
+        raise StopRequested
 
     monkeypatch.setattr(engine, "run", stop)
     for args in (["--algorithm", "auto"], ["--algorithm=auto"]):

@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
 
-from unalike.demo.noise import Difference, Score
+from unalike.demo.noise import Difference, OverSeeds
 
 
 def test_score():
-    score = Score.of(np.array([0.5, 0.7]))
+    score = OverSeeds.of(np.array([0.5, 0.7]))
     assert score.mean == pytest.approx(0.6)
     assert score.std == pytest.approx(np.std([0.5, 0.7], ddof=1))
     assert str(score) == "60.0 ± 14.1"
-    assert str(Score.of(np.array([0.5]))) == "50.0"
-    assert Score.of(np.array([0.5])).std is None
+    assert str(OverSeeds.of(np.array([0.5]))) == "50.0"
+    assert OverSeeds.of(np.array([0.5])).std is None
 
 
 def test_difference_of_a_method_with_itself_is_nothing():

@@ -15,7 +15,7 @@ from unalike.algorithms import ALGORITHMS
 from unalike.data import load_dataset
 from unalike.errors import UserError
 from unalike.models import Net
-from unalike.models.task import register_model
+from unalike.models.model import register_model
 from unalike.runs.check import check_algorithm, small_dataset, small_simulation
 from unalike.runs.extractor import run_extractor
 from unalike.runs.run import Watcher, final_weights, run

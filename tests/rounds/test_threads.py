@@ -10,7 +10,7 @@ from tests.contract import paper_algorithms  # registers Ditto, ...
 from unalike.algorithms import ALGORITHMS
 from unalike.engines.sequential import Sequential
 from unalike.models import MODELS, Mlp, Net, Task
-from unalike.models.task import register_model
+from unalike.models.model import register_model
 from unalike.rounds import local
 from unalike.rounds.evaluation import evaluate
 from unalike.rounds.threads import on_threads

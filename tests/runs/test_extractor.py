@@ -8,7 +8,7 @@ from unalike import load_dataset, run
 from unalike.errors import UserError
 from unalike.measure import measure, party_features
 from unalike.models import Net
-from unalike.models.task import register_model
+from unalike.models.model import register_model
 from unalike.partition import make_partition
 from unalike.runs.extractor import run_extractor
 

@@ -176,7 +176,7 @@ def test_a_stop_is_no_breakage(mlflow, tmp_path, monkeypatch):
 
 
 def test_the_command_logs_and_stops(mlflow, tmp_path, monkeypatch):
-    from unalike.cli.signals import Stopped
+    from unalike.cli.signals import StopRequested
 
     monkeypatch.chdir(tmp_path)
     real = Watchers.round_done
@@ -184,7 +184,7 @@ def test_the_command_logs_and_stops(mlflow, tmp_path, monkeypatch):
     def stop(self, row):
         real(self, row)
         if row["round"] == 2:
-            raise Stopped
+            raise StopRequested
 
     monkeypatch.setattr(Watchers, "round_done", stop)
     assert call([*ARGS, "--log", "mlflow", "--quiet"]) == 130

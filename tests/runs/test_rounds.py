@@ -14,7 +14,7 @@ from unalike.algorithms.checked import checked
 from unalike.engines.choose import WithFallback, cannot_vectorise
 from unalike.errors import UserError
 from unalike.models import Batch, Net, Task
-from unalike.models.task import register_model
+from unalike.models.model import register_model
 from unalike.rounds.evaluation import evaluate
 from unalike.rounds.state import State
 from unalike.runs.check import play, small_dataset, small_simulation

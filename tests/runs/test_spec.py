@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from unalike.algorithms import Algorithm, algorithm
+from unalike.algorithms import ALGORITHMS, Algorithm, FedAvg, algorithm
 from unalike.data import DATASETS, load_dataset
 from unalike.errors import UserError
+from unalike.models.model import register_model
 from unalike.runs.run import run
 from unalike.runs.spec import DEFAULT_EPOCHS, DEFAULT_MODEL, DEFAULTS, RunSpec, _source
+from unalike.toml import read_toml
 
 
 def test_texts_become_canonical_so_that_equal_runs_have_equal_keys():
@@ -219,19 +221,127 @@ def test_an_option_that_is_added_later_leaves_old_runs_where_they_are(fields):
     assert not old.same_run("rounds = ")
 
 
+def register_later(name, **defaults):
+    names = {"__annotations__": dict.fromkeys(defaults, float), "__module__": __name__, **defaults}
+    algorithm(name)(type("TestGrows", (Algorithm,), names))
+
+
 def test_a_parameter_that_a_part_gets_later_leaves_old_runs_where_they_are(monkeypatch):
     monkeypatch.setattr(RunSpec, "_fingerprint", lambda self: None)
 
-    def register(**defaults):
-        names = {"__annotations__": dict.fromkeys(defaults, float), "__module__": __name__, **defaults}
-        algorithm("test-later")(type("TestGrows", (Algorithm,), names))
-
-    register(mu=0.1)
+    register_later("test-later", mu=0.1)
     usual, other = RunSpec(algorithm="test-later").key, RunSpec(algorithm="test-later(mu=0.2)").key
-    register(mu=0.1, nu=5.0)
+    register_later("test-later", mu=0.1, nu=5.0)
     assert RunSpec(algorithm="test-later").key == usual
     assert RunSpec(algorithm="test-later(mu=0.2)").key == other
     assert len({usual, other, RunSpec(algorithm="test-later(nu=4)").key}) == 3
+
+
+@pytest.fixture
+def around(monkeypatch):
+    """An algorithm around another, and whatever else the test registers, for this test alone."""
+    monkeypatch.setattr(ALGORITHMS, "_entries", dict(ALGORITHMS._entries))
+
+    @algorithm("test-around")
+    class Around(Algorithm):
+        """Its base is another algorithm."""
+
+        base: Algorithm = FedAvg()
+        lam: float = 0.1
+
+
+@pytest.mark.usefixtures("around")
+def test_an_algorithm_in_an_algorithm_is_written_out(tmp_path):
+    written = "test-around(base=scaffold(option='i', server_lr=1.0, weights='size'), lam=0.1)"
+    spec = RunSpec(algorithm="test-around(base=scaffold(option=i))")
+    assert spec.algorithm == written
+    (tmp_path / "spec.toml").write_text(spec.to_toml())
+    assert RunSpec.from_toml(tmp_path / "spec.toml") == spec
+    (tmp_path / "spec.toml").write_text(
+        '[algorithm]\nname = "test-around"\nbase = {name = "scaffold", option = "i"}\n'
+    )
+    assert RunSpec.from_toml(tmp_path / "spec.toml").key == spec.key
+    with pytest.raises(UserError, match=r"Unknown algorithm 'scafold'. Did you mean 'scaffold'"):
+        RunSpec(algorithm="test-around(base=scafold)")
+
+
+@pytest.mark.usefixtures("around")
+def test_the_default_base_may_be_left_out():
+    texts = ["test-around", "test-around(fedavg)", "test-around(base=fedavg(), lam=0.1)"]
+    assert len({RunSpec(algorithm=text).key for text in texts}) == 1
+    assert RunSpec(algorithm="test-around(fedprox)").key != RunSpec(algorithm="test-around").key
+
+
+@pytest.mark.usefixtures("around")
+def test_a_parameter_that_a_base_gets_later_leaves_old_runs_where_they_are(monkeypatch):
+    monkeypatch.setattr(RunSpec, "_fingerprint", lambda self: None)
+
+    def keys():
+        texts = ["test-around(test-base)", "test-around(test-base(mu=0.2))", "test-around(test-around(test-base))"]
+        return [RunSpec(algorithm=text).key for text in texts]
+
+    register_later("test-base", mu=0.1)
+    before = keys()
+    register_later("test-base", mu=0.1, nu=5.0)
+    assert keys() == before
+    assert RunSpec(algorithm="test-around(test-base(nu=4))").key not in before
+
+
+@pytest.mark.usefixtures("around")
+def test_own_code_in_a_base_is_in_the_key(monkeypatch):
+    register_later("test-own-base")
+    sources = {"TestGrows": "first"}
+    monkeypatch.setattr("unalike.runs.spec._source", lambda cls: sources.get(cls.__name__, ""))
+    texts = ["test-around(test-own-base)", "test-around(test-around(test-own-base))"]
+    before = [RunSpec(algorithm=text).key for text in texts]
+    other = RunSpec(algorithm="test-around").key
+    sources["TestGrows"] = "changed"
+    assert not set(before) & {RunSpec(algorithm=text).key for text in texts}
+    assert RunSpec(algorithm="test-around").key == other
+
+
+def test_several_models_are_one_text():
+    spec = RunSpec(model="mlp(32) | mlp(64,32)|logistic")
+    assert spec.model == "mlp(32)|mlp(64,32)|logistic"
+    listed = RunSpec.from_mapping({"model": ["mlp(32)", {"name": "mlp", "hidden": [64, 32]}, "logistic"]})
+    assert listed == spec
+    assert RunSpec.from_mapping({"model": ["mlp(32)"]}) == RunSpec(model="mlp(32)")
+    assert RunSpec.from_mapping(read_toml(spec.to_toml(), "it")) == spec
+    orders = [
+        "mlp(32)|mlp(64,32)|logistic",
+        "mlp(32)|logistic|mlp(64,32)",
+        "mlp(32)|mlp(64,32)",
+        "mlp(32)|mlp(32)",
+        "mlp(32)",
+    ]
+    assert len({RunSpec(model=text).key for text in orders}) == len(orders)
+
+
+def test_the_code_of_each_of_several_models_is_in_the_key(monkeypatch):
+    @register_model("test-own-model")
+    class OwnModel:
+        """Somebody's own."""
+
+    first = RunSpec(model="mlp(32)|test-own-model")
+    assert first.code
+    monkeypatch.setattr("unalike.runs.spec._source", lambda cls: "changed")
+    assert RunSpec(model="mlp(32)|test-own-model").key != first.key
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("mlp(32)||logistic", r"The model 'mlp\(32\)\|\|logistic' has an empty part"),
+        (["mlp(32)", ""], "has an empty part"),
+        ("mlp(32)|logistik", "Unknown model 'logistik'. Did you mean 'logistic'"),
+        ([], r"model must be text, got \[\]"),
+        (["mlp(32)", 3], "Cannot read the model '3'"),
+    ],
+)
+def test_mistakes_in_several_models_get_one_line(model, message):
+    with pytest.raises(UserError, match=message) as caught:
+        RunSpec.from_mapping({"model": model})
+    assert "\n" not in str(caught.value)
 
 
 CHOICES = {

@@ -157,7 +157,7 @@ def test_a_guess_of_an_entry_as_documented():
     read = contexts()[2].read(payload, 5 + TAGS)
     factors = [2, *[1] * (bfv.RING - 1)]
     for guess, right in ((int(total[0]), True), (int(total[0]) + 1, False)):
-        twice = bfv.Encrypted(read.context, read.length, tuple(chunk.mul(factors) for chunk in read.chunks))
+        twice = bfv.EncryptedVector(read.context, read.length, tuple(chunk.mul(factors) for chunk in read.chunks))
         change = np.zeros(5 + TAGS, np.int64)
         change[0] = guess
         changed = twice.subtract_plain(change).to_bytes()

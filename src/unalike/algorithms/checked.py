@@ -6,6 +6,8 @@ of the method that made it. Algorithms of this package are left as they are: tes
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
@@ -29,6 +31,9 @@ def checked(algorithm: object) -> Algorithm:
     if not isinstance(algorithm, Algorithm):
         name = type(algorithm).__name__
         raise UserError(f"{name} is no Algorithm. Write: class {name}(Algorithm), from unalike import Algorithm.")
+    for field in dataclasses.fields(algorithm):
+        if isinstance(base := getattr(algorithm, field.name), Algorithm):  # copied: it may be the default of all
+            object.__setattr__(algorithm, field.name, checked(copy.copy(base)))
     if not is_own(algorithm):
         return algorithm
     for name in (*_RULES, *_SCRIPTS):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any, TypeVar, get_args
 
 import typer
 import typer.core
 from typer.core import TyperCommand, TyperGroup
 
-from unalike.errors import UserError
+from unalike.errors import UserError, nearest
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,8 +45,8 @@ class Group(TyperGroup):
         name = args[0]
         if name in self.commands or name.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        near = get_close_matches(name, self.commands, n=1)
-        remedy = f"Did you mean {near[0]!r}?" if near else f"Try: {ctx.command_path} --help"
+        near = nearest(name, self.commands)
+        remedy = f"Did you mean {near!r}?" if near else f"Try: {ctx.command_path} --help"
         raise UserError(f"No such command {name!r}. {remedy}")
 
 

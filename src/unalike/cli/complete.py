@@ -20,12 +20,15 @@ Offer = tuple[str, str]
 """A word, and what it is."""
 Completer = Callable[[typer.Context, str], list[Offer]]
 
-COMPOSED = ("partition", "channel")
-"""Parts that are joined by +."""
+SIGNS = {"partition": "+", "channel": "+", "model": "|"}
+"""What joins parts of a kind, where they can be joined."""
 _REGISTERED = re.compile(
     r'^@(?:\w+\.)?(?P<by>[A-Z]+\.register|\w+)\(\s*"(?P<name>[^"]+)".*?^class [^\n]*\n\s+"""(?P<summary>[^\n"]*)',
     re.MULTILINE | re.DOTALL,
 )
+_HOLDS_ALGORITHM = re.compile(r"^    (\w+): Algorithm\b", re.MULTILINE)
+"""A field of an algorithm that is an algorithm."""
+_FIELD_BEGUN = re.compile(r"(.*[(,]\s*(\w+)=)([\w+-]*)", re.DOTALL)
 
 
 def choices(*words: str) -> Completer:
@@ -41,21 +44,35 @@ def parts(field: str) -> Completer:
     """The parts that a field of RunSpec may name, those of ``--plugin`` files included."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[Offer]:
-        before, plus, begun = incomplete.rpartition("+") if field in COMPOSED else ("", "", incomplete)
-        found = [*registered(field), *_of_plugins(field, ctx.params.get("plugin") or ())]
-        return [(f"{before}{plus}{name}", what) for name, what in found if name.startswith(begun)]
+        texts = [*_of_package(field), *_of_plugins(ctx.params.get("plugin") or ())]
+        before, begun = _begun(field, incomplete, texts)
+        found = sorted(offer for text in texts for offer in _registered_in(field, text))
+        return [(f"{before}{name}", what) for name, what in found if name.startswith(begun)]
 
     return complete
 
 
+def _begun(field: str, incomplete: str, texts: Iterable[str]) -> tuple[str, str]:
+    """What stands already, and the part's name that is being written after it."""
+    within = _FIELD_BEGUN.fullmatch(incomplete) if field == "algorithm" else None
+    if within and any(within[2] in _HOLDS_ALGORITHM.findall(text) for text in texts):
+        return within[1], within[3]
+    before, sign, begun = incomplete.rpartition(SIGNS[field]) if field in SIGNS else ("", "", incomplete)
+    return f"{before}{sign}", begun
+
+
 def registered(field: str) -> list[Offer]:
     """The parts that come with the package, by name, with their summaries."""
+    return sorted(offer for text in _of_package(field) for offer in _registered_in(field, text))
+
+
+def _of_package(field: str) -> list[str]:
+    """The source files that parts of a kind are in."""
     module, _ = PARTS[field]
     *above, last = module.split(".")[1:]
     room = resources.files("unalike").joinpath(*above)
     files = _sources(room / last) if (room / last).is_dir() else [room / f"{last}.py"]
-    texts = (file.read_text(encoding="utf-8") for file in files)
-    return sorted(offer for text in texts for offer in _registered_in(field, text))
+    return [file.read_text(encoding="utf-8") for file in files]
 
 
 def _sources(folder: Traversable) -> Iterator[Traversable]:
@@ -73,10 +90,10 @@ def _registered_in(field: str, text: str) -> Iterator[Offer]:
             yield match["name"], match["summary"]
 
 
-def _of_plugins(field: str, files: Iterable[Path]) -> Iterator[Offer]:
+def _of_plugins(files: Iterable[Path]) -> Iterator[str]:
     for file in files:
         try:
-            yield from _registered_in(field, Path(file).read_text(encoding="utf-8"))
+            yield Path(file).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):  # the command itself will say what is wrong with it
             continue
 

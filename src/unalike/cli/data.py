@@ -46,7 +46,7 @@ def data(
       unalike data heart
       unalike data "csv:patients.csv(label=outcome, party=hospital)"
     """
-    from unalike.data import DATASETS, trainable
+    from unalike.data import DATASETS, loaded
 
     load_plugins(plugin)
     loader = DATASETS.build(dataset)
@@ -57,7 +57,7 @@ def data(
     if columns and not as_json:  # before loading, which may refuse a column that is to be seen here
         rows = [[str(value) for value in column.values()] for column in columns]
         draw(table(list(columns[0]), rows, right=["missing", "distinct"]), "")
-    found = describe(trainable(loader.load())) | ({"columns": columns} if columns else {})
+    found = describe(loaded(loader)) | ({"columns": columns} if columns else {})
     if as_json:
         print_json(found)
     else:

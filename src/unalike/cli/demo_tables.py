@@ -10,7 +10,7 @@ from unalike.demo.content import Demonstration, Length
 from unalike.demo.hospitals import ALONE, NEIGHBOUR, POOLED, Hospitals
 from unalike.demo.picture import SPLIT_NAMES
 from unalike.demo.reading import NOISE, read_digits, read_hospitals
-from unalike.demo.uneven_digits import SETTINGS, UNEVEN, Digits
+from unalike.demo.uneven_digits import SETTINGS, UNEVEN, UnevenDigits
 
 _SAME = shlex.join(
     ["run", "--partition", UNEVEN, "--rounds", "30"]
@@ -68,7 +68,7 @@ def _show_hospitals(found: Hospitals, seeds: str) -> None:
     draw(table(columns, [guesses, *rows], right=columns[1:]), "", *paragraphs([*read_hospitals(found), NOISE]))
 
 
-def _show_digits(found: Digits, seeds: str) -> None:
+def _show_digits(found: UnevenDigits, seeds: str) -> None:
     _heading(f"Handwritten digits between {len(found.names)} parties (digits, {UNEVEN})")
     columns = [f"images (seed {found.seeds[0]})", *found.classes, "all"]
     rows = [

@@ -12,6 +12,7 @@ from unalike.cli.options import AsJson, Plugins
 from unalike.cli.plugin import load_plugins
 from unalike.cli.show import draw, indented, print_json
 from unalike.errors import unknown
+from unalike.registry import Registry
 from unalike.runs.parts import registry
 
 _FIELDS = {f"{field}s": field for field in ("algorithm", "dataset", "partition", "model", "channel", "optimiser")}
@@ -52,14 +53,15 @@ def parts(kind: str) -> list[Part]:
     """What is registered of a kind, ready for JSON. A parameter without a default has none here either."""
     if kind == "engines":
         return _engines()
+    known = registry(_FIELDS[kind])
     return [
         {
             "name": entry.name,
-            "parameters": [_parameter(field) for field in entry.parameters],
+            "parameters": [_parameter(field, known) for field in entry.parameters],
             "summary": entry.summary,
             "paper": entry.paper,
         }
-        for entry in registry(_FIELDS[kind])
+        for entry in known
     ]
 
 
@@ -69,12 +71,17 @@ def _engines() -> list[Part]:
     return [{"name": name, "parameters": [], "summary": what, "paper": ""} for name, what in engines().items()]
 
 
-def _parameter(field: dataclasses.Field[Any]) -> Part:
+def _parameter(field: dataclasses.Field[Any], known: Registry[Any]) -> Part:
+    """A parameter's name and default; one that holds a part says of what kind, and has the part's text."""
     if field.default is not dataclasses.MISSING:
-        return {"name": field.name, "default": field.default}
-    if field.default_factory is not dataclasses.MISSING:
-        return {"name": field.name, "default": field.default_factory()}
-    return {"name": field.name}
+        default = field.default
+    elif field.default_factory is not dataclasses.MISSING:
+        default = field.default_factory()
+    else:
+        return {"name": field.name}
+    if dataclasses.is_dataclass(default):
+        return {"name": field.name, "default": known.brief(default), "holds": known.kind}
+    return {"name": field.name, "default": default}
 
 
 def _lines(part: Part) -> list[Any]:
@@ -89,6 +96,8 @@ def _shown(parameter: Part) -> str:
         return str(parameter["name"])
     default = parameter["default"]
     shown = str(default).lower() if isinstance(default, bool) else default
-    if isinstance(default, str) and not default.isidentifier():  # as it must be written: label='', delimiter=','
+    if (
+        isinstance(default, str) and not default.isidentifier() and "holds" not in parameter
+    ):  # as it must be written: label='', delimiter=','
         shown = repr(default)
     return f"{parameter['name']}={shown}"

@@ -18,7 +18,7 @@ from typer.main import get_command
 import unalike
 from unalike.cli.commands import App, Command, Group
 from unalike.cli.program import program
-from unalike.cli.signals import STOPPED, Stopped, StopSignals
+from unalike.cli.signals import STOPPED, StopRequested, StopSignals
 from unalike.errors import UserError
 
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
@@ -137,7 +137,7 @@ def call(args: Sequence[str], signals: StopSignals | None = None) -> int:
         code = _entry().main(list(args) or ["--help"], prog_name="unalike", standalone_mode=False)
         sys.stdout.flush()  # here, where a closed pipe can still be answered
         return code if isinstance(code, int) else 0
-    except Stopped as stop:
+    except StopRequested as stop:
         return _stopped(args, stop.where, stop.algorithm)
     except UserError as error:
         return _refuse(str(error))

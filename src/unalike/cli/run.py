@@ -17,7 +17,7 @@ from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, Quiet, R
 from unalike.cli.plugin import load_plugins
 from unalike.cli.program import program
 from unalike.cli.show import costs, draw, figures_table, print_json, privacy_line, say
-from unalike.cli.signals import Stopped
+from unalike.cli.signals import StopRequested
 from unalike.cli.spec_flags import with_flags
 from unalike.runs.checkpoint import CHECKPOINT_SECONDS
 from unalike.runs.spec import RunSpec
@@ -102,7 +102,7 @@ def _train(
     except BaseException as stop:
         for logger in loggers:
             logger.stop()
-        if isinstance(stop, Stopped):
+        if isinstance(stop, StopRequested):
             stop.where, stop.algorithm = watcher.where, spec.algorithm if auto else ""
         raise
     for logger in loggers:

@@ -13,7 +13,7 @@ STOPPED = 130
 """The exit code of a command that the user stopped."""
 
 
-class Stopped(BaseException):
+class StopRequested(BaseException):
     """The user asked to stop. Not a KeyboardInterrupt, which typer would answer by itself."""
 
     where = ""
@@ -29,7 +29,7 @@ def say_stopped() -> int:
 
 
 class StopSignals:
-    """Turns the first signal into ``Stopped``."""
+    """Turns the first signal into ``StopRequested``."""
 
     def __init__(self) -> None:
         self.seen = False
@@ -52,7 +52,7 @@ class StopSignals:
             code = self.farewell()
             sys.stderr.flush()
             os._exit(code)
-        raise Stopped
+        raise StopRequested
 
 
 def _is_importing(frame: FrameType | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from unalike.cli.signals import Stopped, StopSignals, say_stopped
+from unalike.cli.signals import StopRequested, StopSignals, say_stopped
 
 
 def main() -> None:
@@ -15,5 +15,5 @@ def main() -> None:
         from unalike.cli.main import main as command
 
         command(signals)
-    except Stopped:  # before the command itself could answer
+    except StopRequested:  # before the command itself could answer
         sys.exit(say_stopped())

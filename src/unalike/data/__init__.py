@@ -22,6 +22,7 @@ from unalike.data import (
     table,
 )
 from unalike.data.dataset import DATASETS, Dataset, Loader, trainable
+from unalike.own_code import called
 
 __all__ = [
     "DATASETS",
@@ -36,6 +37,7 @@ __all__ = [
     "given",
     "heart",
     "load_dataset",
+    "loaded",
     "mnist",
     "rcv1",
     "sent140",
@@ -51,4 +53,9 @@ __all__ = [
 
 def load_dataset(text: str) -> Dataset:
     """The data set that ``text`` describes, e.g. ``digits`` or ``heart(missing=drop)``."""
-    return trainable(DATASETS.build(text).load())
+    return loaded(DATASETS.build(text))
+
+
+def loaded(loader: Loader) -> Dataset:
+    """What a registered data set reads; a mistake in one of the user's own is told in one line."""
+    return trainable(called(loader, "load", Loader.load, returns=Dataset))

@@ -17,7 +17,7 @@ _SHAPE = (3, 32, 32)
 
 
 @dataclass(frozen=True)
-class Source:
+class CifarFiles:
     """The folder that the download unpacks to, its files, and how many images each of them has."""
 
     name: str
@@ -39,7 +39,7 @@ class Source:
         )
 
 
-CIFAR10 = Source(
+CIFAR10 = CifarFiles(
     name="cifar10",
     title="CIFAR-10",
     folder="cifar-10-batches-py",
@@ -49,7 +49,7 @@ CIFAR10 = Source(
     test="test_batch",
     meta="batches.meta",
 )
-CIFAR100 = Source(
+CIFAR100 = CifarFiles(
     name="cifar100",
     title="CIFAR-100",
     folder="cifar-100-python",
@@ -91,7 +91,7 @@ class Cifar100:
         return load_pickles(CIFAR100, f"{self.labels}_labels", f"{self.labels}_label_names", count)
 
 
-def load_pickles(source: Source, labels: str, names: str, count: int) -> Dataset:
+def load_pickles(source: CifarFiles, labels: str, names: str, count: int) -> Dataset:
     """Read the data set that ``source`` describes; ``labels`` and ``names`` are keys of its files."""
     folder = find(source.title, [source.folder], source.how)
     for file in (source.meta, *source.train, source.test):  # before reading a minute's worth of the others
@@ -119,7 +119,7 @@ def _names(path: Path, key: str, count: int) -> tuple[str, ...]:
     return tuple(name.decode("latin-1") if isinstance(name, bytes) else name for name in names)
 
 
-def _images(source: Source, paths: list[Path], rows: int, key: str, count: int) -> tuple[Array, Array]:
+def _images(source: CifarFiles, paths: list[Path], rows: int, key: str, count: int) -> tuple[Array, Array]:
     """The images and labels of all files, read one file at a time into their place."""
     x = np.empty((len(paths) * rows, *_SHAPE), np.uint8)
     y = np.empty(len(x), np.int64)

@@ -19,7 +19,7 @@ TEST_IMAGES, TEST_LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
 
 
 @dataclass(frozen=True)
-class Source:
+class MnistFiles:
     """Where the four files of a data set are, and what must be in them.
 
     ``digests`` are the MD5 checksums of the unpacked files. They matter: MNIST, Fashion-MNIST and others have
@@ -37,7 +37,7 @@ class Source:
     test_rows: int = 10_000
 
 
-MNIST = Source(
+MNIST = MnistFiles(
     name="mnist",
     title="MNIST",
     folders=("MNIST/raw", "mnist", "."),
@@ -50,7 +50,7 @@ MNIST = Source(
         TEST_LABELS: "27ae3e4e09519cfbb04c329615203637",
     },
 )
-FASHION = Source(
+FASHION = MnistFiles(
     name="fmnist",
     title="Fashion-MNIST",
     folders=("FashionMNIST/raw", "fashion-mnist", "."),
@@ -99,7 +99,7 @@ class FashionMnist:
         return load_four_files(FASHION)
 
 
-def load_four_files(source: Source) -> Dataset:
+def load_four_files(source: MnistFiles) -> Dataset:
     """Read the data set that ``source`` describes."""
     folder = _folder(source)
     return Dataset(
@@ -113,7 +113,7 @@ def load_four_files(source: Source) -> Dataset:
     )
 
 
-def _folder(source: Source) -> Path:
+def _folder(source: MnistFiles) -> Path:
     """The first folder that has the training images: all four files are read from the same one."""
     for folder in (*(data_folder() / name for name in source.folders), *source.elsewhere):
         if _file(folder, TRAIN_IMAGES) is not None:
@@ -130,12 +130,12 @@ def _file(folder: Path, name: str) -> Path | None:
     return None
 
 
-def _images(source: Source, folder: Path, name: str, rows: int) -> Array:
+def _images(source: MnistFiles, folder: Path, name: str, rows: int) -> Array:
     path = _present(source, folder, name)
     return read_idx(path, (rows, 28, 28), source.digests.get(name, "")).reshape(rows, 1, 28, 28)
 
 
-def _labels(source: Source, folder: Path, name: str, rows: int) -> Array:
+def _labels(source: MnistFiles, folder: Path, name: str, rows: int) -> Array:
     path = _present(source, folder, name)
     labels = read_idx(path, (rows,), source.digests.get(name, ""))
     if labels.max() >= len(source.classes):
@@ -143,7 +143,7 @@ def _labels(source: Source, folder: Path, name: str, rows: int) -> Array:
     return labels.astype(np.int64)
 
 
-def _present(source: Source, folder: Path, name: str) -> Path:
+def _present(source: MnistFiles, folder: Path, name: str) -> Path:
     path = _file(folder, name)
     if path is None:
         raise UserError(f"{source.title} is not complete: {folder} has no {name}.gz. {source.how}")

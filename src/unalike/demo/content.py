@@ -10,7 +10,7 @@ from unalike.demo.hospitals import Hospitals, compare_hospitals
 from unalike.demo.noise import Difference
 from unalike.demo.reading import read_digits, read_hospitals
 from unalike.demo.training import Tick
-from unalike.demo.uneven_digits import Digits, compare_digits
+from unalike.demo.uneven_digits import UnevenDigits, compare_digits
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Demonstration:
 
     plan: Length
     hospitals: Hospitals
-    digits: Digits
+    digits: UnevenDigits
 
     def to_dict(self) -> dict[str, Any]:
         """All figures, ready for JSON; the same plan gives the same ones."""
@@ -86,7 +86,7 @@ def _hospitals(found: Hospitals) -> dict[str, Any]:
     }
 
 
-def _digits(found: Digits) -> dict[str, Any]:
+def _digits(found: UnevenDigits) -> dict[str, Any]:
     return {
         "settings": uneven_digits.SETTINGS,
         "parties": [
@@ -109,7 +109,7 @@ def _digits(found: Digits) -> dict[str, Any]:
     }
 
 
-def _skew(found: Hospitals | Digits) -> dict[str, float]:
+def _skew(found: Hospitals | UnevenDigits) -> dict[str, float]:
     skew = found.skew
     return {name: getattr(skew, name) for name in ("jensen_shannon", "hellinger", "quantity_imbalance")}
 

@@ -21,7 +21,7 @@ import numpy as np
 from unalike.data import Dataset, load_dataset
 from unalike.data.dataset import Array
 from unalike.data.heart import FEATURES, HOSPITALS
-from unalike.demo.noise import Difference, Score
+from unalike.demo.noise import Difference, OverSeeds
 from unalike.demo.training import Tick, Trained, curve_of, round_work, train
 from unalike.measure.skew import LabelSkew, label_skew
 from unalike.partition import make_partition
@@ -43,7 +43,7 @@ ALONE, NEIGHBOUR, POOLED, ALL = "alone", "neighbour", "pooled", "all"
 
 
 @dataclass(frozen=True, eq=False)
-class Method:
+class HospitalsMethod:
     """One way to get a model, over the seeds.
 
     ``right`` is a [seeds, patients] table: does each test patient's own hospital, with the model that it has
@@ -65,8 +65,8 @@ class Hospitals:
     missing: Array
     test_hospital: Array
     majority: Array
-    methods: dict[str, Method]
-    alone_everywhere: dict[str, Score]
+    methods: dict[str, HospitalsMethod]
+    alone_everywhere: dict[str, OverSeeds]
     """The accuracy of each hospital's own model on the test patients of all."""
     seeds: tuple[int, ...]
     rounds: int
@@ -88,9 +88,9 @@ class Hospitals:
         mine: Array = self.test_hospital == self.names.index(place)
         return mine
 
-    def score(self, method: str, place: str) -> Score:
+    def score(self, method: str, place: str) -> OverSeeds:
         """The accuracy on the test patients of ``place``, each judged by their own hospital's model."""
-        return Score.of(self.methods[method].right[:, self.tested(place)].mean(axis=1))
+        return OverSeeds.of(self.methods[method].right[:, self.tested(place)].mean(axis=1))
 
     def guess(self, place: str) -> float:
         """The accuracy of a hospital that tells everyone what most of its training patients have."""
@@ -173,16 +173,16 @@ def _missing(data: Dataset) -> Array:
     return np.bincount(data.group, weights=per_patient) / np.bincount(data.group)
 
 
-def _accuracy(runs: list[Trained]) -> Score:
-    return Score.of(np.array([run.figures["accuracy"] for run in runs]))
+def _accuracy(runs: list[Trained]) -> OverSeeds:
+    return OverSeeds.of(np.array([run.figures["accuracy"] for run in runs]))
 
 
-def _shared(runs: list[Trained]) -> Method:
-    return Method(np.stack([run.right for run in runs]), [curve_of(run.rows) for run in runs])
+def _shared(runs: list[Trained]) -> HospitalsMethod:
+    return HospitalsMethod(np.stack([run.right for run in runs]), [curve_of(run.rows) for run in runs])
 
 
-def _alone(by_hospital: list[list[Trained]], test_hospital: Array) -> dict[str, Method]:
+def _alone(by_hospital: list[list[Trained]], test_hospital: Array) -> dict[str, HospitalsMethod]:
     answers = np.stack([[run.right for run in runs] for runs in by_hospital])  # [hospitals, seeds, patients]
     own = answers[test_hospital, :, np.arange(len(test_hospital))].T
     others = (answers.sum(axis=0) - own) / (len(answers) - 1)
-    return {NEIGHBOUR: Method(others, []), ALONE: Method(own, [])}
+    return {NEIGHBOUR: HospitalsMethod(others, []), ALONE: HospitalsMethod(own, [])}

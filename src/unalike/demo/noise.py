@@ -14,7 +14,7 @@ ERRORS_TO_COUNT = 2.0
 
 
 @dataclass(frozen=True)
-class Score:
+class OverSeeds:
     """One figure over the seeds: the mean, the standard deviation (None for one seed), and each."""
 
     mean: float
@@ -22,7 +22,7 @@ class Score:
     each: tuple[float, ...]
 
     @classmethod
-    def of(cls, values: Array) -> Score:
+    def of(cls, values: Array) -> OverSeeds:
         """The score of one value for each seed."""
         std = float(values.std(ddof=1)) if len(values) > 1 else None
         return cls(float(values.mean()), std, tuple(values.tolist()))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from unalike.demo.hospitals import ALL, ALONE, NEIGHBOUR, POOLED, TOGETHER, Hospitals
-from unalike.demo.noise import Score
-from unalike.demo.uneven_digits import REFERENCE, Digits
+from unalike.demo.noise import OverSeeds
+from unalike.demo.uneven_digits import REFERENCE, UnevenDigits
 from unalike.report.figures import FAINT, INK, Style, drawing, label_heat_map, new_figure, quiet, training_curves
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _SPACING = 0.15  # of the dots of one line, in heights of a line
 _OVER_NAMES = -0.29  # where the names of a dot chart's lines begin, in widths of the chart
 
 
-def demo_picture(hospitals: Hospitals, digits: Digits) -> Figure:
+def demo_picture(hospitals: Hospitals, digits: UnevenDigits) -> Figure:
     """Both parts of the demonstration, a line of three charts each."""
     with drawing(9.5):
         figure = new_figure(11, 8)
@@ -67,7 +67,7 @@ def demo_picture(hospitals: Hospitals, digits: Digits) -> Figure:
     return figure
 
 
-def _footnote(hospitals: Hospitals, digits: Digits) -> str:
+def _footnote(hospitals: Hospitals, digits: UnevenDigits) -> str:
     spread = f"Bands and whiskers: ± 1 std over {len(hospitals.seeds)} seeds. "
     return (
         spread if len(hospitals.seeds) > 1 else ""
@@ -102,7 +102,7 @@ def _hospital_charts(cells: Sequence[Axes], found: Hospitals) -> None:
     _legend(cells[2])
 
 
-def _digit_charts(cells: Sequence[Axes], found: Digits) -> None:
+def _digit_charts(cells: Sequence[Axes], found: UnevenDigits) -> None:
     label_heat_map(cells[0], found.counts, found.names, found.classes)
     _title(cells[0], "Who has which digits")
     training_curves(cells[1], {name: method.curves for name, method in found.methods.items()}, styles=STYLES)
@@ -131,7 +131,7 @@ def _finish_curves(axes: Axes) -> None:
     axes.margins(x=0)
 
 
-def _dots(axes: Axes, rows: dict[str, list[Score]], lines: Sequence[str], names: Mapping[str, str]) -> None:
+def _dots(axes: Axes, rows: dict[str, list[OverSeeds]], lines: Sequence[str], names: Mapping[str, str]) -> None:
     """A line for each place, a dot for each method in it, and a whisker of one standard deviation."""
     for number, (name, scores) in enumerate(rows.items()):
         style = STYLES[name]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from unalike.demo.hospitals import ALL, ALONE, NEIGHBOUR, POOLED, Hospitals
 from unalike.demo.noise import ERRORS_TO_COUNT, Difference
-from unalike.demo.uneven_digits import REFERENCE, Digits
+from unalike.demo.uneven_digits import REFERENCE, UnevenDigits
 
 NOISE = "Noise here is two standard errors, over the test rows and the seeds: smaller differences may be chance."
 
@@ -52,7 +52,7 @@ def _no_better_than_guessing(found: Hospitals) -> list[str]:
     return [f"Mind: for {_listed(weak)}, FedAvg is no better than always giving that hospital's commoner answer."]
 
 
-def read_digits(found: Digits) -> list[str]:
+def read_digits(found: UnevenDigits) -> list[str]:
     """What unevenness costs, and whether FedProx helps."""
     lacking = (found.counts == 0).mean()
     smallest = int(found.counts.sum(axis=1).min())

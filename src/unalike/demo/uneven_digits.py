@@ -16,7 +16,7 @@ import numpy as np
 
 from unalike.data import load_dataset
 from unalike.data.dataset import Array
-from unalike.demo.noise import Difference, Score
+from unalike.demo.noise import Difference, OverSeeds
 from unalike.demo.training import Tick, curve_of, round_work, train
 from unalike.measure.skew import LabelSkew, label_skew
 from unalike.partition import make_partition
@@ -45,24 +45,24 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Method:
+class DigitsMethod:
     """One way to train, over the seeds; ``right`` is a [seeds, test rows] table."""
 
     right: Array
-    accuracy: Score
-    worst: Score
-    parties: Score
+    accuracy: OverSeeds
+    worst: OverSeeds
+    parties: OverSeeds
     curves: list[list[Figures]]
 
 
 @dataclass(frozen=True, eq=False)
-class Digits:
+class UnevenDigits:
     """What the second part of the demonstration found; counts are those of the first seed's partition."""
 
     names: tuple[str, ...]
     classes: tuple[str, ...]
     counts: Array
-    methods: dict[str, Method]
+    methods: dict[str, DigitsMethod]
     seeds: tuple[int, ...]
     rounds: int
 
@@ -86,12 +86,12 @@ def work(seeds: int, rounds: int) -> int:
     return seeds * rounds * len(METHODS) * round_work(PARTIES)
 
 
-def compare_digits(seeds: tuple[int, ...], rounds: int, tick: Tick) -> Digits:
+def compare_digits(seeds: tuple[int, ...], rounds: int, tick: Tick) -> UnevenDigits:
     """Train all methods with all seeds; ``tick`` hears of every round."""
     data = load_dataset("digits")
     partition = make_partition(UNEVEN, data, PARTIES, seeds[0])
     methods = {name: _method(name, seeds, rounds, tick) for name in METHODS}
-    return Digits(partition.names, data.classes, partition.label_counts(data), methods, seeds, rounds)
+    return UnevenDigits(partition.names, data.classes, partition.label_counts(data), methods, seeds, rounds)
 
 
 def specs(method: str, seeds: tuple[int, ...], rounds: int) -> list[RunSpec]:
@@ -101,13 +101,13 @@ def specs(method: str, seeds: tuple[int, ...], rounds: int) -> list[RunSpec]:
     ]
 
 
-def _method(name: str, seeds: tuple[int, ...], rounds: int, tick: Tick) -> Method:
+def _method(name: str, seeds: tuple[int, ...], rounds: int, tick: Tick) -> DigitsMethod:
     runs = [train(spec, f"digits, {name}", tick) for spec in specs(name, seeds, rounds)]
 
-    def score(pick: Any) -> Score:
-        return Score.of(np.array([pick(run.figures) for run in runs]))
+    def score(pick: Any) -> OverSeeds:
+        return OverSeeds.of(np.array([pick(run.figures) for run in runs]))
 
-    return Method(
+    return DigitsMethod(
         right=np.stack([run.right for run in runs]),
         accuracy=score(lambda figures: figures["accuracy"]),
         worst=score(lambda figures: figures["parties"]["worst"]),

@@ -16,7 +16,7 @@ from typing import Any
 
 from unalike.errors import UserError
 from unalike.runs.files import open_file, read_bytes, storage_error, write_all
-from unalike.runs.seals import Chain, read_chain, seal
+from unalike.runs.seals import SealedLines, read_chain, seal
 
 FILE = "audit.jsonl"
 
@@ -74,5 +74,5 @@ def read_audit(folder: Path) -> list[dict[str, Any]]:
     return found.rows
 
 
-def _read(path: Path) -> Chain:
+def _read(path: Path) -> SealedLines:
     return read_chain(read_bytes(path) or b"")

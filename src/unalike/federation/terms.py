@@ -30,7 +30,7 @@ _MOST_ROWS = 40
 
 
 @dataclass(frozen=True)
-class Upload:
+class Disclosure:
     """What leaves the site in one exchange of a round: each name, and how many numbers it is."""
 
     kind: str
@@ -46,7 +46,7 @@ class Terms:
     summary: str
     paper: str
     description: Description
-    uploads: tuple[Upload, ...]
+    uploads: tuple[Disclosure, ...]
     weights: int
     single: bool
     """whether the server can look at this site's own update"""
@@ -66,7 +66,7 @@ def terms_of(plan: Plan, name: str, columns: Sequence[Column]) -> Terms:
     # With noise, all sites weigh the same and tell no loss.
     unsaid = ("weight", "loss") if channel.uniform_weights else ()
     uploads = tuple(
-        Upload(one.kind, {key: size for key, size in one.sizes.items() if size and key not in unsaid})
+        Disclosure(one.kind, {key: size for key, size in one.sizes.items() if size and key not in unsaid})
         for one in _uploads(work)
     )
     entry = ALGORITHMS.entry_of(work.algorithm)
@@ -95,7 +95,7 @@ def _rehearsed(plan: Plan, name: str, columns: list[Column], told: Description) 
     return SiteWork(plan, schema, _fewer(data), plan.number(name))
 
 
-def _uploads(work: SiteWork) -> tuple[Upload, ...]:
+def _uploads(work: SiteWork) -> tuple[Disclosure, ...]:
     """What leaves in each exchange: of those before round 1, and of a round."""
     try:
         with explained(work.algorithm):
@@ -106,7 +106,7 @@ def _uploads(work: SiteWork) -> tuple[Upload, ...]:
     for line in (*script.prepare, *script.round):
         sizes = {key.removeprefix("engine/"): value.numel() for key, value in line.message.vectors.items()}
         sizes |= {"weight": 1} | ({} if line.message.loss is None else {"loss": 1})
-        found.append(Upload(line.kind, sizes))
+        found.append(Disclosure(line.kind, sizes))
     return tuple(found)
 
 

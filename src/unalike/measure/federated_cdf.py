@@ -73,7 +73,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Noise:
+class CountNoise:
     """Discrete Gaussian noise of ``sigma`` that each party adds to each of its counts.
 
     The sum is then (epsilon, delta)-differentially private for a row of a party even towards all the others in
@@ -109,7 +109,7 @@ class Measurement:
     seconds: Mapping[str, float]
     names: tuple[str, ...] = ()
     labels_held: Mapping[str, int] = field(default_factory=dict)
-    noise: Noise | None = None
+    noise: CountNoise | None = None
     publish: Publish = "degrees"
     kept: tuple[Kept, ...] = field(default=(), repr=False)
 
@@ -273,13 +273,13 @@ def _tell(
     return _Told((), read_mean(summed.total, everyone, count), sent)
 
 
-def _privacy(policy: DistributionPolicy, sigma: float) -> Noise | None:
+def _privacy(policy: DistributionPolicy, sigma: float) -> CountNoise | None:
     if not sigma:
         return None
     epsilon = discrete_gaussian.epsilon(sigma, sensitivity(policy), DELTA)
     if not math.isfinite(epsilon):
         raise UserError(f"Noise of sigma {sigma} hides nothing. Use 1 or more, or 0 for none.")
-    return Noise(sigma, epsilon, DELTA)
+    return CountNoise(sigma, epsilon, DELTA)
 
 
 def _known(party: str, order: Sequence[str]) -> str:

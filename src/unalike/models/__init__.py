@@ -7,9 +7,10 @@ from unalike.models.layout import WeightLayout
 from unalike.models.logistic import Logistic
 from unalike.models.lstm import Lstm
 from unalike.models.mlp import Mlp
+from unalike.models.model import MODELS, Model, ReadsWords, SeveralModels, register_model
 from unalike.models.resnet import ResNet18, ResNet50
 from unalike.models.simple_cnn import SimpleCnn
-from unalike.models.task import MODELS, Batch, Model, Net, ReadsWords, Task, without_running_statistics
+from unalike.models.task import Batch, Net, Task, without_running_statistics
 from unalike.models.token_mlp import TokenMlp
 from unalike.models.vgg9 import Vgg9
 
@@ -25,10 +26,12 @@ __all__ = [
     "ReadsWords",
     "ResNet18",
     "ResNet50",
+    "SeveralModels",
     "SimpleCnn",
     "Task",
     "TokenMlp",
     "Vgg9",
     "WeightLayout",
+    "register_model",
     "without_running_statistics",
 ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import nn
 
 from unalike.models.images import check_images
-from unalike.models.task import Net, register_model
+from unalike.models.model import register_model
+from unalike.models.task import Net
 
 
 @register_model("fedavg-cnn", paper="McMahan et al. 2017, FedAvg (arXiv:1602.05629), section 3")

@@ -6,7 +6,8 @@ import math
 
 from torch import nn
 
-from unalike.models.task import Net, register_model
+from unalike.models.model import register_model
+from unalike.models.task import Net
 
 
 @register_model("logistic", paper="Li et al. 2020, FedProx (arXiv:1812.06127), section 5")

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from unalike.data.text import SPECIAL
 from unalike.errors import UserError
-from unalike.models.task import Net, register_model
+from unalike.models.model import register_model
+from unalike.models.task import Net
 from unalike.models.word_vectors import fingerprint_vectors, read_vectors
 
 _LIMITS = {"hidden": 8192, "width": 4096, "features": 100_000, "layers": 16}

@@ -7,7 +7,8 @@ import math
 from torch import nn
 
 from unalike.errors import UserError
-from unalike.models.task import Net, register_model
+from unalike.models.model import register_model
+from unalike.models.task import Net
 
 WIDEST = 100_000
 

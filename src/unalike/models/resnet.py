@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from unalike.errors import UserError
 from unalike.models.images import check_images
-from unalike.models.task import Net, register_model
+from unalike.models.model import register_model
+from unalike.models.task import Net
 
 Norm = Callable[[int], nn.Module]
 
@@ -19,7 +20,7 @@ _SMALLEST = 9
 """From here on the last feature map has more than one pixel, which batch norm needs for a batch of one row."""
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """``relu(residual(x) + shortcut(x))``, He et al. 2016, eq. 1 and 2; basic or bottleneck (figure 5).
 
     Where the shape changes the shortcut is a projection (option B). The stride is in the 3x3 convolution.
@@ -78,7 +79,7 @@ def _build(
     for stage, (width, depth) in enumerate(zip(_WIDTHS, depths, strict=True)):
         for number in range(depth):
             stride = 2 if stage > 0 and number == 0 else 1
-            layers.append(Block(before, width, stride, norm, bottleneck))
+            layers.append(ResidualBlock(before, width, stride, norm, bottleneck))
             before = 4 * width if bottleneck else width
     return Net(nn.Sequential(*layers, MeanOverPixels()), nn.Linear(before, classes))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import nn
 
 from unalike.errors import UserError
-from unalike.models.task import Net, register_model
+from unalike.models.model import register_model
+from unalike.models.task import Net
 
 
 @register_model("simple-cnn", paper="Li et al. 2022, NIID-Bench (arXiv:2102.02079), section 5")

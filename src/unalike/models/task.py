@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeVar, dataclass_transform, runtime_checkable
 
 import numpy as np
 import torch
@@ -22,9 +21,6 @@ from unalike.models import noise
 from unalike.models.extra import Extra
 from unalike.models.layout import WeightLayout, slices_of
 from unalike.randomness import stream
-from unalike.registry import Registry
-
-C = TypeVar("C", bound=type)
 
 _NORMALISES = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm)
 
@@ -41,32 +37,6 @@ class Net(nn.Module):
         """Logits and features of a batch."""
         features = self.body(x)
         return self.head(features), features
-
-
-class Model(Protocol):
-    """A registered model: its fields are its widths and options, ``build`` makes the net for the data."""
-
-    def build(self, shape: tuple[int, ...], classes: int) -> Net:
-        """A freshly initialised net for rows of that shape; randomness is torch's global stream."""
-        ...
-
-
-@runtime_checkable
-class ReadsWords(Model, Protocol):
-    """A model that must know what the tokens mean before it builds, such as to look up word vectors."""
-
-    def with_vocabulary(self, words: tuple[str, ...]) -> Model:
-        """The model for data where ``words[id]`` is the word of a token (``Dataset.features``)."""
-        ...
-
-
-MODELS: Registry[Model] = Registry("model")
-
-
-@dataclass_transform(frozen_default=True)
-def register_model(name: str, *, paper: str = "") -> Callable[[C], C]:
-    """Class decorator: make the class a frozen dataclass and register it as a model."""
-    return MODELS.register(name, paper=paper)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from unalike.errors import UserError
-from unalike.models.task import Net, register_model
+from unalike.models.model import register_model
+from unalike.models.task import Net
 
 _UNKNOWN = 1
 

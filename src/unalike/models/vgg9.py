@@ -7,7 +7,8 @@ from itertools import pairwise
 from torch import nn
 
 from unalike.models.images import check_images
-from unalike.models.task import Net, register_model
+from unalike.models.model import register_model
+from unalike.models.task import Net
 
 _BLOCKS = ((32, 64), (128, 128), (256, 256))
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
-from unalike.partition.partition import Partition
+from unalike.own_code import called, place
+from unalike.partition.partition import Distortion, Partition
 
 
 def as_seen(dataset: Dataset, partition: Partition) -> tuple[Dataset, Partition]:
@@ -108,7 +109,12 @@ def _lay_out(dataset: Dataset, partition: Partition, ends: Array) -> tuple[Any, 
 def _distort(partition: Partition, party: int, x: Array, y: Array) -> tuple[Array, Array]:
     rows = len(y)
     for distortion in partition.distortions:
-        x, y = distortion.apply(party, x, y)
+        changed = called(distortion, "apply", Distortion.apply, party, x, y, returns=tuple)
+        if len(changed) != 2:
+            raise UserError(
+                f"{place(distortion, 'apply')} must return features and labels, got {len(changed)} values."
+            )
+        x, y = map(np.atleast_1d, changed)
         if len(x) != rows or len(y) != rows:
             raise UserError(f"{partition.recipe} returned {len(y)} rows for {rows}. Mend the distortion.")
     return x, y

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, TypeVar, dataclass_transform
+from typing import Any, Final, Protocol, TypeVar, dataclass_transform, runtime_checkable
 
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
+from unalike.own_code import called
 from unalike.randomness import stream
 from unalike.registry import CompositionRegistry
 
 C = TypeVar("C", bound=type)
 
 
+@runtime_checkable
 class Distortion(Protocol):
     """What a party's rows look like to it: made by a rule, the same whenever it is applied."""
 
@@ -133,10 +135,12 @@ def make_partition(text: str, dataset: Dataset, parties: int | None, seed: int) 
     parts = PARTITIONS.build(text).parts
     if not hasattr(parts[0], "split"):
         parts = (*PARTITIONS.build("iid").parts, *parts)
-    partition: Partition = parts[0].split(dataset, parties, stream(seed, "partition", 0))
+    source = stream(seed, "partition", 0)
+    partition: Partition = called(parts[0], "split", Rule.split, dataset, parties, source, returns=Partition)
     _check(partition, dataset)
     for number, part in enumerate(parts[1:], start=1):
-        added = part.distort(dataset, partition, stream(seed, "partition", number))
+        source = stream(seed, "partition", number)
+        added = called(part, "distort", DistortionRule.distort, dataset, partition, source, returns=Distortion)
         partition = replace(
             partition,
             recipe=f"{partition.recipe}+{PARTITIONS.describe_part(part)}",
@@ -166,6 +170,15 @@ def number_parties(parties: int) -> tuple[str, ...]:
 def _check(partition: Partition, dataset: Dataset) -> None:
     """Refuse a partition that loses a row, gives it to two parties, or leaves a party without rows."""
     broken = f"The partition {partition.recipe}"
+    if not partition.rows or len(partition.names) != len(partition.rows):
+        raise UserError(
+            f"{broken} has {len(partition.rows)} parties and {len(partition.names)} names. Give each party one."
+        )
+    for name, rows in zip(partition.names, partition.rows, strict=True):
+        if np.ndim(rows) != 1 or (len(rows) and np.asarray(rows).dtype.kind not in "iu"):
+            raise UserError(
+                f"{broken} must give the rows of {name!r} as a vector of their numbers. Mend the rule."
+            )
     empty = [name for name, rows in zip(partition.names, partition.rows, strict=True) if len(rows) == 0]
     if empty:
         raise UserError(f"{broken} leaves {empty[0]!r} without rows. Use fewer parties.")

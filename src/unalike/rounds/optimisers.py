@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar, dataclass_transform
 
 from unalike.errors import UserError
+from unalike.own_code import called, check_signature, is_own, place
 from unalike.registry import Registry
 
 if TYPE_CHECKING:
@@ -62,6 +63,29 @@ OPTIMISERS: Registry[LocalOptimiser] = Registry("optimiser")
 def register_optimiser(name: str, *, paper: str = "") -> Callable[[C], C]:
     """Class decorator: make the class a frozen dataclass and register it as a local optimiser."""
     return OPTIMISERS.register(name, paper=paper)
+
+
+def build_optimiser(text: str) -> LocalOptimiser:
+    """The optimiser that ``text`` describes; one of the user's own is first tried on two weights."""
+    optimiser = OPTIMISERS.build(text)
+    if is_own(optimiser):
+        _try(optimiser)
+    return optimiser
+
+
+def _try(optimiser: LocalOptimiser) -> None:
+    import torch
+
+    name = type(optimiser).__name__
+    if not isinstance(getattr(optimiser, "weight_decay", None), int | float):
+        raise UserError(f"{name} needs weight_decay, a number. Write weight_decay: float = 0.0.")
+    w = torch.zeros(2)
+    slots = called(optimiser, "init", LocalOptimiser.init, w, returns=dict)
+    if not all(isinstance(slot, torch.Tensor) and slot.shape[:1] == w.shape for slot in slots.values()):
+        raise UserError(f"{place(optimiser, 'init')} must return tensors like the weights, one for each slot.")
+    arguments = (w, torch.ones(2), slots, 0.1, 0)
+    called(optimiser, "step", LocalOptimiser.step, *arguments, returns=type(None))
+    check_signature(optimiser, "step_sum", LocalOptimiser.step_sum)
 
 
 def _check(name: str, **values: tuple[float, float, float]) -> None:

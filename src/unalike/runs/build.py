@@ -19,14 +19,17 @@ from unalike.runs.spec import RunSpec
 
 def net_maker(spec: RunSpec, data: Dataset) -> Callable[[], Net]:
     """What makes the run's net for these data."""
-    model = MODELS.build(str(spec.model))
+    model, *others = MODELS.terms(MODELS.build(str(spec.model)))
+    if others:
+        raise UserError(f"{spec.model} is {1 + len(others)} nets. A run cannot train several yet: name one.")
     reads = getattr(model, "reads", "numbers")
     if reads != data.kind:
         raise UserError(
             f"{spec.model} reads {reads}, but the rows of {data.name} are {data.kind}. Choose another --model, or "
             f"another form of the data set, such as sent140(form=bag)."
         )
-    known = model.with_vocabulary(data.features) if isinstance(model, ReadsWords) else model
+    with explained(model):
+        known = model.with_vocabulary(data.features) if isinstance(model, ReadsWords) else model
     check_signature(known, "build", Model.build)
 
     def make() -> Net:

@@ -17,7 +17,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from unalike.errors import UserError
+from unalike.errors import UserError, shown
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -118,8 +118,8 @@ def make_folder(folder: Path, *, private: bool = False) -> None:
 
 def named_folder(name: Path | str, flag: str) -> Path:
     """The folder of that name. An empty one would be the current folder, which nobody means by it."""
-    if name == "":
-        raise UserError(f"{flag} must name a folder, got ''. Write . for the current folder.")
+    if not isinstance(name, str | Path) or name == "":
+        raise UserError(f"{flag} must name a folder, got {shown(name)}. Write . for the current folder.")
     return Path(name)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from unalike.errors import UserError
 from unalike.runs.files import read_bytes
-from unalike.runs.seals import Broken, Chain, read_chain, unseal
+from unalike.runs.seals import Broken, SealedLines, read_chain, unseal
 
 SPEC = "spec.toml"
 ROUNDS = "rounds.jsonl"
@@ -64,7 +64,7 @@ def read_run(folder: Path, *, weights: bool = False) -> RunRecord:
     return RunRecord(spec, chain.rows, result, damage)
 
 
-def _checked_result(written: bytes, spec: str | None, chain: Chain) -> dict[str, Any]:
+def _checked_result(written: bytes, spec: str | None, chain: SealedLines) -> dict[str, Any]:
     try:
         result, _ = unseal(written)
     except Broken as error:
@@ -79,7 +79,7 @@ def _checked_result(written: bytes, spec: str | None, chain: Chain) -> dict[str,
     return result
 
 
-def _changed_field(written: bytes, chain: Chain) -> str:
+def _changed_field(written: bytes, chain: SealedLines) -> str:
     """The first figure in a damaged result that differs from the last round's, to show where to look."""
     try:
         result, last = json.loads(written), chain.rows[-1]

@@ -8,7 +8,7 @@ from unalike.algorithms.contract import Algorithm, Vectors
 from unalike.errors import UserError
 from unalike.models.task import Task
 from unalike.randomness import stream
-from unalike.rounds.optimisers import OPTIMISERS
+from unalike.rounds.optimisers import build_optimiser
 from unalike.rounds.upload import Wire
 from unalike.rounds.worker import Recipe
 from unalike.runs.spec import RunSpec
@@ -33,7 +33,7 @@ def recipe_of(spec: RunSpec, algorithm: Algorithm, task: Task, wire: Wire | None
     keeps = spec.batch_norm == "local" or algorithm.keeps_statistics
     return Recipe(
         algorithm,
-        OPTIMISERS.build(spec.optimiser),
+        build_optimiser(spec.optimiser),
         spec.work,
         spec.seed,
         augment=spec.augment != "none",

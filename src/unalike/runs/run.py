@@ -16,7 +16,7 @@ import unalike
 from unalike.data import Dataset, load_dataset
 from unalike.data.given import given
 from unalike.engines.vectorised import Vectorised
-from unalike.errors import UserError
+from unalike.errors import UserError, shown
 from unalike.measure.situation import simulated_situation
 from unalike.rounds.evaluation import Figures, evaluate
 from unalike.rounds.ledger import Traffic
@@ -85,9 +85,17 @@ def run(
     set; a hash of it is then the data set in the spec, so that other data are another run. ``load`` reads a
     registered data set, for a caller that keeps it between runs.
     """
-    if not 0 <= checkpoint_seconds < math.inf:
+    if not (isinstance(checkpoint_seconds, int | float) and 0 <= checkpoint_seconds < math.inf):
         raise UserError(
-            f"--checkpoint-seconds must be a finite number of seconds, 0 or more, got {checkpoint_seconds}."
+            f"--checkpoint-seconds must be a finite number of seconds, 0 or more, got {shown(checkpoint_seconds)}."
+        )
+    if not isinstance(spec, RunSpec | None):
+        raise UserError(
+            f"run needs a RunSpec, or its fields by name, got {shown(spec)}. Write run(dataset='heart')."
+        )
+    if spec is not None and fields:
+        raise UserError(
+            f"run was given a RunSpec and also {', '.join(fields)}. Use dataclasses.replace on the spec."
         )
     if data is not None and "dataset" in fields:
         raise UserError(f"run was given data and the data set {fields['dataset']!r}. Leave one of the two out.")

@@ -25,7 +25,7 @@ class Broken(Exception):
     """A seal does not fit; the text says so, and goes on from the name of what it is about."""
 
 
-class Chain(NamedTuple):
+class SealedLines(NamedTuple):
     """The lines of a file up to the first that is damaged."""
 
     rows: list[dict[str, Any]]
@@ -63,7 +63,7 @@ def unseal(data: bytes, before: str = FIRST) -> tuple[dict[str, Any], str]:
     return fields, made
 
 
-def read_chain(data: bytes) -> Chain:
+def read_chain(data: bytes) -> SealedLines:
     """The rows of a file of sealed lines, as far as they are undamaged."""
     rows: list[dict[str, Any]] = []
     ends = [(0, FIRST)]
@@ -72,10 +72,10 @@ def read_chain(data: bytes) -> Chain:
         try:
             row, made = unseal(line + b"\n", before)
         except Broken as error:
-            return Chain(rows, ends, f"line {len(ends)} {error}")
+            return SealedLines(rows, ends, f"line {len(ends)} {error}")
         rows.append(row)
         ends.append((size + len(line) + 1, made))
-    return Chain(rows, ends, None)
+    return SealedLines(rows, ends, None)
 
 
 def _whole(data: bytes) -> bytes:

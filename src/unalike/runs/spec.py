@@ -16,8 +16,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from unalike.errors import UserError, unknown
-from unalike.own_code import is_own
-from unalike.registry import coerce, text_of
+from unalike.own_code import explained, is_own
+from unalike.part_text import coerce, text_of
 from unalike.rounds.optimisers import LARGEST, USUAL_RATE, usual_rate
 from unalike.runs.parts import PARTS, registry
 from unalike.toml import read_toml, write_toml
@@ -139,7 +139,9 @@ class RunSpec:
                 if is_own(part):
                     outside.setdefault(name, []).append(_source(type(part)))
                 # A file of the user's own: its content decides, not its name.
-                if hasattr(part, "fingerprint") and (content := part.fingerprint()):
+                with explained(part):
+                    content = part.fingerprint() if hasattr(part, "fingerprint") else None
+                if content:
                     outside.setdefault(name, []).append(content)
         if not outside:
             return None
@@ -210,13 +212,16 @@ class RunSpec:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> RunSpec:
-        """A spec from names and values; a part may also be a table such as {name = "fedprox", mu = 0.1}."""
+        """A spec from names and values; a part may also be a table such as {name = "fedprox", mu = 0.1}.
+
+        Several models may be a list of their texts or tables.
+        """
         known = {f.name for f in dataclasses.fields(cls)}
         given: dict[str, Any] = {}
         for key, value in values.items():
             if key not in known:
                 raise unknown("key of a run's spec", key, known - {"code"})
-            given[key] = text_of(value, key) if isinstance(value, Mapping) else value
+            given[key] = _as_text(key, value)
         return cls(**given)
 
     @classmethod
@@ -242,6 +247,15 @@ def _canonical(field: str, text: str) -> str:
     """The text of a part with every parameter written out."""
     parts = registry(field)
     return parts.describe(parts.build(text))
+
+
+def _as_text(field: str, value: Any) -> Any:
+    """A table, or a list of models, as the text that means the same; any other value as it is."""
+    if isinstance(value, Mapping):
+        return text_of(value, field)
+    if field == "model" and isinstance(value, list | tuple) and value:
+        return registry(field).sign.join(str(_as_text(field, each)) for each in value)
+    return value
 
 
 def _is_channel(text: str) -> bool:

@@ -132,7 +132,7 @@ class Training(ABC):
 
     def play_round(self) -> tuple[State, Figures]:
         """Play the next round; nothing changes until ``state`` is set to what is returned."""
-        with explained(self.algorithm):
+        with explained(self.algorithm, self.recipe.optimiser):
             return self._play_round()
 
     def _play_round(self) -> tuple[State, Figures]:

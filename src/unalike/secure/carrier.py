@@ -65,7 +65,7 @@ class Plain:
 
 
 @dataclass(frozen=True)
-class Masked:
+class MaskedWords:
     """Little-endian words of 32 or 64 bits, which say nothing until the masks are taken away."""
 
     length: int
@@ -111,7 +111,7 @@ class Sealed:
 
     def total(self, payloads: Mapping[int, bytes]) -> bytes:
         """The sum of the parties' payloads; a bad one names its party."""
-        total: bfv.Encrypted | None = None
+        total: bfv.EncryptedVector | None = None
         for party, payload in payloads.items():
             with blame(party):
                 one = self.context.read(payload, self.length)
@@ -143,7 +143,7 @@ def check_bound(policy: Policy, total: Vector) -> None:
 def make_carrier(policy: Policy, context: bfv.Context | None) -> Carrier:
     """The carrier that a policy asks for; ``context`` are the dealer's keys, None for "none" and "masks"."""
     if policy.bits:
-        return Masked(policy.width, masks.Words(policy.bits))
+        return MaskedWords(policy.width, masks.Words(policy.bits))
     if not policy.encrypted:
         return Plain(policy.width)
     if context is None or context.fingerprint != policy.fingerprint:

@@ -76,7 +76,7 @@ def test_check_slots_are_checked_in_every_chunk():
         spoilt = list(good.chunks)
         spoilt[chunk] = spoilt[chunk].add([int(place == slot) for place in range(4096)])
         with pytest.raises(CryptoError, match="damaged"):
-            PARTY.decrypt(bfv.Encrypted(PARTY, length, tuple(spoilt)))
+            PARTY.decrypt(bfv.EncryptedVector(PARTY, length, tuple(spoilt)))
 
 
 GOOD = PARTY.encrypt(np.arange(5000)).to_bytes()

@@ -14,7 +14,7 @@ from unalike.cli.federation.server import STOP_SERVE
 from unalike.cli.program import program
 from unalike.cli.progress import headline
 from unalike.cli.show import costs, draw, duration, figures_table, print_json, privacy_line, say
-from unalike.cli.signals import Stopped
+from unalike.cli.signals import StopRequested
 from unalike.cli.tail import Tail
 from unalike.errors import UserError
 from unalike.federation.attempts import Attempts, Outcome
@@ -116,7 +116,7 @@ class Supervisor:
         """To its end."""
         try:
             return self._until_outcome(self._take_up() or self.submit())
-        except Stopped:
+        except StopRequested:
             self.attempts.ask_to_stop()
             self.say("Stopping ...")
             end = time.monotonic() + 60

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from unalike.cli.federation.needs import algorithm_of, need_flower, need_server
 from unalike.cli.program import program
 from unalike.cli.show import draw, say
-from unalike.cli.signals import Stopped
+from unalike.cli.signals import StopRequested
 from unalike.cli.tail import Tail
 from unalike.errors import UserError
 from unalike.federation import making
@@ -113,7 +113,7 @@ def serve(folder: Path, listen: str | None) -> None:
         with Link(folder, plan.address, listen=listen, serve=SERVE) as link:
             say(f"Serving at {plan.address}, with TLS. Ctrl-C ends it; sites wait until it is back.")
             _attend(link, folder, plan)
-    except Stopped:
+    except StopRequested:
         pass
     say("The server has stopped.")
 

@@ -18,7 +18,7 @@ from unalike.cli.federation.needs import need_flower
 from unalike.cli.federation.terms import show_terms
 from unalike.cli.program import program
 from unalike.cli.show import draw, duration, say, size
-from unalike.cli.signals import Stopped
+from unalike.cli.signals import StopRequested
 from unalike.data.sites import read_table
 from unalike.errors import UserError
 from unalike.federation.envelope import Refused, peek
@@ -113,7 +113,7 @@ def _take_part(place: SiteFolder, plan: Plan, site: Site) -> None:
         with door, Node(place.path / "flower", plan.address, door.path, place.node_key, place.authority, tell):
             while True:
                 time.sleep(3600)
-    except Stopped:
+    except StopRequested:
         say(f"Left. The same command takes part again; see also: {program()} federation status {place.path}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unalike.cli.show import Paragraph, draw, duration
 from unalike.cli.table import Table, table
 from unalike.federation.folders import Card
-from unalike.federation.terms import Terms, Upload
+from unalike.federation.terms import Disclosure, Terms
 
 _WORDS = {
     "weight": "how much this site counts: its number of training rows",
@@ -99,7 +99,7 @@ def _short(values: tuple[str, ...], most: int = 6) -> str:
     return shown if len(values) <= most else f"{shown} and {len(values) - most} more"
 
 
-def _upload(upload: Upload, terms: Terms) -> list[str]:
+def _upload(upload: Disclosure, terms: Terms) -> list[str]:
     lines = [f"  In every round, {_KINDS[upload.kind]}:"]
     for key, count in upload.sizes.items():
         what = _WORDS.get(key, f"{count:,} number{'' if count == 1 else 's'}: what the algorithm learnt here")

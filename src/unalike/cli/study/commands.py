@@ -70,7 +70,7 @@ def run_study(
     Each run is made once, whoever asks for it. A run that fails is recorded with its reason, and the others go on.
     """
     from unalike.cli.plugin import load_plugins
-    from unalike.cli.signals import Stopped
+    from unalike.cli.signals import StopRequested
     from unalike.cli.study.progress import study_follower
     from unalike.cli.study.show import print_report
     from unalike.studies.study import load_study, parse_only, study_results
@@ -95,8 +95,8 @@ def run_study(
     try:
         with follower:
             runner.run()
-    except (Stopped, StudyStopped) as stop:
-        ended = Stopped()
+    except (StopRequested, StudyStopped) as stop:
+        ended = StopRequested()
         ended.where = follower.where
         raise ended from stop
     print_report(study_results(found, runs, scale, wanted))

@@ -66,13 +66,13 @@ class Context:
     shared: bytes = field(default=b"", repr=False)
     """A secret that all who hold the dealer's secret bytes have in common; empty for public keys."""
 
-    def encrypt(self, vector: Vector) -> Encrypted:
+    def encrypt(self, vector: Vector) -> EncryptedVector:
         """Encrypt a vector of any length whose entries are within -HALF..HALF."""
         _check_plain(vector)
         make = _tenseal().bfv_vector
-        return Encrypted(self, len(vector), tuple(make(self._tenseal, slots) for slots in _slots(vector)))
+        return EncryptedVector(self, len(vector), tuple(make(self._tenseal, slots) for slots in _slots(vector)))
 
-    def read(self, raw: bytes, length: int) -> Encrypted:
+    def read(self, raw: bytes, length: int) -> EncryptedVector:
         """A ciphertext of a vector of ``length`` entries from bytes that anybody may have sent."""
         if len(raw) < _HEAD.size:
             raise CryptoError(f"The ciphertext is cut short: {len(raw)} bytes.")
@@ -81,9 +81,11 @@ class Context:
             raise CryptoError("The ciphertext was made with another key.")
         if said != length:
             raise CryptoError(f"The ciphertext must have {length} entries, it says {said}.")
-        return Encrypted(self, length, tuple(self._read_chunk(chunk) for chunk in _chunks(raw, _count(length))))
+        return EncryptedVector(
+            self, length, tuple(self._read_chunk(chunk) for chunk in _chunks(raw, _count(length)))
+        )
 
-    def decrypt(self, encrypted: Encrypted) -> Vector:
+    def decrypt(self, encrypted: EncryptedVector) -> Vector:
         """The vector; refuses one in which the slots that must be zero are not."""
         if not self.can_decrypt:
             raise CryptoError("These are public keys: they cannot decrypt.")
@@ -110,28 +112,28 @@ class Context:
 
 
 @dataclass(frozen=True, eq=False)
-class Encrypted:
+class EncryptedVector:
     """An encrypted vector: add others and plain vectors, send as bytes."""
 
     context: Context
     length: int
     chunks: tuple[Any, ...] = field(repr=False)
 
-    def __add__(self, other: Encrypted) -> Encrypted:
+    def __add__(self, other: EncryptedVector) -> EncryptedVector:
         if other.context.fingerprint != self.context.fingerprint or other.length != self.length:
             raise CryptoError("Only ciphertexts of the same key and length can be added.")
         pairs = zip(self.chunks, other.chunks, strict=True)
-        return Encrypted(self.context, self.length, tuple(_guarded(a.add, b) for a, b in pairs))
+        return EncryptedVector(self.context, self.length, tuple(_guarded(a.add, b) for a, b in pairs))
 
-    def add_plain(self, vector: Vector) -> Encrypted:
+    def add_plain(self, vector: Vector) -> EncryptedVector:
         """The ciphertext of the sum with a plain vector, whose entries count modulo MODULUS."""
         plain = centred(vector)
         if len(plain) != self.length:
             raise CryptoError(f"The plain vector must have {self.length} entries, got {len(plain)}.")
         pairs = zip(self.chunks, _slots(plain), strict=True)
-        return Encrypted(self.context, self.length, tuple(_guarded(a.add, b) for a, b in pairs))
+        return EncryptedVector(self.context, self.length, tuple(_guarded(a.add, b) for a, b in pairs))
 
-    def subtract_plain(self, vector: Vector) -> Encrypted:
+    def subtract_plain(self, vector: Vector) -> EncryptedVector:
         """The ciphertext of the difference to a plain vector, whose entries count modulo MODULUS."""
         return self.add_plain(-centred(vector))
 

@@ -15,7 +15,7 @@ import pytest
 from unalike.federation.transport.flower.certificates import create_authority, issue_server, why_unreachable
 from unalike.federation.transport.flower.nginx import nginx_configuration
 from unalike.federation.transport.flower.processes import Child, free_port
-from unalike.federation.transport.flower.proxy import REQUESTS, Limits, Refused, check
+from unalike.federation.transport.flower.proxy import REQUESTS, Limits, RequestRefused, check
 
 GOOD = "/v1/fleet/pull-messages"
 
@@ -406,13 +406,13 @@ def test_the_rules_by_themselves():
         {"raw_path": b"/health"},
         {"headers": []},
     ):
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRefused):
             check(scope(**changes), Limits())
     for name in (b"transfer-encoding", b"upgrade", b"expect", b"content-encoding", b"trailer"):
-        with pytest.raises(Refused, match=name.decode()):
+        with pytest.raises(RequestRefused, match=name.decode()):
             check(scope(headers=[(b"content-length", b"3"), (name, b"x")]), Limits())
     for length in (b"+3", b"3,3", b"", b"9" * 13, str(Limits().body + 1).encode()):
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRefused):
             check(scope(headers=[(b"content-length", length)]), Limits())
 
 

@@ -53,7 +53,7 @@ class Limits:
     idle_seconds: float = 30.0
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is not passed on: the status and the reason for the log."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -77,15 +77,15 @@ class Filter:
             length = check(scope, self._limits)
             if self._held + length > self._limits.all_bodies:
                 length = 0
-                raise Refused(503, "too much is being received at once")
+                raise RequestRefused(503, "too much is being received at once")
             self._held += length
             async with asyncio.timeout(self._limits.request_seconds):
                 body = await _read(receive, length)
             await self._forward(scope, body, send)
-        except Refused as refused:
+        except RequestRefused as refused:
             await _refuse(scope, send, refused)
         except TimeoutError:
-            await _refuse(scope, send, Refused(408, "the request took too long"))
+            await _refuse(scope, send, RequestRefused(408, "the request took too long"))
         except ConnectionError as error:
             log.warning("%s broke off: %s", peer(scope), error)
         finally:
@@ -97,7 +97,7 @@ class Filter:
         try:
             answer = await self._upstream.post(path, content=body, headers=headers)
         except httpx.HTTPError as error:
-            raise Refused(502, f"the link does not answer ({type(error).__name__})") from error
+            raise RequestRefused(502, f"the link does not answer ({type(error).__name__})") from error
         if answer.status_code in (401, 412, 422) or answer.status_code >= 500:
             log.warning("%s: the link answered %d to %s", peer(scope), answer.status_code, path)
         kept = [(name.lower(), value) for name, value in answer.headers.raw if name.lower() in _RETURNED]
@@ -105,24 +105,24 @@ class Filter:
 
 
 def check(scope: dict[str, Any], limits: Limits) -> int:
-    """The length of the body of a request that may pass; ``Refused`` for any other."""
+    """The length of the body of a request that may pass; ``RequestRefused`` for any other."""
     path, headers = scope["raw_path"], scope["headers"]
     if not (path.startswith(PREFIX) and path[len(PREFIX) :] in REQUESTS) or scope["query_string"]:
-        raise Refused(403, "not a node's request")
+        raise RequestRefused(403, "not a node's request")
     if scope["method"] != "POST" or scope["http_version"] != "1.1":
-        raise Refused(403, "not a node's method or version")
+        raise RequestRefused(403, "not a node's method or version")
     names = [name for name, _ in headers]
     for name in (b"transfer-encoding", b"upgrade", b"expect", b"content-encoding", b"trailer"):
         if name in names:
-            raise Refused(403, f"the header {name.decode()} is not used by nodes")
+            raise RequestRefused(403, f"the header {name.decode()} is not used by nodes")
     lengths = [value for name, value in headers if name == b"content-length"]
     if len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > 12:
-        raise Refused(403, "one content-length is needed")
+        raise RequestRefused(403, "one content-length is needed")
     if any(names.count(name) > 1 for name in _PASSED):
-        raise Refused(403, "a header comes twice")
+        raise RequestRefused(403, "a header comes twice")
     length = int(lengths[0])
     if length > limits.body:
-        raise Refused(413, f"a body of {length} bytes is longer than {limits.body}")
+        raise RequestRefused(413, f"a body of {length} bytes is longer than {limits.body}")
     return length
 
 
@@ -143,11 +143,11 @@ async def _read(receive: Receive, length: int) -> bytes:
             break
     body = b"".join(parts)
     if len(body) != length:
-        raise Refused(400, "the body's length is not the stated one")
+        raise RequestRefused(400, "the body's length is not the stated one")
     return body
 
 
-async def _refuse(scope: dict[str, Any], send: Send, refused: Refused) -> None:
+async def _refuse(scope: dict[str, Any], send: Send, refused: RequestRefused) -> None:
     target = scope["raw_path"][:200] + (b"?..." if scope["query_string"] else b"")
     log.warning("%s refused %d %s %r: %s", peer(scope), refused.status, scope["method"], target, refused.reason)
     # Its body may still be on the way: the connection is not used again.
