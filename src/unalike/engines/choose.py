@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -194,6 +194,42 @@ class WithFallback:
             self._say(f"Cannot be vectorised ({first}): the run goes on on the sequential engine.")
         self._worked |= what
         return made
+
+
+class PerNet:
+    """Parties whose nets differ: the orders of each net go to an engine of its own, and replies are joined."""
+
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        self._engines = engines
+
+    @property
+    def name(self) -> str:
+        """The first net's engine."""
+        return self._engines[0].name
+
+    @property
+    def fell_back(self) -> str | None:
+        """Why an engine fell back, if one did."""
+        reasons = (getattr(engine, "fell_back", None) for engine in self._engines)
+        return next((reason for reason in reasons if reason), None)
+
+    def answer(self, workers: Workers, orders: Sequence[Order]) -> list[Reply]:
+        """The parties' replies."""
+        return [reply for engine, own in self._cut(orders) for reply in engine.answer(workers, own)]
+
+    def adapt(self, workers: Workers, orders: Sequence[Order]) -> list[tuple[Tensor, Tensor]]:
+        """Each party's personal model after the phases of its order, and its running statistics then."""
+        found: dict[int, tuple[Tensor, Tensor]] = {}
+        for engine, own in self._cut(orders):
+            made = engine.adapt(workers, own)
+            found |= {order.party: one for order, one in zip(own, made, strict=True)}
+        return [found[order.party] for order in orders]
+
+    def _cut(self, orders: Sequence[Order]) -> Iterator[tuple[Engine, list[Order]]]:
+        for which, engine in enumerate(self._engines):
+            own = [order for order in orders if order.party % len(self._engines) == which]
+            if own:
+                yield engine, own
 
 
 def choose_device(name: str, dtype: torch.dtype) -> torch.device:

@@ -33,7 +33,8 @@ from unalike.rounds.worker import Worker
 class Remote:
     """The parties of a run behind a transport: orders go out as messages, and sums come back.
 
-    ``stand_in`` gives a made-up party in place of a site: with as many rows as that one agreed with.
+    ``script_of`` gives what was rehearsed for a site, ``stand_in`` a made-up party in its place: with as many rows
+    as that one agreed with.
     """
 
     name = "flower"
@@ -43,12 +44,12 @@ class Remote:
         speaker: Speaker,
         schema: str,
         receiver: Receiver,
-        script: Script,
+        script_of: Callable[[int], Script],
         stand_in: Callable[[int], Worker],
         protection: Protection | None = None,
     ) -> None:
         self.speaker, self.schema, self.receiver = speaker, schema, receiver
-        self.script, self.stand_in, self.protection = script, stand_in, protection
+        self.script_of, self.stand_in, self.protection = script_of, stand_in, protection
         self.asking = Asking(speaker)
         self.accepted: dict[int, str] = {}
         """the version of each party's state that the server has accepted"""
@@ -165,7 +166,7 @@ class Remote:
 
     def _line(self, order: Order) -> Line:
         """The exchange as it was rehearsed."""
-        return self.script.of(order.round)[order.turn]
+        return self.script_of(order.party).of(order.round)[order.turn]
 
     def _reply(self, party: str, order: Order, message: Envelope) -> Reply:
         """The reply in an answer, if it is one that this exchange can have."""

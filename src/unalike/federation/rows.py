@@ -13,16 +13,13 @@ from unalike.randomness import stream
 from unalike.rounds.federation import PartyRows
 from unalike.rounds.rows import Rows
 from unalike.rounds.worker import Recipe, Worker
-from unalike.runs.build import net_maker
+from unalike.runs.build import make_tasks
 from unalike.runs.spec import RunSpec
 
 
-def make_task(spec: RunSpec, schema: Schema) -> Task:
-    """The task that all sides share, made from what was agreed: no row is needed for it."""
-    dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
-    task = Task(net_maker(spec, _made_up(schema)), seed=spec.seed, dtype=dtype, device=torch.device("cpu"))
-    task.population = spec.parties or 0
-    return task
+def agreed_tasks(spec: RunSpec, schema: Schema) -> tuple[Task, ...]:
+    """The tasks that all sides share, made from what was agreed: no row is needed for them."""
+    return make_tasks(spec, _made_up(schema), torch.device("cpu"), spec.parties or 0)
 
 
 def split_rows(spec: RunSpec, data: Dataset, number: int) -> PartyRows:

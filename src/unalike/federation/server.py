@@ -27,7 +27,7 @@ from unalike.federation.lengths import FAR, NORMS, longest
 from unalike.federation.measuring import measure_sites
 from unalike.federation.plan import Plan
 from unalike.federation.remote import Remote
-from unalike.federation.rows import made_up_worker, make_task
+from unalike.federation.rows import agreed_tasks, made_up_worker
 from unalike.federation.speaker import Outgoing, Speaker, Transport
 from unalike.federation.summing import Protection
 from unalike.federation.work import model_digest
@@ -58,17 +58,19 @@ class RemoteTraining(Training):
 
     def __init__(self, plan: Plan, schema: Schema, sizes: Sequence[int], speaker: Speaker) -> None:
         self.plan, self.schema = plan, schema
-        super().__init__(plan.spec, [make_task(plan.spec, schema)], Population(sizes))
+        super().__init__(plan.spec, agreed_tasks(plan.spec, schema), Population(sizes))
         self.accountant = replace(self.accountant, known=True)  # all sites can draw the cohorts as we do
-        nobody = made_up_worker(schema, self.task, self.recipe, 0)
+        nobody = [made_up_worker(schema, task, self.recipe, which) for which, task in enumerate(self.tasks)]
         with explained(self.algorithm):
-            script = rehearse(nobody, self.task, len(plan.parties))
+            scripts = [rehearse(one, self.task, len(plan.parties)) for one in nobody]
         self.sites = Remote(
             speaker,
             schema.digest,
             self.receiver,
-            script,
-            lambda number: replace(nobody, number=number, train=lambda round: np.arange(sizes[number])),
+            lambda number: scripts[number % len(scripts)],
+            lambda number: replace(
+                nobody[number % len(nobody)], number=number, train=lambda round: np.arange(sizes[number])
+            ),
             _protection(self.channel, speaker),
         )
 
@@ -253,9 +255,8 @@ def _say_far(speaker: Speaker, row: Figures) -> None:
 
 
 def _check_models(place: folders.ServerFolder, training: RemoteTraining) -> None:
-    ours = model_digest(training.task)
     for party, model in place.models.items():
-        if model != ours:
+        if model != model_digest(training.task_of(training.plan.number(party))):
             raise UserError(
                 f"{party} makes another model from the plan than the server. Install the same versions of unalike "
                 "and torch on both."

@@ -99,7 +99,7 @@ def _uploads(work: SiteWork) -> tuple[Disclosure, ...]:
     """What leaves in each exchange: of those before round 1, and of a round."""
     try:
         with explained(work.algorithm):
-            script = rehearse(work.worker, work.task, len(work.plan.parties))
+            script = rehearse(work.worker, work.tasks[0], len(work.plan.parties))
     except (RuntimeError, ValueError, KeyError) as error:
         raise UserError(f"{work.spec.algorithm} cannot be played on this table: {error}") from None
     found = []

@@ -26,7 +26,7 @@ from unalike.engines.sequential import Sequential
 from unalike.federation.envelope import Envelope, Refused, pack, shown
 from unalike.federation.once import Once
 from unalike.federation.plan import Plan
-from unalike.federation.rows import made_up_worker, make_task, rows_of, split_rows
+from unalike.federation.rows import agreed_tasks, made_up_worker, rows_of, split_rows
 from unalike.federation.summing import Occasion
 from unalike.federation.vault import Vault, version_name
 from unalike.models.task import Task
@@ -61,7 +61,8 @@ class SiteWork:
         self.number, self.schema, self.data, self.plan = number, schema, data, plan
         self._secret, self._once, self._asked = secret, once, ""
         self._digest = digest_of(data.x.tobytes(), data.y.tobytes())
-        self.task, self.channel = make_task(spec, schema), parse_channel(spec.channel)
+        self.tasks, self.channel = agreed_tasks(spec, schema), parse_channel(spec.channel)
+        self.task = self.tasks[number % len(self.tasks)]
         self.algorithm = checked(ALGORITHMS.build(spec.algorithm))
         wire = Wire(self.channel, self._asked_in, self._random, plan.needed) if self.channel.parts else None
         self.split = split_rows(spec, data, number)
@@ -117,7 +118,7 @@ class SiteWork:
         """What the algorithm asks, and what is answered: rehearsed with a party that does not exist."""
         worker = made_up_worker(self.schema, self.task, self.worker.recipe, self.number)
         with explained(self.algorithm):
-            return rehearse(worker, self.task, len(self.plan.parties))
+            return rehearse(worker, self.tasks[0], len(self.plan.parties))
 
     def order_of(self, message: Envelope, vault: Vault) -> tuple[Order, Vectors]:
         """The order that a message gives, and what the site keeps at the version that it names.

@@ -17,16 +17,22 @@ from unalike.rounds.rows import Rows, batch_of
 from unalike.runs.spec import RunSpec
 
 
-def net_maker(spec: RunSpec, data: Dataset) -> Callable[[], Net]:
-    """What makes the run's net for these data."""
-    model, *others = MODELS.terms(MODELS.build(str(spec.model)))
-    if others:
-        raise UserError(f"{spec.model} is {1 + len(others)} nets. A run cannot train several yet: name one.")
+def make_tasks(spec: RunSpec, data: Dataset, device: torch.device, parties: int = 0) -> tuple[Task, ...]:
+    """The task of each net that the spec names, for such data."""
+    dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
+    return tuple(
+        Task(net_maker(spec, model, data), seed=spec.seed, dtype=dtype, device=device, population=parties)
+        for model in MODELS.terms(MODELS.build(str(spec.model)))
+    )
+
+
+def net_maker(spec: RunSpec, model: Model, data: Dataset) -> Callable[[], Net]:
+    """What makes one of the run's nets for these data."""
     reads = getattr(model, "reads", "numbers")
     if reads != data.kind:
         raise UserError(
-            f"{spec.model} reads {reads}, but the rows of {data.name} are {data.kind}. Choose another --model, or "
-            f"another form of the data set, such as sent140(form=bag)."
+            f"{MODELS.brief(model)} reads {reads}, but the rows of {data.name} are {data.kind}. Choose another "
+            f"--model, or another form of the data set, such as sent140(form=bag)."
         )
     with explained(model):
         known = model.with_vocabulary(data.features) if isinstance(model, ReadsWords) else model
@@ -72,23 +78,25 @@ def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
     data = load_dataset(spec.dataset) if data is None else trainable(data)
     dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
     device = choose_device(spec.device, dtype)
-    task = Task(net_maker(spec, data), seed=spec.seed, dtype=dtype, device=device)
+    tasks = make_tasks(spec, data, device)
     public = None
     if spec.public:
         data, x, y = take_public(data, spec.public, spec.seed)
         public = Rows(x, y, data, dtype, device)
-        task.public = batch_of(public, torch.arange(len(public), device=device))
+        for task in tasks:
+            task.public = batch_of(public, torch.arange(len(public), device=device))
     partition = make_partition(spec.partition, data, spec.parties, spec.seed)
     if partition.columns is not None:
         raise UserError(f"{spec.partition} splits attributes, which this training cannot use. Split rows instead.")
     if spec.augment != "none" and len(data.shape) != 3:
         raise UserError(f"--augment {spec.augment} needs images, but {data.name} has rows of shape {data.shape}.")
     data, partition = as_seen(data, partition)
-    task.population = partition.parties
+    for task in tasks:
+        task.population = partition.parties
     return Federation(
         data,
         partition,
-        task,
+        *tasks,
         seed=spec.seed,
         validation=spec.validation,
         held_out=spec.held_out,

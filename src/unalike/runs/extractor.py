@@ -11,6 +11,7 @@ from safetensors.torch import load
 
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
+from unalike.models import MODELS
 from unalike.runs.build import net_maker
 from unalike.runs.record import SPEC, checked_weights, read_run
 from unalike.runs.seals import Broken
@@ -28,7 +29,10 @@ def run_extractor(run: Path, dataset: Dataset) -> Callable[[Array], Array]:
     except Broken as error:
         raise UserError(f"{run}: {error}. Run it again, or choose another: unalike runs list") from None
     spec = RunSpec.from_toml(run / SPEC)
-    net = net_maker(spec, dataset)()
+    model, *others = MODELS.terms(MODELS.build(str(spec.model)))
+    if others:
+        raise UserError(f"{spec.model} is {1 + len(others)} nets. Give a run with one as the extractor.")
+    net = net_maker(spec, model, dataset)()
     try:
         net.load_state_dict(load(weights), strict=True)
     except (RuntimeError, SafetensorError):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from torch import Tensor
 
 from unalike.algorithms.contract import Ask
 from unalike.data import Dataset
-from unalike.engines.choose import Job, choose_engine
+from unalike.engines.choose import Job, PerNet, choose_engine
 from unalike.engines.compiled.engine import trains_whole
 from unalike.rounds.evaluation import Figures, Models, evaluate, without_each
 from unalike.rounds.federation import Crew
@@ -85,6 +86,11 @@ class Simulation(Training):
             batch_size=min(spec.batch_size, math.ceil(rows)),
         )
         self.engine, self._why = choose_engine(engine, job, say)
+        if len(self.tasks) > 1:  # all nets on the kind of engine that was chosen for the first
+            others = [
+                choose_engine(self.engine.name, replace(job, task=task), say).engine for task in self.tasks[1:]
+            ]
+            self.engine = PerNet([self.engine, *others])
 
     @property
     def why_this_engine(self) -> str:

@@ -50,6 +50,11 @@ class Training(ABC):
             server = self.algorithm.init_server(self.task, self.initial)
         self.state = State(0, server, self.task.initial_buffers(), {})
         self._check_server(server, 0)
+        if len(tasks) > 1 and self.algorithm.global_model(self.task, server) is not None:
+            raise UserError(
+                f"{spec.algorithm} has one model for all, which nets that differ ({spec.model}) cannot share. "
+                "Name one --model, or choose an algorithm that exchanges something else than weights."
+            )
         self.accountant = Accountant(self.channel, population.size, self.cohort_size)
         self._taken: Counter[int] = Counter()
         self._taken_until = 0
