@@ -18,7 +18,7 @@ from unalike.errors import UserError
 from unalike.partition import as_seen, make_partition
 from unalike.registry import Registry
 from unalike.rounds.optimisers import OPTIMISERS, build_optimiser
-from unalike.runs.check import small_dataset
+from unalike.runs.small import small_dataset
 
 Method = Callable[..., Any]
 

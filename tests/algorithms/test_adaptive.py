@@ -6,7 +6,7 @@ import torch
 
 from tests.algorithms.regularised import random
 from unalike.algorithms import ALGORITHMS, FedAdagrad, FedAdam, FedYogi, Replies
-from unalike.runs.check import play, small_simulation
+from unalike.runs.small import play, small_simulation
 
 FAMILY = pytest.mark.parametrize("cls", [FedAdagrad, FedAdam, FedYogi])
 

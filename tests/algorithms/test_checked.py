@@ -9,8 +9,9 @@ import torch
 from unalike.algorithms import ALGORITHMS, Algorithm, Ask, FedAvg, algorithm
 from unalike.algorithms.checked import _RULES, checked
 from unalike.errors import UserError
-from unalike.runs.check import check_algorithm, small_dataset, small_simulation
+from unalike.runs.check import check_algorithm
 from unalike.runs.run import run
+from unalike.runs.small import small_dataset, small_simulation
 
 ENGINES = ("sequential", "vectorised", "compiled")
 METHODS = [*_RULES, "round"]

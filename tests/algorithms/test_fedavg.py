@@ -6,7 +6,7 @@ from tests.helpers import ENGINES, fixed_point, one_round, optimum, quadratic_fe
 from unalike.algorithms import FedAvg
 from unalike.models import MODELS
 from unalike.rounds.work import LocalWork
-from unalike.runs.check import small_dataset, small_simulation
+from unalike.runs.small import small_dataset, small_simulation
 
 CENTRES, CURVATURES = [[1.0, -2.0], [-3.0, 0.5], [0.0, 4.0], [2.0, 2.0]], [0.5, 1.0, 1.5, 2.0]
 SIZES = [8, 16, 24, 64]

@@ -4,7 +4,7 @@ import torch
 
 from tests.algorithms.test_adaptive import fold_all, updates
 from unalike.algorithms import FedAvgM
-from unalike.runs.check import play, small_simulation
+from unalike.runs.small import play, small_simulation
 
 
 @pytest.mark.parametrize("engine", ["sequential", "vectorised"])

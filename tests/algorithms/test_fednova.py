@@ -9,7 +9,7 @@ from unalike.algorithms import FedAvg, FedNova
 from unalike.errors import UserError
 from unalike.rounds.optimisers import Sgd
 from unalike.rounds.work import LocalWork
-from unalike.runs.check import play, small_simulation
+from unalike.runs.small import play, small_simulation
 
 CENTRES, CURVATURES = [[1.0, -2.0], [-3.0, 0.5], [0.0, 4.0], [2.0, 2.0]], [0.5, 1.0, 1.5, 2.0]
 SIZES, STEPS = [8, 16, 24, 64], [1, 2, 3, 8]

@@ -5,7 +5,7 @@ from tests.algorithms import test_fedavg
 from tests.helpers import ENGINES, fixed_point, one_round, optimum, quadratic_federation, rounds_by_hand
 from unalike.algorithms import FedProx
 from unalike.rounds.work import LocalWork
-from unalike.runs.check import play, small_simulation
+from unalike.runs.small import play, small_simulation
 
 CENTRES, CURVATURES, SIZES = [[1.0, -2.0], [-3.0, 0.5]], [0.5, 2.0], [4, 12]
 

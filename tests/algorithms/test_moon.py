@@ -14,7 +14,7 @@ from tests.algorithms.regularised import (
 )
 from tests.helpers import NormBody
 from unalike.algorithms import FedAvg, Moon
-from unalike.runs.check import play, small_simulation
+from unalike.runs.small import play, small_simulation
 
 BOTH = pytest.mark.parametrize("engine", ["sequential", "vectorised"])
 

@@ -5,7 +5,7 @@ import torch
 from tests.helpers import ENGINES, Quadratics, federation_of, one_round, quadratic_federation, rounds_by_hand
 from unalike.algorithms import QFedAvg
 from unalike.rounds.work import LocalWork
-from unalike.runs.check import play, small_simulation
+from unalike.runs.small import play, small_simulation
 
 CENTRES, CURVATURES, SIZES = [[1.0, -2.0], [-3.0, 0.5], [0.0, 4.0]], [0.5, 1.0, 1.5], [4, 8, 2]
 

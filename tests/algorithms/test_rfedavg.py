@@ -18,7 +18,7 @@ from tests.algorithms.regularised import (
 from tests.helpers import recorded
 from unalike.algorithms import FedAvg, RFedAvg, RFedAvgPlus
 from unalike.engines.vectorised import Vectorised
-from unalike.runs.check import play, small_simulation
+from unalike.runs.small import play, small_simulation
 
 BOTH = pytest.mark.parametrize("engine", ["sequential", "vectorised"])
 KNOWN = pytest.mark.parametrize("known", [[1, 1, 1, 1, 1], [1, 0, 1, 0, 1], [0, 0, 0, 0, 1], [0, 1, 0, 0, 0]])

@@ -14,7 +14,7 @@ from tests.algorithms.regularised import (
 )
 from tests.algorithms.test_rfedavg import BOTH, after_a_change
 from unalike.algorithms import RFedAvgPlus
-from unalike.runs.check import play, small_simulation
+from unalike.runs.small import play, small_simulation
 
 
 @pytest.mark.parametrize(("count", "mine"), [(5.0, 1.0), (3.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 0.0)])

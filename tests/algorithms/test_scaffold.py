@@ -11,7 +11,7 @@ from unalike.engines.vectorised import Vectorised
 from unalike.models import Batch
 from unalike.rounds.optimisers import Sgd
 from unalike.rounds.work import LocalWork
-from unalike.runs.check import play, small_simulation
+from unalike.runs.small import play, small_simulation
 
 _RNG = np.random.default_rng(5)
 CENTRES, CURVATURES = _RNG.normal(size=(10, 3)) * 3, np.linspace(0.5, 2, 10)

@@ -5,7 +5,7 @@ import torch
 from tests.contract.paper_algorithms import FedPer, Ifca
 from tests.helpers import one_round, quadratic_federation
 from unalike.rounds.work import LocalWork
-from unalike.runs.check import play, small_simulation
+from unalike.runs.small import play, small_simulation
 
 
 def test_fedrep_trains_one_part_at_a_time():

@@ -33,8 +33,8 @@ from unalike.randomness import stream
 from unalike.rounds.federation import Crew
 from unalike.rounds.order import Order
 from unalike.rounds.work import PADDING, LocalWork
-from unalike.runs.check import distance, play, small_dataset, small_simulation
 from unalike.runs.simulation import Simulation
+from unalike.runs.small import distance, play, small_dataset, small_simulation
 from unalike.runs.spec import RunSpec
 
 ENGINES = pytest.mark.parametrize("engine", ["sequential", "vectorised"])

@@ -16,10 +16,11 @@ from unalike.data import load_dataset
 from unalike.errors import UserError
 from unalike.models import Net
 from unalike.models.model import register_model
-from unalike.runs.check import check_algorithm, small_dataset, small_simulation
+from unalike.runs.check import check_algorithm
 from unalike.runs.extractor import run_extractor
 from unalike.runs.run import Watcher, final_weights, run
 from unalike.runs.simulation import Simulation
+from unalike.runs.small import small_dataset, small_simulation
 from unalike.runs.spec import RunSpec
 
 NEEDS_FEATURES = {entry.name for entry in ALGORITHMS if entry.cls.needs_features}

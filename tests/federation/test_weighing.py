@@ -12,7 +12,7 @@ from unalike.federation.envelope import Refused
 from unalike.federation.weighing import agreed_weight, check_weight, norm_of
 from unalike.rounds.federation import Crew
 from unalike.rounds.ledger import Ledger
-from unalike.runs.check import small_simulation
+from unalike.runs.small import small_simulation
 
 OURS = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
 

@@ -5,8 +5,8 @@ import pytest
 
 from unalike.data import Dataset
 from unalike.models import MODELS
-from unalike.runs.check import distance, play
 from unalike.runs.simulation import Simulation
+from unalike.runs.small import distance, play
 from unalike.runs.spec import RunSpec
 
 WORDS = ("<pad>", "<unknown>", "a", "b", "c")

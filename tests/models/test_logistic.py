@@ -6,8 +6,9 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from unalike.models import Batch, Logistic, Task
-from unalike.runs.check import check_algorithm, distance, play, small_dataset
+from unalike.runs.check import check_algorithm
 from unalike.runs.simulation import Simulation
+from unalike.runs.small import distance, play, small_dataset
 from unalike.runs.spec import RunSpec
 
 

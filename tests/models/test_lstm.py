@@ -9,8 +9,8 @@ from unalike.engines.choose import cannot_vectorise
 from unalike.errors import UserError
 from unalike.models import MODELS, Batch, Lstm, Task
 from unalike.runs.build import build_federation
-from unalike.runs.check import play, small_dataset
 from unalike.runs.simulation import Simulation
+from unalike.runs.small import play, small_dataset
 from unalike.runs.spec import RunSpec
 
 WORDS = ("<pad>", "<unknown>", "good", "bad", "it", "'s", "day")

@@ -1,7 +1,7 @@
 import torch
 
 from unalike.models.noise import normal, uniform
-from unalike.runs.check import distance, play, small_simulation
+from unalike.runs.small import distance, play, small_simulation
 
 
 def test_noise_is_uniform_normal_and_independent():

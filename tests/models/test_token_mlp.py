@@ -5,8 +5,8 @@ import torch
 from unalike.data import Dataset
 from unalike.errors import UserError
 from unalike.models import MODELS, Batch, Task, TokenMlp
-from unalike.runs.check import distance, play, small_dataset
 from unalike.runs.simulation import Simulation
+from unalike.runs.small import distance, play, small_dataset
 from unalike.runs.spec import RunSpec
 
 

@@ -11,8 +11,8 @@ from tests.helpers import NormBody, recorded
 from unalike.errors import UserError
 from unalike.rounds.evaluation import evaluate
 from unalike.rounds.state import State
-from unalike.runs.check import play, small_dataset
 from unalike.runs.simulation import Simulation
+from unalike.runs.small import play, small_dataset
 from unalike.runs.spec import RunSpec
 
 FIELDS = {

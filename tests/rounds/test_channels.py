@@ -16,9 +16,9 @@ from unalike.errors import UserError
 from unalike.rounds.gather import replies_of
 from unalike.rounds.ledger import Ledger
 from unalike.rounds.state import State
-from unalike.runs.check import play, small_simulation
 from unalike.runs.rules import Diverged
 from unalike.runs.run import run
+from unalike.runs.small import play, small_simulation
 from unalike.runs.spec import RunSpec
 
 NAMES = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]

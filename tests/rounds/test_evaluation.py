@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from unalike.rounds.evaluation import Models, evaluate, summary
-from unalike.runs.check import play, small_simulation
 from unalike.runs.run import outcome
+from unalike.runs.small import play, small_simulation
 
 
 def accuracy_by_hand(simulation, w, x, y):

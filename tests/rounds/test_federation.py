@@ -11,8 +11,8 @@ from unalike.models import Mlp, Task
 from unalike.partition import PARTITIONS, Partition
 from unalike.partition.partition import register_partition
 from unalike.rounds.federation import Federation, Rows, take_public
-from unalike.runs.check import distance, play, small_dataset, small_simulation
 from unalike.runs.simulation import Simulation
+from unalike.runs.small import distance, play, small_dataset, small_simulation
 from unalike.runs.spec import RunSpec
 
 CPU = torch.device("cpu")

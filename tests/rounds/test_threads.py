@@ -14,7 +14,7 @@ from unalike.models.model import register_model
 from unalike.rounds import local
 from unalike.rounds.evaluation import evaluate
 from unalike.rounds.threads import on_threads
-from unalike.runs.check import play, small_simulation
+from unalike.runs.small import play, small_simulation
 
 assert paper_algorithms.NAMES
 

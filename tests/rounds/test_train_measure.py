@@ -9,7 +9,7 @@ from tests.helpers import recorded
 from unalike.algorithms import Algorithm, Ask
 from unalike.engines.sequential import Sequential
 from unalike.engines.vectorised import Vectorised
-from unalike.runs.check import distance, play, small_simulation
+from unalike.runs.small import distance, play, small_simulation
 
 ENGINES = {"sequential": Sequential(), "stacked": Vectorised(), "one by one": Vectorised(chunk_bytes=1)}
 EACH = pytest.mark.parametrize("engine", ENGINES)

@@ -8,8 +8,8 @@ from torch import nn
 
 from unalike.errors import UserError
 from unalike.models import MODELS, Net
-from unalike.runs.check import small_dataset
 from unalike.runs.run import run
+from unalike.runs.small import small_dataset
 
 NAME = "broken-net"
 

@@ -10,9 +10,9 @@ from unalike.algorithms import Algorithm, algorithm
 from unalike.data import Dataset
 from unalike.errors import UserError
 from unalike.rounds.state import State
-from unalike.runs.check import play, small_simulation
 from unalike.runs.rules import Diverged
 from unalike.runs.simulation import Simulation
+from unalike.runs.small import play, small_simulation
 from unalike.runs.spec import RunSpec
 
 
@@ -129,7 +129,7 @@ def test_memory_grows_with_the_cohort_not_with_parties(engine):
 PEAK = """
 import resource, sys
 from tests.runs.test_simulation import crowd
-from unalike.runs.check import play
+from unalike.runs.small import play
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
 from unalike.errors import UserError

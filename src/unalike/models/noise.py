@@ -16,8 +16,14 @@ _GAMMA, _FIRST, _SECOND = (
     for value in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
 
-STRIDE = 0x5851F42D4C957F2D
+_STRIDE = 0x5851F42D4C957F2D
 """What a key moves by from one step to the next: an odd number, so that 2^64 steps have different keys."""
+
+
+def key_of_step(key: Tensor, step: int) -> Tensor:
+    """The key of a step of local training: steps draw different numbers."""
+    moved = (step + 1) * _STRIDE % 2**64
+    return key + (moved - 2**64 if moved >= 2**63 else moved)
 
 
 def uniform(key: Tensor, count: int, which: int, dtype: torch.dtype) -> Tensor:

@@ -72,7 +72,7 @@ class Batch:
         """Standard normal numbers, new ones in every step; ``which`` tells several draws apart."""
         if self.key is None:
             raise UserError("batch.normal is there in training only. Elsewhere use party.normal.")
-        return noise.normal(self.key + (self.step + 1) * noise.STRIDE, count, which, self.x.dtype)
+        return noise.normal(noise.key_of_step(self.key, self.step), count, which, self.x.dtype)
 
 
 _ONE_STREAM = threading.RLock()

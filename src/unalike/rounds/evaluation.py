@@ -36,15 +36,16 @@ class Models:
     """
 
     global_model: Tensor | None
-    personal: Callable[[int], Tensor] | None
+    personal: Callable[[int], tuple[Tensor, Tensor]] | None
+    """by party, the weights and the running statistics that go with them"""
     buffers: Tensor
     own_buffers: Mapping[int, Tensor] | None = None
 
     @property
-    def shared(self) -> Callable[[int], Tensor] | None:
+    def shared(self) -> Callable[[int], tuple[Tensor, Tensor]] | None:
         """The global model as each party's, where there is one."""
         w = self.global_model
-        return None if w is None else lambda number: w
+        return None if w is None else lambda number: (w, self.statistics(number))
 
     def statistics(self, number: int) -> Tensor:
         """The running statistics that a party evaluates with."""
@@ -148,11 +149,11 @@ def _by_party(
 
         def own(k: int) -> Tensor:
             index = torch.from_numpy(rows[k]).to(device)
-            return row_scores(federation.task_of(k), model(k), models.statistics(k), federation.train, index)
+            return row_scores(federation.task_of(k), *model(k), federation.train, index)
 
         return torch.cat(on_threads(threads, own, range(len(rows))))
     together = torch.from_numpy(np.concatenate(rows)).to(device)  # one model: all parties' rows in one go
-    return row_scores(federation.task, model(0), models.buffers, federation.train, together, threads)
+    return row_scores(federation.task, model(0)[0], models.buffers, federation.train, together, threads)
 
 
 def _accuracies(federation: Federation, scores: Tensor, rows: Sequence[Array]) -> list[float | None]:

@@ -42,10 +42,11 @@ class Federation:
         validation: float = 0.0,
         held_out: float = 0.0,
         public: Rows | None = None,
+        newcomers: float = 0.0,
     ) -> None:
         self.dataset, self.partition = dataset, partition
         self.tasks, self.task, self.public = tasks, tasks[0], public
-        self._fractions = (validation, held_out)
+        self._fractions, self._newcomers = (validation, held_out), newcomers
         self._seed = seed
         self.train = Rows(dataset.x, dataset.y, dataset, self.task.dtype, self.task.device)
 
@@ -73,8 +74,21 @@ class Federation:
 
     @cached_property
     def population(self) -> Population:
-        """How many training rows each party has."""
-        return Population([len(party.train) for party in self.parties])
+        """How many training rows each party has, and which parties are newcomers."""
+        count = round(self._newcomers * self.size)
+        if count >= self.size:
+            raise UserError(
+                f"--newcomers {self._newcomers} leaves none of {self.size} parties to train. Lower it."
+            )
+        away = stream(self._seed, "newcomers").choice(self.size, count, replace=False) if count else []
+        return Population([len(party.train) for party in self.parties], [int(number) for number in away])
+
+    @cached_property
+    def test_by_labels(self) -> list[Array]:
+        """For each party the rows of the global test set whose labels are among those that the party has."""
+        test = np.asarray(self.dataset.y_test)
+        own = [np.unique(self.dataset.y[rows]) for rows in self.partition.rows]
+        return [np.flatnonzero(np.isin(test, labels)) for labels in own]
 
     def task_of(self, number: int) -> Task:
         """The task of a party."""

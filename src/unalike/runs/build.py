@@ -101,4 +101,5 @@ def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
         validation=spec.validation,
         held_out=spec.held_out,
         public=public,
+        newcomers=spec.newcomers,
     )

@@ -6,17 +6,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from torch import Tensor
-
-from unalike.algorithms.contract import Ask
+from unalike.algorithms.contract import Ask, Phase
 from unalike.data import Dataset
 from unalike.engines.choose import Job, PerNet, choose_engine
 from unalike.engines.compiled.engine import trains_whole
+from unalike.errors import UserError
 from unalike.rounds.evaluation import Figures, Models, evaluate, without_each
 from unalike.rounds.federation import Crew
 from unalike.rounds.gather import Engine, Gathered
 from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order
+from unalike.rounds.personal import FineTuned, PersonalModels
 from unalike.rounds.state import State
 from unalike.runs.build import build_federation
 from unalike.runs.spec import RunSpec
@@ -43,6 +43,8 @@ class Simulation(Training):
         self.federation = build_federation(spec, data)
         super().__init__(spec, self.federation.tasks, self.federation.population)
         self.crew = Crew(self.federation, self.recipe)
+        if spec.fine_tune and any(self.algorithm.adapt(task) for task in self.tasks):
+            raise UserError(f"{spec.algorithm} adapts its models itself. Leave --fine-tune {spec.fine_tune} out.")
         if spec.batch_norm != "average" and not self.task.has_batch_norm:
             say(f"{spec.model} has no batch norm: --batch-norm {spec.batch_norm} changes nothing.")
         if self.channel.hidden is not None and (warning := self.channel.hidden.warning(self.task.size)):
@@ -97,19 +99,28 @@ class Simulation(Training):
         """Why the run uses the engine that it uses."""
         return getattr(self.engine, "fell_back", None) or self._why
 
+    @property
+    def adapts(self) -> bool:
+        """Whether parties train their models further before these are tried or deployed."""
+        return bool(self.spec.fine_tune) or any(self.algorithm.adapt(task) for task in self.tasks)
+
     def models(self, state: State) -> Models:
         """What the state gives to evaluate."""
         ask = Ask("train", self.algorithm.send(self.task, state.server))
         ledger = Ledger(state.buffers, dict(state.parties), dict(state.own_buffers))
 
-        def personal(number: int) -> Tensor:
-            order = self.order(ask, number, max(1, state.round), ledger)
-            worker = self.crew.worker(number)
-            return self.algorithm.personal(worker.party(order, worker.own(order), ""))
+        def order(number: int) -> Order:
+            return self.order(ask, number, max(1, state.round), ledger)
 
+        crew, phases = self.crew, self.algorithm.adapt(self.task)
+        if self.spec.fine_tune:
+            recipe = replace(self.recipe, algorithm=FineTuned(self.algorithm), wire=None)
+            crew, phases = Crew(self.federation, recipe), (Phase("fine-tune", epochs=self.spec.fine_tune),)
+        own = self.algorithm.overrides("personal") or self.adapts
+        personal = PersonalModels(self.engine, crew, range(self.federation.size), order, phases)
         return Models(
             self.algorithm.global_model(self.task, state.server),
-            personal if self.algorithm.overrides("personal") else None,
+            personal if own else None,
             state.buffers,
             state.own_buffers if self.recipe.keeps_statistics else None,
         )

@@ -65,6 +65,11 @@ class RunSpec:
     validation: float = _option(0.1, "fraction of each party's rows that selects a round")
     held_out: float = _option(0.1, "fraction of each party's rows that the party is evaluated on")
     evaluate_every: int = _option(1, "rounds between evaluations (the last is always evaluated)")
+    fine_tune: int = _option(0, "epochs that each party trains its model further before it is tried on its rows")
+    newcomers: float = _option(0.0, "fraction of the parties that never train, and are reported apart")
+    test_by: Literal["held-out", "labels"] = _option(
+        "held-out", "try parties on held-out rows, or also on test rows with their own labels"
+    )
     batch_norm: Literal["average", "local", "drop"] = _option(
         "average", "running statistics of batch norm: average them, keep them local, or drop them"
     )
@@ -123,6 +128,10 @@ class RunSpec:
                 )
         if not 0 < self.sample <= 1:
             raise UserError(f"sample must be above 0 and at most 1, got {self.sample}. Use 1 for all parties.")
+        if not 0 <= self.fine_tune <= 10**4:
+            raise UserError(f"fine_tune must be from 0 to 10,000 epochs, got {self.fine_tune}. Try 1.")
+        if not 0 <= self.newcomers < 1:
+            raise UserError(f"newcomers must be at least 0 and below 1, got {self.newcomers}. Try 0.1.")
         if not 0 <= self.public < 1:
             raise UserError(f"public must be at least 0 and below 1, got {self.public}.")
         if not (self.validation >= 0 and self.held_out >= 0 and self.validation + self.held_out < 1):

@@ -16,8 +16,8 @@ from unalike.engines.compiled.library import Kernel
 from unalike.errors import UserError
 from unalike.models import MODELS, Task
 from unalike.rounds.state import State
-from unalike.runs.check import distance, play, small_dataset, small_simulation
 from unalike.runs.simulation import Simulation
+from unalike.runs.small import distance, play, small_dataset, small_simulation
 from unalike.runs.spec import RunSpec
 
 pytestmark = NEEDS_COMPILER

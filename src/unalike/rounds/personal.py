@@ -1,0 +1,69 @@
+"""The model that each party would deploy: its personal one, trained a little further where the run says so."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from unalike.algorithms.contract import Algorithm, Party, Phase
+from unalike.rounds.gather import Engine
+from unalike.rounds.order import Order
+from unalike.rounds.worker import Workers
+
+MOST_KEPT = 2**28
+"""Numbers of adapted models that are kept between two looks at them; beyond, they are trained again."""
+ADAPTING = 10**6
+"""The turn of an order that adapts: no exchange has its random streams."""
+
+
+@dataclass(frozen=True)
+class FineTuned(Algorithm):
+    """Plain training from the personal model of another algorithm, as in fine-tuned FedAvg (arXiv:1910.10252)."""
+
+    base: Algorithm = Algorithm()
+
+    def personal(self, party: Party) -> Tensor:
+        """The model that the base would deploy."""
+        return self.base.personal(party)
+
+
+class PersonalModels:
+    """Weights and running statistics by party; adapted ones are trained in blocks when they are first asked for."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        workers: Workers,
+        numbers: Sequence[int],
+        order_of: Callable[[int], Order],
+        phases: tuple[Phase, ...] = (),
+    ) -> None:
+        self._engine, self._workers, self._numbers = engine, workers, list(numbers)
+        self._order_of, self._phases = order_of, phases
+        self._known: dict[int, tuple[Tensor, Tensor]] = {}
+        self._one_at_a_time = threading.Lock()
+
+    def __call__(self, number: int) -> tuple[Tensor, Tensor]:
+        """The party's weights, and the running statistics that go with them."""
+        if not self._phases:
+            order, worker = self._order_of(number), self._workers.worker(number)
+            me = worker.party(order, worker.own(order), "")
+            return worker.recipe.algorithm.personal(me), order.buffers
+        with self._one_at_a_time:
+            if number not in self._known:
+                self._adapt(number)
+            return self._known[number]
+
+    def _adapt(self, number: int) -> None:
+        """Train the block of parties that this one is in; forget others where they take too much memory."""
+        size = self._workers.worker(number).task.size
+        width = max(1, MOST_KEPT // max(1, size))
+        if len(self._numbers) > width:
+            self._known = {}
+        at = self._numbers.index(number) // width * width
+        block = self._numbers[at : at + width]
+        orders = [replace(self._order_of(k), turn=ADAPTING, phases=self._phases) for k in block]
+        self._known |= dict(zip(block, self._engine.adapt(self._workers, orders), strict=True))
