@@ -23,7 +23,7 @@ ADAPTING = 10**6
 class FineTuned(Algorithm):
     """Plain training from the personal model of another algorithm, as in fine-tuned FedAvg (arXiv:1910.10252)."""
 
-    base: Algorithm = Algorithm()
+    base: Algorithm
 
     def personal(self, party: Party) -> Tensor:
         """The model that the base would deploy."""
