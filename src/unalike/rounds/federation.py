@@ -75,13 +75,11 @@ class Federation:
     @cached_property
     def population(self) -> Population:
         """How many training rows each party has, and which parties are newcomers."""
-        count = round(self._newcomers * self.size)
+        share, count = self._newcomers, round(self._newcomers * self.size)
         if count >= self.size:
-            raise UserError(
-                f"--newcomers {self._newcomers} leaves none of {self.size} parties to train. Lower it."
-            )
-        away = stream(self._seed, "newcomers").choice(self.size, count, replace=False) if count else []
-        return Population([len(party.train) for party in self.parties], [int(number) for number in away])
+            raise UserError(f"--newcomers {share} leaves none of {self.size} parties to train. Lower it.")
+        away = stream(self._seed, "newcomers").permutation(self.size)[:count].tolist()
+        return Population([len(party.train) for party in self.parties], away)
 
     @cached_property
     def test_by_labels(self) -> list[Array]:

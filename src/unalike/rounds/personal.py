@@ -31,7 +31,7 @@ class FineTuned(Algorithm):
 
 
 class PersonalModels:
-    """Weights and running statistics by party; adapted ones are trained in blocks when they are first asked for."""
+    """Weights and running statistics by party; adapted ones are trained in blocks when first asked for."""
 
     def __init__(
         self,
