@@ -63,6 +63,7 @@ class SiteWork:
         self._digest = digest_of(data.x.tobytes(), data.y.tobytes())
         self.tasks, self.channel = agreed_tasks(spec, schema), parse_channel(spec.channel)
         self.task = self.tasks[number % len(self.tasks)]
+        self.initial = self.task.initial()
         self.algorithm = checked(ALGORITHMS.build(spec.algorithm))
         wire = Wire(self.channel, self._asked_in, self._random, plan.needed) if self.channel.parts else None
         self.split = split_rows(spec, data, number)
@@ -145,7 +146,7 @@ class SiteWork:
             turn=0,
             kind="train",
             payload=_under(PAYLOAD, arrays),
-            state=_under(_STATE, kept) or self.algorithm.init_party(self.task, self.task.initial()),
+            state=_under(_STATE, kept) or self.algorithm.init_party(self.task, self.initial),
             buffers=kept.get(_STATISTICS, buffers) if self.worker.recipe.keeps_statistics else buffers,
             lr=learning_rate(self.spec, round),
             memory=_under(_MEMORY, kept),
@@ -259,7 +260,7 @@ class SiteWork:
 
     def _model(self, message: Envelope) -> Tensor | None:
         """The global model, where the algorithm has one."""
-        w, initial = message.vectors().get("w"), self.task.initial()
+        w, initial = message.vectors().get("w"), self.initial
         if w is not None and (w.shape != initial.shape or w.dtype != initial.dtype):
             raise Refused(f"its model has {tuple(w.shape)} weights of {w.dtype}, ours {tuple(initial.shape)}")
         return w
