@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from benchmarks.report import made, options, publish, table
 from benchmarks.work import federation, interleave, plain_net, train
 from benchmarks.workload import LR, MOMENTUM, Workload
-from unalike.engines.compiled.engine import Compiled
+from unalike.engines.compiled.engine import Compiled, kernel_of
 from unalike.engines.sequential import Sequential
 from unalike.engines.vectorised import Vectorised
 from unalike.rounds.federation import Federation
@@ -60,7 +60,7 @@ def data_loaders(net: nn.Module, parties: Federation, workload: Workload) -> Non
 def measure(workload: Workload, repeats: int) -> list[str]:
     """A line of the table: weights, rows per CPU-second of every contender, and ratios."""
     parties, net = federation(workload), plain_net(workload)
-    compiled = Compiled.of(parties.task, workload.shape, 1, lambda line: print(line, file=sys.stderr))
+    compiled = Compiled(kernel_of(parties.task, workload.shape, lambda line: print(line, file=sys.stderr)))
     rate = interleave(
         {
             "loop": lambda: data_loaders(net, parties, workload),

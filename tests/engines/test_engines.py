@@ -13,20 +13,12 @@ from torch import nn
 from torch.nn import functional
 
 from unalike.algorithms import Algorithm, FedAvg
-from unalike.engines.choose import (
-    FLOPS,
-    LARGEST_STACKED,
-    LONG,
-    SECONDS_PER_STEP,
-    SHORT,
-    Job,
-    WithFallback,
-    cannot_vectorise,
-    choose_device,
-    choose_engine,
-)
+from unalike.engines.choose import FLOPS, choose_engine
+from unalike.engines.job import SECONDS_PER_STEP, Job, choose_device
 from unalike.engines.sequential import Sequential
-from unalike.engines.vectorised import Vectorised, activations_per_row, party_bytes
+from unalike.engines.several import WithFallback
+from unalike.engines.table import LARGEST_STACKED, LONG, SHORT
+from unalike.engines.vectorised import Vectorised, activations_per_row, cannot_vectorise, party_bytes
 from unalike.errors import UserError
 from unalike.models import MODELS, Mlp, Net, SimpleCnn, Task
 from unalike.randomness import stream
@@ -299,7 +291,7 @@ class Branches(Algorithm):
 def test_what_cannot_be_stacked_falls_back_once_and_says_so():
     said = []
     simulation = small_simulation("fedavg", optimiser="sgd")
-    simulation.algorithm, simulation.engine = Branches(), WithFallback(said.append)
+    simulation.algorithm, simulation.engine = Branches(), WithFallback(Vectorised(), said.append)
     play(simulation, 3)
     assert simulation.engine.name == "sequential"
     assert len(said) == 1

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from unalike.engines.choose import cannot_vectorise
+from unalike.engines.vectorised import cannot_vectorise
 from unalike.errors import UserError
 from unalike.models import MODELS, Batch, Task
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from unalike.data import Dataset
-from unalike.engines.choose import cannot_vectorise
+from unalike.engines.vectorised import cannot_vectorise
 from unalike.errors import UserError
 from unalike.models import MODELS, Batch, Lstm, Task
 from unalike.runs.build import build_federation

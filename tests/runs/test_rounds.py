@@ -11,7 +11,8 @@ from tests.contract import paper_algorithms  # noqa: F401  (registers the algori
 from tests.helpers import NormBody
 from unalike.algorithms import Algorithm, Ask, algorithm
 from unalike.algorithms.checked import checked
-from unalike.engines.choose import WithFallback, cannot_vectorise
+from unalike.engines.several import WithFallback
+from unalike.engines.vectorised import cannot_vectorise
 from unalike.errors import UserError
 from unalike.models import Batch, Net, Task
 from unalike.models.model import register_model
@@ -276,7 +277,7 @@ class BranchesWhenMeasuring(TwoTurns):
 def test_fallback_is_tried_for_each_kind_of_exchange_and_hides_nothing_later():
     said = []
     simulation = small_simulation("test-branches-when-measuring")
-    simulation.engine = WithFallback(said.append)
+    simulation.engine = WithFallback(Vectorised(), said.append)
     play(simulation, 2)
     assert len(said) == 1
     assert simulation.engine.name == "sequential"

@@ -66,7 +66,7 @@ def parts(kind: str) -> list[Part]:
 
 
 def _engines() -> list[Part]:
-    from unalike.engines.told import engines
+    from unalike.engines.table import engines
 
     return [{"name": name, "parameters": [], "summary": what, "paper": ""} for name, what in engines().items()]
 

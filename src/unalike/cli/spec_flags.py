@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 
 from unalike.cli import complete
+from unalike.engines.table import engine_names
 from unalike.runs.parts import PARTS
 from unalike.runs.spec import RunSpec
 
@@ -54,7 +55,8 @@ def _completer(name: str, hint: Any) -> complete.Completer | None:
     """What the shell may offer as a value: the parts of that kind, or the words that a field can be."""
     if name in PARTS:
         return complete.parts(name)
-    words = ("cpu", "cuda", "mps") if name == "device" else get_args(hint) if get_origin(hint) is Literal else ()
+    known = {"device": ("cpu", "cuda", "mps"), "engine": engine_names()}
+    words = known.get(name) or (get_args(hint) if get_origin(hint) is Literal else ())
     return complete.choices(*words) if words else None
 
 

@@ -8,9 +8,11 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from unalike.engines.job import Job, Say
 from unalike.models.task import own_torch_stream
 from unalike.randomness import stream
 from unalike.rounds import local
+from unalike.rounds.gather import Engine
 from unalike.rounds.local import Trainer
 from unalike.rounds.order import Order, Reply
 from unalike.rounds.threads import on_threads
@@ -28,6 +30,11 @@ class Sequential:
     def __init__(self, threads: int = 1) -> None:
         self.threads = threads
         self._draws = False
+
+    @classmethod
+    def of(cls, job: Job, say: Say) -> Engine:
+        """The engine for a job: it can do all."""
+        return cls(job.threads)
 
     def answer(self, workers: Workers, orders: Sequence[Order]) -> list[Reply]:
         """The parties' replies; the same bits with any number of threads."""

@@ -20,8 +20,11 @@ from torch.func import vmap
 from torch.utils._pytree import tree_map
 
 from unalike.algorithms.contract import Party, Vectors
+from unalike.engines.job import Job, Say, Unfit
+from unalike.engines.several import WithFallback
 from unalike.models.task import Batch, Task
 from unalike.rounds import local
+from unalike.rounds.gather import Engine
 from unalike.rounds.local import Own
 from unalike.rounds.order import Order, Reply
 from unalike.rounds.rows import Rows
@@ -33,6 +36,21 @@ CHUNK_BYTES = 256 * 2**20
 """Memory that the parties of one stack may take together."""
 
 
+def cannot_vectorise(task: Task) -> str | None:
+    """Why a stack of this net would not compute what one net computes, or None."""
+    for name, module in task.net.named_modules():
+        what = f"{name} ({type(module).__name__})"
+        if isinstance(module, nn.modules.batchnorm._NormBase) and module.running_mean is not None:
+            return f"{what} would count padding rows in its statistics"
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            return f"{what} would mix padding with real rows"
+        if isinstance(module, nn.modules.dropout._DropoutNd):
+            return f"{what} would draw other random numbers"
+        if isinstance(module, nn.RNNBase):
+            return f"{what} has no vmap rule"
+    return None
+
+
 class Vectorised:
     """Lets stacks of parties work."""
 
@@ -41,6 +59,13 @@ class Vectorised:
     def __init__(self, chunk_bytes: int = CHUNK_BYTES) -> None:
         self.chunk_bytes = chunk_bytes
         self._activations: WeakKeyDictionary[Task, int] = WeakKeyDictionary()
+
+    @classmethod
+    def of(cls, job: Job, say: Say) -> Engine:
+        """The engine for a job, with the way back to one party after the other; some nets cannot be stacked."""
+        if reason := cannot_vectorise(job.task):
+            raise Unfit(reason)
+        return WithFallback(cls(), say, job.threads)
 
     def answer(self, workers: Workers, orders: Sequence[Order]) -> list[Reply]:
         """The parties' replies."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from unalike.data import Dataset, load_dataset, trainable
-from unalike.engines.choose import choose_device
+from unalike.engines.job import choose_device
 from unalike.errors import UserError
 from unalike.models import MODELS, Model, Net, ReadsWords, Task, without_running_statistics
 from unalike.own_code import check_signature, explained, is_own, place

@@ -15,8 +15,9 @@ from torch import Tensor
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.contract import ByParty, Vectors
 from unalike.channels import Summand
-from unalike.engines.choose import ENGINES, PerNet
 from unalike.engines.sequential import Sequential
+from unalike.engines.several import PerNet
+from unalike.engines.table import ENGINES
 from unalike.engines.vectorised import Vectorised
 from unalike.rounds.gather import Engine
 from unalike.rounds.ledger import Ledger

@@ -8,8 +8,10 @@ from dataclasses import replace
 
 from unalike.algorithms.contract import Ask, Phase
 from unalike.data import Dataset
-from unalike.engines.choose import Job, PerNet, choose_engine
+from unalike.engines.choose import choose_engine
 from unalike.engines.compiled.engine import trains_whole
+from unalike.engines.job import Job
+from unalike.engines.several import PerNet
 from unalike.errors import UserError
 from unalike.rounds.evaluation import Figures, Models, evaluate, without_each
 from unalike.rounds.federation import Crew

@@ -8,7 +8,7 @@ import numpy as np
 
 from unalike.algorithms.contract import Vectors
 from unalike.data import Dataset
-from unalike.engines.choose import cannot_vectorise
+from unalike.engines.vectorised import cannot_vectorise
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
+from unalike.engines.table import engine_names
 from unalike.errors import UserError, unknown
 from unalike.own_code import explained, is_own
 from unalike.part_text import coerce, text_of
@@ -78,9 +79,7 @@ class RunSpec:
         None, 'private channel for uploads, e.g. "clip(1.0)+gauss(0.8)+masked"; none: as they are'
     )
     seed: int = _option(0, "seed of everything random")
-    engine: Literal["auto", "sequential", "vectorised", "compiled"] = _option(
-        "auto", "auto, sequential, vectorised or compiled"
-    )
+    engine: str = _option("auto", "what trains the parties: auto, or one of unalike list engines")
     device: str = _option("cpu", "cpu, cuda or mps")
     dtype: Literal["float32", "float64"] = _option("float32", "float32 or float64")
     threads: int = _option(1, "CPU threads: parties at once, or inside an operation (vectorised)")
@@ -110,6 +109,8 @@ class RunSpec:
 
     def _check(self) -> None:
         _ = self.work  # which checks its own numbers
+        if self.engine not in engine_names():
+            raise unknown("engine", self.engine, engine_names())
         for name, most in (("rounds", 10**7), ("evaluate_every", 10**7), ("threads", 1024)):
             if not 1 <= getattr(self, name) <= most:
                 raise UserError(f"{name} must be from 1 to {most:,}, got {getattr(self, name)}.")

@@ -10,9 +10,10 @@ import torch
 from tests.contract import paper_algorithms  # registers FedPer, IFCA, ...
 from tests.engines.compiled.helpers import NEEDS_COMPILER
 from unalike.algorithms import ALGORITHMS, Algorithm
-from unalike.engines.choose import Job, choose_engine
-from unalike.engines.compiled.engine import Compiled
+from unalike.engines.choose import choose_engine
+from unalike.engines.compiled.engine import kernel_of
 from unalike.engines.compiled.library import Kernel
+from unalike.engines.job import Job
 from unalike.errors import UserError
 from unalike.models import MODELS, Task
 from unalike.rounds.state import State
@@ -30,7 +31,7 @@ FUSED = {"fedavg", "fedprox", "scaffold", "fednova", "fedavgm", "fedadam", "fedy
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_before():
     """The one net of most tests, so that nobody has to say that it is being compiled."""
-    Compiled.of(Task(lambda: MODELS.build("mlp(6,4)").build((5,), 3)), (5,), 1, lambda line: None)
+    kernel_of(Task(lambda: MODELS.build("mlp(6,4)").build((5,), 3)), (5,), lambda line: None)
 
 
 def both(text, rounds, **fields):
@@ -62,7 +63,7 @@ def test_settings(text, fields):
     warm = fields.get("model", "mlp(6,4)")
     if ALGORITHMS.build(text).needs_features and warm == "logistic":
         pytest.skip("its features have no weights")
-    Compiled.of(Task(lambda: MODELS.build(warm).build((5,), 3)), (5,), 1, lambda line: None)
+    kernel_of(Task(lambda: MODELS.build(warm).build((5,), 3)), (5,), lambda line: None)
     one, other = both(text, 3, **fields)
     assert distance(one, other)[0] <= 1e-5
 

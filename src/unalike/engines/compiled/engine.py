@@ -7,19 +7,21 @@ step by step as on the sequential engine, with the net as one compiled operation
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from unalike.algorithms.contract import Algorithm, Party, Phase
 from unalike.engines.compiled.chain import NotAChain, describe
+from unalike.engines.compiled.compiler import NoCompiler
 from unalike.engines.compiled.library import KINDS, Data, Descent, Kernel, Steps
+from unalike.engines.compiled.operation import Operation
 from unalike.engines.compiled.source import CROP
+from unalike.engines.job import Job, Say, Unfit
 from unalike.engines.sequential import Sequential
 from unalike.models.task import Task
 from unalike.rounds import local
+from unalike.rounds.gather import Engine
 from unalike.rounds.optimisers import LocalOptimiser, Sgd
 from unalike.rounds.order import Order
 from unalike.rounds.rows import Rows
@@ -37,12 +39,15 @@ class Compiled(Sequential):
         self.trainer = self._descend
 
     @classmethod
-    def of(cls, task: Task, shape: tuple[int, ...], threads: int, say: Callable[[str], None]) -> Compiled:
-        """The engine for a task; ``NotAChain`` or ``NoCompiler`` says why there is none."""
-        if task.device.type != "cpu" or task.dtype != torch.float32:
-            raise NotAChain(f"the kernels compute in float32 on a CPU, not in {task.dtype} on {task.device}")
-        named = task.named(torch.zeros(task.size), task.initial_buffers())  # of which only frozen layers are used
-        return cls(Kernel(describe(task.net, shape), say, frozen=named), threads)
+    def of(cls, job: Job, say: Say) -> Engine:
+        """The engine for a job, whose task gets the net as one operation; nets that are no chains are refused."""
+        try:
+            engine = cls(kernel_of(job.task, job.shape, say), job.threads)
+        except (NotAChain, NoCompiler) as error:
+            why = f"annot be compiled ({error})"
+            raise Unfit(f"c{why}", line=f"C{why}", loud=isinstance(error, NoCompiler)) from None
+        job.task.operation = Operation(engine.kernel)
+        return engine
 
     def _descend(
         self, worker: Worker, order: Order, number: int, me: Party, buffers: Tensor, start: Tensor
@@ -59,6 +64,14 @@ class Compiled(Sequential):
         steps = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in plan.items() if k != "position"}
         w, loss = self.kernel.train(start, data, Steps(**steps), descent)
         return w, w.new_tensor(loss)
+
+
+def kernel_of(task: Task, shape: tuple[int, ...], say: Say) -> Kernel:
+    """The net of a task, compiled; ``NotAChain`` or ``NoCompiler`` says why it cannot be."""
+    if task.device.type != "cpu" or task.dtype != torch.float32:
+        raise NotAChain(f"the kernels compute in float32 on a CPU, not in {task.dtype} on {task.device}")
+    named = task.named(torch.zeros(task.size), task.initial_buffers())  # of which only frozen layers are used
+    return Kernel(describe(task.net, shape), say, frozen=named)
 
 
 def trains_whole(algorithm: Algorithm, optimiser: LocalOptimiser) -> bool:
