@@ -6,8 +6,8 @@ from unalike.algorithms import ALGORITHMS, Algorithm, FedAvg, algorithm
 from unalike.algorithms.checked import _RULES, _SCRIPTS, checked
 from unalike.errors import UserError
 from unalike.own_code import is_own
-from unalike.runs.check import small_dataset
 from unalike.runs.run import run
+from unalike.runs.small import small_dataset
 
 
 @pytest.fixture
