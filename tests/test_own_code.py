@@ -71,7 +71,7 @@ def whole(*shares: Any, names: tuple[str, ...] = ("one", "two")) -> Partition:
 
 
 def test_an_error_in_this_package_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unalike.data.digits.Digits.load", fails)
+    monkeypatch.setattr("unalike.data.digits.Digits.load", lambda self: fails())
     with pytest.raises(KeyError):
         load_dataset("digits")
 

@@ -1,14 +1,15 @@
-"""Parts that users wrote themselves: a mistake in one is a line that names the method and where it is."""
+"""Parts that users wrote themselves: mistakes in them are told in one line, their source enters a run's key."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from unalike.errors import UserError
@@ -132,3 +133,43 @@ def _where(code: CodeType, line: int) -> str:
     if file.is_relative_to(Path(__file__).parent):
         return f"inherited from {code.co_qualname.rpartition('.')[0]}"
     return f"{file.name}, line {line}"
+
+
+def source_of(cls: type) -> str:
+    """The text that defines a class from outside: its file, and the files beside it that it imports.
+
+    Where the file lies above this library or the environment (in a checkout), these are not beside it.
+    """
+    module = sys.modules.get(cls.__module__)
+    home = _file_of(module)
+    if module is None or home is None:
+        try:
+            return inspect.getsource(cls)
+        except (OSError, TypeError):
+            return cls.__qualname__
+    texts: dict[str, str] = {}
+    waiting: list[ModuleType] = [module]
+    while waiting:
+        current = waiting.pop()
+        file = _file_of(current)
+        if file is None or str(file) in texts or not file.is_relative_to(home.parent) or _installed(file):
+            continue
+        texts[str(file)] = file.read_text(encoding="utf-8")
+        for value in list(vars(current).values()):
+            used = (
+                value
+                if isinstance(value, ModuleType)
+                else sys.modules.get(getattr(value, "__module__", None) or "")
+            )
+            if used is not None:
+                waiting.append(used)
+    return "\n".join(texts[name] for name in sorted(texts))
+
+
+def _installed(file: Path) -> bool:
+    return "site-packages" in file.parts or file.is_relative_to(Path(__file__).parent)
+
+
+def _file_of(module: ModuleType | None) -> Path | None:
+    name = getattr(module, "__file__", None)
+    return Path(name) if name and name.endswith(".py") and Path(name).is_file() else None

@@ -45,9 +45,3 @@ def test_what_cannot_be_trained_on_is_one_line(data: Any, said: str) -> None:
     with pytest.raises(UserError, match=said) as caught:
         run(data)
     assert "\n" not in str(caught.value)
-
-
-def test_several_nets_are_refused_for_now() -> None:
-    with pytest.raises(UserError) as caught:
-        unalike.run(dataset="wine", model="mlp(4)|logistic", rounds=1)
-    assert str(caught.value) == "mlp(4)|logistic is 2 nets. A run cannot train several yet: name one."

@@ -14,8 +14,9 @@ from unalike.algorithms import ALGORITHMS, Algorithm, FedAvg, algorithm
 from unalike.data import DATASETS, load_dataset
 from unalike.errors import UserError
 from unalike.models.model import register_model
+from unalike.own_code import source_of
 from unalike.runs.run import run
-from unalike.runs.spec import DEFAULT_EPOCHS, DEFAULT_MODEL, DEFAULTS, RunSpec, _source
+from unalike.runs.spec import DEFAULT_EPOCHS, DEFAULT_MODEL, DEFAULTS, RunSpec
 from unalike.toml import read_toml
 
 
@@ -141,7 +142,7 @@ def test_a_part_from_outside_is_in_the_key_with_its_code(tmp_path, monkeypatch):
     assert RunSpec().code is None
     first = RunSpec(algorithm="test-mine")
     assert first.code
-    monkeypatch.setattr("unalike.runs.spec._source", lambda cls: "changed")
+    monkeypatch.setattr("unalike.runs.spec.source_of", lambda cls: "changed")
     assert RunSpec(algorithm="test-mine").key != first.key
 
 
@@ -152,8 +153,8 @@ def test_a_parts_code_is_its_file_and_those_beside_it_not_the_library_nor_the_en
         (tmp_path / folder / f"{name}.py").write_text(f"def {name}(): pass\n")
         monkeypatch.syspath_prepend(tmp_path / folder)
     (tmp_path / "mine.py").write_text("import helper, packaged, ours\nclass Mine: pass\n")
-    monkeypatch.setattr("unalike.runs.spec.__file__", str(tmp_path / "src/unalike/runs/spec.py"))
-    found = _source(importlib.import_module("mine").Mine)
+    monkeypatch.setattr("unalike.own_code.__file__", str(tmp_path / "src/unalike/own_code.py"))
+    found = source_of(importlib.import_module("mine").Mine)
     for name in ("mine", *folders):
         monkeypatch.delitem(sys.modules, name)
     assert "class Mine" in found
@@ -291,7 +292,7 @@ def test_a_parameter_that_a_base_gets_later_leaves_old_runs_where_they_are(monke
 def test_own_code_in_a_base_is_in_the_key(monkeypatch):
     register_later("test-own-base")
     sources = {"TestGrows": "first"}
-    monkeypatch.setattr("unalike.runs.spec._source", lambda cls: sources.get(cls.__name__, ""))
+    monkeypatch.setattr("unalike.runs.spec.source_of", lambda cls: sources.get(cls.__name__, ""))
     texts = ["test-around(test-own-base)", "test-around(test-around(test-own-base))"]
     before = [RunSpec(algorithm=text).key for text in texts]
     other = RunSpec(algorithm="test-around").key
@@ -324,7 +325,7 @@ def test_the_code_of_each_of_several_models_is_in_the_key(monkeypatch):
 
     first = RunSpec(model="mlp(32)|test-own-model")
     assert first.code
-    monkeypatch.setattr("unalike.runs.spec._source", lambda cls: "changed")
+    monkeypatch.setattr("unalike.runs.spec.source_of", lambda cls: "changed")
     assert RunSpec(model="mlp(32)|test-own-model").key != first.key
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _LONGEST = 200
 _SCRIPTS = ("prepare", "round")
 """Methods that are generators of exchanges."""
+_NEEDS = ("needs_each", "needs_sgd", "needs_features", "keeps_statistics")
+"""What is needed around an algorithm, and so around one that it is the base of."""
 
 
 def checked(algorithm: object) -> Algorithm:
@@ -32,8 +34,8 @@ def checked(algorithm: object) -> Algorithm:
         name = type(algorithm).__name__
         raise UserError(f"{name} is no Algorithm. Write: class {name}(Algorithm), from unalike import Algorithm.")
     for field in dataclasses.fields(algorithm):
-        if isinstance(base := getattr(algorithm, field.name), Algorithm):  # copied: it may be the default of all
-            object.__setattr__(algorithm, field.name, checked(copy.copy(base)))
+        if isinstance(base := getattr(algorithm, field.name), Algorithm):
+            _take_base(algorithm, field.name, checked(copy.copy(base)))  # copied: it may be the default of all
     if not is_own(algorithm):
         return algorithm
     for name in (*_RULES, *_SCRIPTS):
@@ -43,6 +45,13 @@ def checked(algorithm: object) -> Algorithm:
     for name, method in (watched | {name: _watched_script(algorithm, name) for name in _SCRIPTS}).items():
         object.__setattr__(algorithm, name, method)
     return algorithm
+
+
+def _take_base(algorithm: Algorithm, field: str, base: Algorithm) -> None:
+    """Use a base, and need what it needs: the class of the algorithm around it cannot know."""
+    needs = {name: getattr(algorithm, name) or getattr(base, name) for name in _NEEDS}
+    for name, value in {field: base, "plain": algorithm.plain | base.plain, **needs}.items():
+        object.__setattr__(algorithm, name, value)
 
 
 class _Rule(NamedTuple):

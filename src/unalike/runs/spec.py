@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import inspect
 import json
 import math
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from unalike.engines.table import engine_names
 from unalike.errors import UserError, unknown
-from unalike.own_code import explained, is_own
+from unalike.own_code import explained, is_own, source_of
 from unalike.part_text import coerce, text_of
 from unalike.rounds.optimisers import LARGEST, USUAL_RATE, usual_rate
 from unalike.runs.parts import PARTS, registry
@@ -147,7 +144,7 @@ class RunSpec:
             text, parts = getattr(self, name), registry(name)
             for part in [] if text is None else parts.members(parts.build(text)):
                 if is_own(part):
-                    outside.setdefault(name, []).append(_source(type(part)))
+                    outside.setdefault(name, []).append(source_of(type(part)))
                 # A file of the user's own: its content decides, not its name.
                 with explained(part):
                     content = part.fingerprint() if hasattr(part, "fingerprint") else None
@@ -285,43 +282,3 @@ def _parties_of(partition: str) -> int | None:
 def _model_for(dataset: str) -> str:
     """The net of a data set where none is named: its own text must be the canonical one."""
     return str(getattr(registry("dataset").build(dataset), "model", None) or DEFAULT_MODEL)
-
-
-def _source(cls: type) -> str:
-    """The text that defines a class from outside: its file, and the files beside it that it imports.
-
-    Where the file lies above this library or the environment (in a checkout), these are not beside it.
-    """
-    module = sys.modules.get(cls.__module__)
-    home = _file_of(module)
-    if module is None or home is None:
-        try:
-            return inspect.getsource(cls)
-        except (OSError, TypeError):
-            return cls.__qualname__
-    texts: dict[str, str] = {}
-    waiting: list[ModuleType] = [module]
-    while waiting:
-        current = waiting.pop()
-        file = _file_of(current)
-        if file is None or str(file) in texts or not file.is_relative_to(home.parent) or _installed(file):
-            continue
-        texts[str(file)] = file.read_text(encoding="utf-8")
-        for value in list(vars(current).values()):
-            used = (
-                value
-                if isinstance(value, ModuleType)
-                else sys.modules.get(getattr(value, "__module__", None) or "")
-            )
-            if used is not None:
-                waiting.append(used)
-    return "\n".join(texts[name] for name in sorted(texts))
-
-
-def _installed(file: Path) -> bool:
-    return "site-packages" in file.parts or file.is_relative_to(Path(__file__).parents[1])
-
-
-def _file_of(module: ModuleType | None) -> Path | None:
-    name = getattr(module, "__file__", None)
-    return Path(name) if name and name.endswith(".py") and Path(name).is_file() else None
