@@ -1,5 +1,7 @@
 """Tasks with a closed form, a batch norm net, and rounds played by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -128,6 +130,27 @@ def fixed_point(algorithm, federation, **how):
     b = after(unit[0] * 0)
     a = torch.stack([after(row) - b for row in unit], dim=1)
     return torch.linalg.solve(unit - a, b)
+
+
+def use_algorithm(simulation, algorithm):
+    """Let the parties and the server of a simulation work by another algorithm than the spec's."""
+    recipe = replace(simulation.recipe, algorithm=algorithm)
+    simulation.algorithm, simulation.recipe, simulation.receiver = algorithm, recipe, Receiver(recipe)
+    simulation.crew = Crew(simulation.federation, recipe)
+    return simulation
+
+
+class Watched:
+    """An engine that remembers all orders, and the replies that another engine gave to them."""
+
+    def __init__(self, engine):
+        self.engine, self.name, self.orders, self.replies = engine, engine.name, [], []
+
+    def answer(self, workers, orders):
+        replies = self.engine.answer(workers, orders)
+        self.orders.extend(orders)
+        self.replies.extend(replies)
+        return replies
 
 
 def recorded(simulation):

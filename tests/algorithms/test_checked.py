@@ -7,14 +7,15 @@ import pytest
 import torch
 
 from unalike.algorithms import ALGORITHMS, Algorithm, Ask, FedAvg, algorithm
-from unalike.algorithms.checked import _RULES, checked
+from unalike.algorithms.checked import _RULES, _SCRIPTS, checked
+from unalike.algorithms.contract import ByParty, Phase
 from unalike.errors import UserError
 from unalike.runs.check import check_algorithm
 from unalike.runs.run import run
 from unalike.runs.small import small_dataset, small_simulation
 
 ENGINES = ("sequential", "vectorised", "compiled")
-METHODS = [*_RULES, "round"]
+METHODS = [*_RULES, *_SCRIPTS]
 NAME = "broken-mine"
 ROUND = ("measure", "report")
 """Methods that FedAvg's own round does not come by."""
@@ -34,6 +35,8 @@ def mine(**methods):
         methods.setdefault(
             "measure", lambda self, party, batch: {"loss": party.task.loss(party.received["w"], batch)}
         )
+    if "keep" in methods:
+        methods.setdefault("phases", lambda self, task, round: (Phase("first"), Phase("second")))
     return algorithm(NAME)(type("Mine", (Algorithm,), methods | {"__module__": __name__, "__doc__": "Mine."}))
 
 
@@ -99,7 +102,9 @@ def test_further_arguments_with_defaults_and_other_names_are_fine():
     check_algorithm(NAME)
 
 
-@pytest.mark.parametrize("method", sorted(set(METHODS) - {"global_model", "proximal", "linear", "round"}))
+@pytest.mark.parametrize(
+    "method", sorted(set(METHODS) - {"global_model", "proximal", "linear", "adapt", *_SCRIPTS})
+)
 def test_nothing_returned(method):
     names = contract(method)
     mine(**{method: eval(f"lambda self, {names}: None")})
@@ -153,7 +158,7 @@ WRONG = {
         r"a vector \(torch.float32\) of weights, got a tensor of shape \(\)",
     ),
     "all to start": ("start", lambda self, party: party.received, r"got \{'w': a tensor"),
-    "only a centre": ("proximal", lambda self, party: party.received["w"], "None, or a number mu and a vector"),
+    "only a centre": ("proximal", lambda self, party: party.received["w"], "None, or mu .* and a vector"),
     "a number as centre": ("proximal", lambda self, party: (0.1, 0.0), r"got \(a float, a float\)"),
     "a number as slope": ("linear", lambda self, party: 0.5, r"None, or a vector \(torch.float32\), got a float"),
     "a loss for each row": (
@@ -193,6 +198,22 @@ WRONG = {
         lambda self, party: (0.1, party.received["w"].double()),
         "of torch.float64",
     ),
+    "a phase alone": ("phases", lambda self, task, round: Phase(), "a tuple of one Phase or more.*, got a Phase"),
+    "no phase": ("phases", lambda self, task, round: (), r"a tuple of one Phase or more.*, got \(\)"),
+    "epochs and steps": ("phases", lambda self, task, round: (Phase(epochs=1, steps=1),), "with epochs or steps"),
+    "no steps": ("phases", lambda self, task, round: (Phase(steps=0),), "with epochs or steps above 0"),
+    "half an epoch": ("phases", lambda self, task, round: (Phase(epochs=0.5),), "with epochs or steps above 0"),
+    "no such part": (
+        "phases",
+        lambda self, task, round: (Phase(trains="haed"),),
+        "a part of the net that there is",
+    ),
+    "a list by party": ("send", lambda self, task, server: {"w": [server["w"]]}, "or of ByParty"),
+    "a row that is not there": (
+        "send",
+        lambda self, task, server: {"w": ByParty(server["w"][None], torch.arange(6))},
+        "ByParty.* where a party gets a row",
+    ),
     "no generator": ("round", lambda self, task, server: server, "a generator: yield an Ask"),
 }
 
@@ -223,18 +244,29 @@ def _yields(*asks, end=None):
         (_yields({"w": 1.0}), r"must yield each exchange as an Ask\(kind, payload\), got {'w': a float}"),
         (_yields(None), "must yield each exchange as an Ask.*got None"),
         (_yields(lambda payload: Ask("trian", payload)), "one of train, measure, measure.train.*got 'trian'"),
-        (_yields(lambda payload: Ask("train", [1])), r"payload is a dict of named tensors, got \(a int\)"),
+        (_yields(lambda payload: Ask("train", [1])), r"payload is a dict of named tensors.*, got \(a int\)"),
+        (_yields(lambda payload: Ask("measure", payload, rows="test")), "one of train, validation, public, got"),
+        (_yields(lambda payload: Ask("train", payload, to=[0])), "`to` is None or a tuple of .*, got"),
+        (_yields(lambda payload: Ask("train", payload, to=())), "`to` is None or a tuple of"),
         (_yields(lambda payload: Ask("train", payload)), "must return the server's state, a dict.*got None"),
         (_yields(lambda payload: Ask("train", payload), end=3), "must return the server's state.*got a int"),
         (_yields(lambda payload: Ask("train", payload), end={}), "changed the server's state from .* to {}"),
     ],
 )
-def test_a_round_that_is_misused(function, message):
-    mine(round=function)
+@pytest.mark.parametrize("method", ["round", "prepare"])
+def test_exchanges_that_are_misused(method, function, message):
+    mine(**{method: function})
     for engine in ENGINES:
         mistake(engine)
     with pytest.raises(UserError, match=message):
         check_algorithm(NAME)
+
+
+@pytest.mark.parametrize("phases", [None, [Phase()], (Phase(trains="haed"),), (1,)])
+def test_phases_of_adapting_that_are_none(phases):
+    part = checked(mine(adapt=lambda self, task: phases)())
+    with pytest.raises(UserError, match=r"Mine.adapt \(test_checked.py, line \d+\) must return a tuple of Phase"):
+        part.adapt(small_simulation("fedavg").task)
 
 
 def test_a_key_that_nobody_uploads():

@@ -14,8 +14,8 @@ from unalike.rounds.upload import reply_of
 from unalike.rounds.worker import Recipe
 
 
-def answer(algorithm, replies, kind="train"):
-    """Combine uploads given as (party, weight, upload) in an exchange of seven parties."""
+def answer(algorithm, replies, kind="train", parties=7):
+    """Combine uploads given as (party, weight, upload) in an exchange of ``parties`` parties."""
     recipe = Recipe(algorithm, None, None)
     orders, made = [], []
     for party, weight, upload in replies:
@@ -26,7 +26,7 @@ def answer(algorithm, replies, kind="train"):
         made.append(reply_of(worker, orders[-1], torch.tensor(weight), (vectors, {}), more))
     gathered = Receiver(recipe).add(orders, made)
     return SimpleNamespace(
-        replies=replies_of(gathered, recipe, Population([1] * 7), torch.zeros(0)),
+        replies=replies_of(gathered, recipe, Population([1] * parties), torch.zeros(0)),
         loss=gathered.total.loss / gathered.total.weight,
         bytes_up=sum(gathered.up.values()),
     )
@@ -77,8 +77,8 @@ def test_sums_do_not_depend_on_arrival():
     generator = torch.Generator().manual_seed(0)
     values = torch.randn(20, 50, generator=generator) * torch.logspace(-6, 6, 50)
     answers = [(k, float(k + 1), {"delta": v}) for k, v in enumerate(values)]
-    forward = answer(FedAvg(), answers).replies.mean["delta"]
-    backward = answer(FedAvg(), answers[::-1]).replies.mean["delta"]
+    forward = answer(FedAvg(), answers, parties=20).replies.mean["delta"]
+    backward = answer(FedAvg(), answers[::-1], parties=20).replies.mean["delta"]
     assert torch.equal(forward, backward)
 
 

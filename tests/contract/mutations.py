@@ -155,6 +155,9 @@ CARRIERS = [
     *_of(
         "algorithms/contract.py",
         ("all parties weigh the same", "return party.size", "return party.size / party.size"),
+    ),
+    *_of(
+        "algorithms/replies.py",
         ("divided by parties, not by weights", "v / self.weight", "v / self.size"),
     ),
     *_of("models/noise.py", ("noise of another deviation", "-2 * torch.log1p", "-torch.log1p")),
@@ -168,18 +171,28 @@ CARRIERS = [
         ("momentum starts anew in every step", 'slots["velocity"].mul_(self.momentum)', "grad.clone().mul_(0)"),
     ),
     *_of(
-        "rounds/exchange.py",
-        ("weights are not applied", "v * weight for k, v", "v for k, v"),
-        ("the cohort is everybody", "share=exchange.federation.share(list(uploads))", "share=1.0"),
-        ("statistics by the number of parties", 'engine["buffers"] / weight', 'engine["buffers"] / len(answers)'),
-        ("the same noise in every round", '"noise", self.round, number', '"noise", 0, number'),
-        ("the same noise for every party", '"noise", self.round, number', '"noise", self.round, 0'),
-        ("bytes of one party", "parties * v.numel()", "v.numel()"),
-        ("a party's own statistics are lost", "self.own_buffers.get(number, self.buffers)", "self.buffers"),
+        "rounds/upload.py",
+        ("weights are not applied", "else value * amount for key", "else value for key"),
     ),
     *_of(
-        "engines/sequential.py",
-        ("one batch for the mean feature", "exchanges.MEASURE_ROWS):", "exchanges.MEASURE_ROWS)[:1]:"),
+        "rounds/gather.py",
+        ("the cohort is everybody", "else population.share(gathered.answered)", "else 1.0"),
+        ("statistics by the number of parties", "mean / total.weight", "mean / len(replies)"),
+        ("bytes of one party", "parties * one.numel()", "one.numel()"),
+        (
+            "added in the order of arrival",
+            "sorted(replies, key=lambda reply: reply.party)",
+            "list(replies)",
+        ),
+    ),
+    *_of(
+        "rounds/worker.py",
+        ("the same noise in every round", '"noise", order.round, self.number', '"noise", 0, self.number'),
+        ("the same noise for every party", '"noise", order.round, self.number', '"noise", order.round, 0'),
+    ),
+    *_of(
+        "rounds/local.py",
+        ("one batch for the mean feature", "MEASURE_ROWS):", "MEASURE_ROWS)[:1]:"),
         ("parts are added up, not averaged", "value * (len(index) / len(own))", "value"),
         ("what was trained is not looked at", 'own["trained"] = w', 'own["trained"] = algorithm.start(me)'),
         ("the correction is skipped", 'if algorithm.overrides("correct", "linear")', "if False"),
@@ -189,8 +202,8 @@ CARRIERS = [
         ("padding counts", "torch.from_numpy(real)", "torch.from_numpy(real | True)"),
         (
             "somebody else's trained model",
-            '[torch.as_tensor(order, device=self.own["trained"].device)]',
-            "",
+            "lambda v: v[torch.as_tensor(order, device=v.device)]",
+            "lambda v: v",
         ),
         ("somebody else's measurement", "value[torch.from_numpy(back).to(value.device)]", "value"),
         ("parts are weighted by another party's rows", "len(r) / len(own[i])", "len(r) / len(own[0])"),
@@ -201,13 +214,14 @@ CARRIERS = [
         ("absent parties' states are lost", "{**self.state.parties, **states}", "states"),
         (
             "absent parties' statistics are lost",
-            "ledger.own_buffers |= combined.own_buffers",
-            "ledger.own_buffers = combined.own_buffers",
+            "ledger.own_buffers |= gathered.own_buffers",
+            "ledger.own_buffers = gathered.own_buffers",
         ),
+        ("a party's own statistics are lost", "ledger.own_buffers.get(party, fresh)", "fresh"),
         (
             "local statistics are counted as sent",
-            "None if self._keeps_statistics else ledger.buffers, len",
-            "ledger.buffers, len",
+            "shared = None if self.recipe.keeps_statistics else",
+            "shared =",
         ),
     ),
     *_of(

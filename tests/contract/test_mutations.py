@@ -14,6 +14,7 @@ import pytest
 import unalike
 from tests.algorithms import (
     test_adaptive,
+    test_contract,
     test_fedadagrad,
     test_fedadam,
     test_fedavg,
@@ -112,6 +113,7 @@ CARRIERS = [
     (test_batch_norm.test_local_parties_evaluate_with_their_own_and_the_global_figure_is_their_mean,),
     (test_batch_norm.test_parties_that_never_took_part_are_not_in_the_global_figure,),
     (test_scaffold.test_option_ii_with_unequal_steps_and_momentum, ONE),
+    (test_contract.test_sums_do_not_depend_on_arrival,),
     (check_engines_agree, "scaffold"),
 ]
 CHECKS = {

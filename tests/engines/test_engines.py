@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
+from tests.helpers import Watched, use_algorithm
 from unalike.algorithms import Algorithm, FedAvg
-from unalike.engines.choose import FLOPS, choose_engine
-from unalike.engines.job import SECONDS_PER_STEP, Job, choose_device
+from unalike.engines.choose import choose_engine
+from unalike.engines.job import FLOPS, SECONDS_PER_STEP, Job, choose_device
 from unalike.engines.sequential import Sequential
 from unalike.engines.several import WithFallback
 from unalike.engines.table import LARGEST_STACKED, LONG, SHORT
@@ -44,9 +45,9 @@ def train_by_hand(simulation, start, number, make_optimiser, round_number):
     optimiser = make_optimiser(net.parameters())
     data = simulation.federation.dataset
     rows = simulation.federation.parties[number].train
-    plan = simulation.spec.work.plan(rows, stream(simulation.spec.seed, "batches", round_number, number, 0))
-    for index in plan:
-        index = index[index != PADDING]
+    plan = simulation.spec.work.plan(len(rows), stream(simulation.spec.seed, "batches", round_number, number, 0))
+    for places in plan:
+        index = rows[places[places != PADDING]]
         optimiser.zero_grad()
         logits, _ = net(torch.from_numpy(data.x[index]).double())
         functional.cross_entropy(logits, torch.from_numpy(data.y[index])).backward()
@@ -291,7 +292,7 @@ class Branches(Algorithm):
 def test_what_cannot_be_stacked_falls_back_once_and_says_so():
     said = []
     simulation = small_simulation("fedavg", optimiser="sgd")
-    simulation.algorithm, simulation.engine = Branches(), WithFallback(Vectorised(), said.append)
+    use_algorithm(simulation, Branches()).engine = WithFallback(Vectorised(), said.append)
     play(simulation, 3)
     assert simulation.engine.name == "sequential"
     assert len(said) == 1
@@ -307,7 +308,7 @@ class AlwaysWrong(Algorithm):
 
 def test_a_wrong_algorithm_is_not_hidden_by_the_fallback():
     simulation = small_simulation("fedavg")
-    simulation.algorithm = AlwaysWrong()
+    use_algorithm(simulation, AlwaysWrong())
     with pytest.raises(UserError, match=r"AlwaysWrong.loss failed \(test_engines.py, line \d+\): .*no_such_thing"):
         simulation.play_round()
 
@@ -322,21 +323,12 @@ class NormNet:
 
 def test_running_statistics_are_averaged_by_party_size():
     simulation = small_simulation("fedavg", model="test-norm", sample=1.0, engine="sequential", batch_size=64)
-    exchange_buffers = []
-    original = simulation.engine.exchange
-
-    class Spy:
-        name = "spy"
-
-        def exchange(self, exchange):
-            replies = original(exchange)
-            exchange_buffers.extend((r.message["engine/weight"], r.message["engine/buffers"]) for r in replies)
-            return replies
-
-    simulation.engine = Spy()
+    simulation.engine = watched = Watched(simulation.engine)
     after, row = simulation.play_round()
-    total = sum(w for w, _ in exchange_buffers)
-    assert torch.allclose(after.buffers, sum(scaled for _, scaled in exchange_buffers) / total, atol=1e-6)
+    sizes = [len(simulation.federation.parties[reply.party].train) for reply in watched.replies]
+    by_hand = sum(reply.buffers * size for reply, size in zip(watched.replies, sizes, strict=True)) / sum(sizes)
+    assert len(set(sizes)) > 1
+    assert torch.allclose(after.buffers, by_hand, atol=1e-6)
     assert not torch.equal(after.buffers, simulation.state.buffers)
     assert row["bytes_up"] == 6 * (simulation.task.size + simulation.task.buffers.size) * 4
 

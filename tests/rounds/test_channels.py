@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.helpers import NormBody
+from tests.helpers import NormBody, Watched
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.contract import Ask
 from unalike.channels import Participation
@@ -100,16 +100,9 @@ def test_the_compiled_engine_uses_the_channel():
 @pytest.mark.parametrize("engine", ["sequential", "vectorised"])
 def test_bytes_are_those_that_are_really_sent(channel, of_one, engine):
     simulation = small_simulation("fedavg", channel=channel, engine=engine)
-    sent = []
-    answer = simulation.engine.exchange
-
-    def watched(exchange):
-        replies = answer(exchange)
-        sent.extend(len(reply.encoded.coded.data) for reply in replies)
-        return replies
-
-    simulation.engine.exchange = watched
+    simulation.engine = watched = Watched(simulation.engine)
     _, row = simulation.play_round()
+    sent = [len(reply.message.data) for reply in watched.replies]
     assert simulation.task.size == 79
     assert sent == [of_one(simulation.task.size)] * 4
     assert row["bytes_up"] == row["traffic"]["up"]["channel"] == sum(sent)

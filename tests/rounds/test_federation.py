@@ -10,7 +10,8 @@ from unalike.errors import UserError
 from unalike.models import Mlp, Task
 from unalike.partition import PARTITIONS, Partition
 from unalike.partition.partition import register_partition
-from unalike.rounds.federation import Federation, Rows, take_public
+from unalike.rounds.federation import Federation, take_public
+from unalike.rounds.rows import Rows
 from unalike.runs.simulation import Simulation
 from unalike.runs.small import distance, play, small_dataset, small_simulation
 from unalike.runs.spec import RunSpec
@@ -28,7 +29,7 @@ def test_bytes_become_numbers_in_the_batch_whatever_the_size(monkeypatch):
     data = Dataset("d", x, np.zeros(6, int), x, np.zeros(6, int), ("a",), shift=np.float32(2), scale=np.float32(4))
     expected = torch.from_numpy((x.astype(np.float32) - 2) / 4)
     once = rows_of(data)
-    monkeypatch.setattr("unalike.rounds.federation.PREPARED_BYTES", 0)
+    monkeypatch.setattr("unalike.rounds.rows.PREPARED_BYTES", 0)
     each = rows_of(data)
     assert each._x.dtype == torch.uint8  # stays bytes in memory
     for rows in (once, each):

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from tests.contract import paper_algorithms  # registers Ditto, ...
+from tests.helpers import Watched
 from unalike.algorithms import ALGORITHMS
 from unalike.engines.sequential import Sequential
 from unalike.models import MODELS, Mlp, Net, Task
@@ -43,13 +44,12 @@ def played(threads, rounds=3, **fields):
     """A simulation after some rounds on the sequential engine, and how many threads trained its parties."""
     simulation = small_simulation(fields.pop("algorithm"), engine="sequential", **fields)
     engine, seen = Sequential(threads), set()
-    inner = engine._answer
 
-    def answer(exchange, number):
+    def trainer(*arguments):
         seen.add(threading.get_ident())
-        return inner(exchange, number)
+        return local.descend(*arguments)
 
-    engine._answer = answer
+    engine.trainer = trainer
     simulation.engine = engine
     return play(simulation, rounds), seen
 
@@ -117,21 +117,21 @@ def test_an_error_stops_what_has_not_begun():
 def test_uploads_are_kept_only_for_those_who_need_each():
     """Twice the memory of a cohort otherwise; and adding up must not change a message."""
     simulation = small_simulation("fedavg", engine="sequential")
-    replies, inner = [], simulation.engine.exchange
+    inner, before = simulation.engine, []
 
-    class Watched:
-        name = "sequential"
-
-        def exchange(self, exchange):
-            replies.extend(inner(exchange))
-            self.before = [reply.message["delta"].clone() for reply in replies]
+    class Copying(Watched):
+        def answer(self, workers, orders):
+            replies = super().answer(workers, orders)
+            before.extend(reply.message.vectors["delta"].clone() for reply in replies)
             return replies
 
-    simulation.engine = watched = Watched()
+    simulation.engine = watched = Copying(inner)
     play(simulation, 1)
-    assert {value.device.type for reply in replies for value in reply.upload.values()} == {"meta"}
-    for reply, before in zip(replies, watched.before, strict=True):
-        assert torch.equal(reply.message["delta"], before)
+    assert len(watched.replies) == 4
+    assert {value.device.type for reply in watched.replies for value in reply.outline.values()} == {"meta"}
+    assert {reply.single for reply in watched.replies} == {None}
+    for reply, delta in zip(watched.replies, before, strict=True):
+        assert torch.equal(reply.message.vectors["delta"], delta)
 
 
 def test_initial_weights_on_threads():

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.algorithms.regularised import features_by_hand, loss_by_hand
-from tests.helpers import recorded
+from tests.helpers import recorded, use_algorithm
 from unalike.algorithms import Algorithm, Ask
 from unalike.engines.sequential import Sequential
 from unalike.engines.vectorised import Vectorised
@@ -37,7 +37,7 @@ class LooksBack(Algorithm):
 def played(algorithm, engine, rounds=2, **fields):
     """A simulation of it in float64, and the replies of its last round."""
     simulation = small_simulation("fedavg", dtype="float64", **fields)
-    simulation.algorithm, simulation.engine = algorithm, ENGINES[engine]
+    use_algorithm(simulation, algorithm).engine = ENGINES[engine]
     play(simulation, rounds - 1)
     before, replies = simulation.state.server["w"], recorded(simulation)
     play(simulation, 1)

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from tests.contract import paper_algorithms  # noqa: F401  (registers the algorithms that are played here)
-from tests.helpers import NormBody
+from tests.helpers import NormBody, use_algorithm
 from unalike.algorithms import Algorithm, Ask, algorithm
 from unalike.algorithms.checked import checked
 from unalike.engines.several import WithFallback
-from unalike.engines.vectorised import cannot_vectorise
+from unalike.engines.vectorised import Vectorised, cannot_vectorise
 from unalike.errors import UserError
 from unalike.models import Batch, Net, Task
 from unalike.models.model import register_model
@@ -261,7 +261,7 @@ def test_what_a_party_keeps_is_checked(engine):
 )
 def test_what_fold_returns_is_checked(fold, message):
     simulation = small_simulation("fedavg")
-    simulation.algorithm = checked(type("Wrong", (Algorithm,), {"fold": fold})())
+    use_algorithm(simulation, checked(type("Wrong", (Algorithm,), {"fold": fold})()))
     with pytest.raises(UserError, match=message):
         simulation.play_round()
 
@@ -287,7 +287,7 @@ def test_fallback_is_tried_for_each_kind_of_exchange_and_hides_nothing_later():
     def branches(self, party, w, grad):
         return grad if grad.norm() > 0 else grad * 2
 
-    simulation.algorithm = type("Late", (Algorithm,), {"correct": branches})()
+    use_algorithm(simulation, type("Late", (Algorithm,), {"correct": branches})())
     with pytest.raises(UserError, match=r"Late.correct failed .*data-dependent"):
         simulation.play_round()
 

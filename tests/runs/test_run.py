@@ -316,10 +316,10 @@ def test_a_finished_run_needs_no_lock(tmp_path):
 def test_threads_after_a_fallback_are_those_of_a_run_that_goes_on(monkeypatch):
     """Otherwise sums inside an operation would have other bits after a stop than without one."""
 
-    def fails(self, exchange):
+    def fails(self, workers, orders):
         raise RuntimeError("no vmap rule")
 
-    monkeypatch.setattr("unalike.engines.vectorised.Vectorised.exchange", fails)
+    monkeypatch.setattr("unalike.engines.vectorised.Vectorised.answer", fails)
     seen = []
 
     class Looks(Watcher):

@@ -184,7 +184,7 @@ class SiteWork:
         self._check_ask(message, order)
         if self._once is not None:
             self._ask_once(self._once, message, order, kept)
-        # What fails here is not explained: the line would hold values of this site's rows.
+        # What fails here is never explained to the server, as in a rehearsal: it may quote the site's rows.
         (reply,) = self._engine.answer(_Alone(self.worker), [order])
         return reply
 
@@ -205,8 +205,9 @@ class SiteWork:
         if self.number not in self.cohort(order.round):
             raise Refused(f"by the plan this site takes no part in round {order.round}")
         header, line = message.header, self._line(order.round, order.turn)
-        if (header.get("ask"), header.get("phase", "")) != (line.kind, line.phase):
-            raise Refused(f"it asks to {shown(header.get('ask'), 40)!r}, {self.spec.algorithm} to {line.kind!r}")
+        asked, agreed = (header.get("ask"), header.get("phase", "")), (line.kind, line.phase)
+        if asked != agreed:
+            raise Refused(f"it asks to {_told(*asked)}, {self.spec.algorithm} to {_told(*agreed)}")
         if layout(order.payload) != layout(line.payload):
             raise Refused(f"its payload is {layout(order.payload)}, not {layout(line.payload)}")
 
@@ -325,6 +326,11 @@ def model_digest(task: Task) -> str:
     """SHA-256 of a task's initial weights and of what its net has beside them, such as frozen layers."""
     weights = task.initial().detach().cpu().contiguous().numpy().tobytes()
     return digest_of(weights, task.constants_digest.encode())
+
+
+def _told(kind: object, phase: object) -> str:
+    """An ask in words that are safe to show."""
+    return repr(shown(kind, 40)) + (f" in phase {shown(phase, 40)!r}" if phase != "" else "")
 
 
 def _sums(scores: Tensor) -> Sums:

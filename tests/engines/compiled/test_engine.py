@@ -9,6 +9,7 @@ import torch
 
 from tests.contract import paper_algorithms  # registers FedPer, IFCA, ...
 from tests.engines.compiled.helpers import NEEDS_COMPILER
+from tests.helpers import use_algorithm
 from unalike.algorithms import ALGORITHMS, Algorithm
 from unalike.engines.choose import choose_engine
 from unalike.engines.compiled.engine import kernel_of
@@ -128,7 +129,7 @@ def images(prepared):
 @pytest.mark.parametrize("prepared", [True, False])
 @pytest.mark.parametrize("augment", ["none", "crop-flip"])
 def test_images(prepared, augment, monkeypatch):
-    monkeypatch.setattr("unalike.rounds.federation.PREPARED_BYTES", 0)  # bytes stay bytes until the batch
+    monkeypatch.setattr("unalike.rounds.rows.PREPARED_BYTES", 0)  # bytes stay bytes until the batch
     states = []
     for engine in ("sequential", "compiled"):
         spec = RunSpec(
@@ -232,7 +233,7 @@ def test_an_algorithm_of_ones_own_with_both_terms():
     states = []
     for engine in ("sequential", "compiled"):
         simulation = small_simulation("fedavg", engine=engine)
-        simulation.algorithm = Both()
+        use_algorithm(simulation, Both())
         states.append(play(simulation, 2).state.tensors())
     plain = play(small_simulation("fedavg", engine="compiled"), 2).state.tensors()
     assert distance(*states)[0] <= 1e-6
@@ -242,7 +243,7 @@ def test_an_algorithm_of_ones_own_with_both_terms():
 @pytest.mark.parametrize("kind", ["uint8", "int16", "int32", "int64", "float32", "float64"])
 def test_tables_of_any_numbers_train_whole(kind, monkeypatch):
     """Large ones too, which are not made floating point beforehand."""
-    monkeypatch.setattr("unalike.rounds.federation.PREPARED_BYTES", 0)
+    monkeypatch.setattr("unalike.rounds.rows.PREPARED_BYTES", 0)
     monkeypatch.setattr("unalike.rounds.local.descend", None)  # no step in Python
     data = small_dataset()
     x = np.clip(40 * data.x + 100, 0, 255).astype(kind)
@@ -262,7 +263,7 @@ def test_tables_of_any_numbers_train_whole(kind, monkeypatch):
 @pytest.mark.parametrize("augment", ["none", "crop-flip"])
 def test_images_of_16_bits(augment, monkeypatch):
     """Negative ones too, which 16 bits without a sign would make large."""
-    monkeypatch.setattr("unalike.rounds.federation.PREPARED_BYTES", 0)
+    monkeypatch.setattr("unalike.rounds.rows.PREPARED_BYTES", 0)
     data = images(prepared=False)
     x = 100 * data.x.astype(np.int16) - 12_000
     shift, scale = (v.astype(np.float32) for v in (100 * data.shift - 12_000, 100 * data.scale))
@@ -289,7 +290,7 @@ def test_an_algorithm_that_draws_has_the_same_bits(threads):
     digests = set()
     for _ in range(2):
         simulation = small_simulation("fedavg", engine="compiled", threads=threads)
-        simulation.algorithm = Draws()
+        use_algorithm(simulation, Draws())
         digests.add(play(simulation, 2).state.digest())
         torch.rand(7)
     assert len(digests) == 1
