@@ -62,7 +62,9 @@ def test_training_never_reads_other_rows():
 def test_personal_models_are_each_partys_own():
     simulation = play(small_simulation("fedavg"), 1)
     zero, w = torch.zeros_like(simulation.initial), simulation.state.server["w"]
-    models = Models(w, lambda number: w if number == 5 else zero, simulation.state.buffers)
+    models = Models(
+        w, lambda number: (w if number == 5 else zero, simulation.state.buffers), simulation.state.buffers
+    )
     figures = evaluate(simulation.federation, models)
     assert figures["personal"]["each"][5] == figures["parties"]["each"][5]
     data, party = simulation.federation.dataset, simulation.federation.parties[4]

@@ -19,7 +19,8 @@ from unalike.registry import Registry
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from unalike.models.task import Batch, Task
+    from unalike.models.batch import Batch
+from unalike.models.task import Task
 
 __all__ = [
     "ALGORITHMS",

@@ -10,7 +10,8 @@ from unalike.errors import UserError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from unalike.models.task import Batch, Task
+    from unalike.models.batch import Batch
+from unalike.models.task import Task
 
 
 @algorithm("moon", paper="Li et al. 2021 (arXiv:2103.16257), Algorithm 1")

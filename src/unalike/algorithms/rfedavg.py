@@ -11,7 +11,8 @@ from unalike.errors import UserError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from unalike.models.task import Batch, Task
+    from unalike.models.batch import Batch
+from unalike.models.task import Task
 
 
 @algorithm("rfedavg", paper="Wang et al. 2023 (ICDE), Algorithm 1")

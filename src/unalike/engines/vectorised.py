@@ -22,7 +22,8 @@ from torch.utils._pytree import tree_map
 from unalike.algorithms.contract import Party, Vectors
 from unalike.engines.job import Job, Say, Unfit
 from unalike.engines.several import WithFallback
-from unalike.models.task import Batch, Task
+from unalike.models.batch import Batch
+from unalike.models.task import Task
 from unalike.rounds import local
 from unalike.rounds.gather import Engine
 from unalike.rounds.local import Own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unalike.models.batch import Batch
 from unalike.models.fedavg_cnn import FedAvgCnn
 from unalike.models.layout import WeightLayout
 from unalike.models.logistic import Logistic
@@ -10,7 +11,7 @@ from unalike.models.mlp import Mlp
 from unalike.models.model import MODELS, Model, ReadsWords, SeveralModels, register_model
 from unalike.models.resnet import ResNet18, ResNet50
 from unalike.models.simple_cnn import SimpleCnn
-from unalike.models.task import Batch, Net, Task, without_running_statistics
+from unalike.models.task import Net, Task, without_running_statistics
 from unalike.models.token_mlp import TokenMlp
 from unalike.models.vgg9 import Vgg9
 

@@ -7,7 +7,6 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +16,7 @@ from torch.func import functional_call, grad
 from torch.nn import functional
 
 from unalike.errors import UserError, unknown
-from unalike.models import noise
+from unalike.models.batch import Batch
 from unalike.models.extra import Extra
 from unalike.models.layout import WeightLayout, slices_of
 from unalike.randomness import stream
@@ -37,42 +36,6 @@ class Net(nn.Module):
         """Logits and features of a batch."""
         features = self.body(x)
         return self.head(features), features
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Rows and labels of one step.
-
-    ``mask`` is 1 for a real row and 0 for padding, or None where all rows are real: average over rows with
-    :meth:`mean`, never with ``.mean()``. ``buffers`` are the net's running statistics as a flat vector; a
-    training forward updates them in place, which is the one side effect in the whole contract.
-
-    ``index`` says which rows these are: positions among the party's own rows, or among the public ones. ``step``
-    counts the steps of a phase, and ``key`` is what :meth:`normal` derives from; both are there in training.
-    """
-
-    x: Tensor
-    y: Tensor
-    mask: Tensor | None = None
-    buffers: Tensor | None = None
-    training: bool = False
-    index: Tensor | None = None
-    step: int = 0
-    key: Tensor | None = None
-
-    def mean(self, values: Tensor) -> Tensor:
-        """The mean of ``values`` over the real rows (the leading axis)."""
-        if self.mask is None:
-            return values.mean(dim=0)
-        mask = self.mask.reshape(self.mask.shape + (1,) * (values.dim() - 1))
-        real = torch.where(mask > 0, values, 0)  # not a product: padding may be infinite
-        return real.sum(dim=0) / self.mask.sum().clamp(min=1)
-
-    def normal(self, count: int, which: int = 0) -> Tensor:
-        """Standard normal numbers, new ones in every step; ``which`` tells several draws apart."""
-        if self.key is None:
-            raise UserError("batch.normal is there in training only. Elsewhere use party.normal.")
-        return noise.normal(noise.key_of_step(self.key, self.step), count, which, self.x.dtype)
 
 
 _ONE_STREAM = threading.RLock()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from unalike.algorithms.contract import Party, Vectors
-from unalike.models.task import Batch
+from unalike.models.batch import Batch
 from unalike.rounds.order import Order, Reply
 from unalike.rounds.rows import batch_of
 from unalike.rounds.upload import reply_of

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unalike.data.dataset import Array, Dataset
-from unalike.models.task import Batch
+from unalike.models.batch import Batch
 
 PREPARED_BYTES = 64 * 2**20
 """Data sets up to this size are turned into floating point once instead of batch by batch."""
