@@ -1,4 +1,4 @@
-"""SCAFFOLD."""
+"""SCAFFOLD: FedAvg whose local steps are corrected for how a party's gradient differs from that of all."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Scaffold(Algorithm):
         return party.received["c"] - party.state["c"]
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
-        """Lines 12 to 14."""
+        """Lines 12 to 14 of the paper: the update and the change of c_i are sent, the new c_i stays here."""
         x, c_i = party.received["w"], party.state["c"]
         new = party.measured["gradient"] if self.option == "i" else self._mean_gradient(party, w)
         return {"delta": w - x, "dc": new - c_i}, {"c": new}

@@ -44,19 +44,19 @@ class Channel:
 
     @cached_property
     def clip(self) -> Bound | None:
-        """What limits an upload."""
+        """The stage that limits how long an upload may be, or None."""
         found: Bound | None = self._part(Bound)
         return found
 
     @cached_property
     def noise(self) -> Noise | None:
-        """What hides a party."""
+        """The stage that hides a party in random numbers, or None."""
         found: Noise | None = self._part(Noise)
         return found
 
     @cached_property
     def hidden(self) -> Hidden | None:
-        """What adds without showing."""
+        """The stage that adds uploads without showing a single one, or None."""
         found: Hidden | None = self._part(Hidden)
         return found
 

@@ -34,7 +34,7 @@ QUICK = Length((0, 1), 8)
 
 @dataclass(frozen=True, eq=False)
 class Demonstration:
-    """Both parts."""
+    """What ``unalike demo`` has trained: the four hospitals, and the digits at uneven parties."""
 
     plan: Length
     hospitals: Hospitals

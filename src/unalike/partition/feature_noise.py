@@ -35,7 +35,7 @@ class FeatureNoise:
             raise UserError(f"feature-noise's sigma must be from 0 to 1e12, got {self.sigma}. Use 0.1.")
 
     def distort(self, dataset: Dataset, partition: Partition, rng: np.random.Generator) -> Distortion:
-        """Noise for these parties."""
+        """Fix the noise of these parties: stronger from party to party, and the same whenever it is applied."""
         check_numbers(dataset, PARTITIONS.describe_part(self))
         return RisingNoise(self.sigma, partition.parties, draw_seed(rng))
 

@@ -52,7 +52,7 @@ class FeatureShift:
             raise UserError(f"feature-shift's impulse noise has a strength of at most 1, got {self.strength}.")
 
     def distort(self, dataset: Dataset, partition: Partition, rng: np.random.Generator) -> Distortion:
-        """Shifts for these parties."""
+        """Fix the shifts of these parties, which need the range and the deviation of the features."""
         check_numbers(dataset, PARTITIONS.describe_part(self))
         if self.kind in _OF_IMAGES and len(dataset.shape) != 3:
             others = " or ".join(kind for kind in get_args(Kind) if kind not in _OF_IMAGES)

@@ -29,7 +29,7 @@ class LabelNoise:
             raise UserError(f"label-noise's p must be from 0 to 1, got {self.p}. Use 0.2.")
 
     def distort(self, dataset: Dataset, partition: Partition, rng: np.random.Generator) -> Distortion:
-        """Mistakes for these parties."""
+        """Fix the mistakes of these parties: the same ones whenever they are applied."""
         check_two_labels(dataset, "label-noise")
         return Mistakes(self.p, self.rising, partition.parties, len(dataset.classes), draw_seed(rng))
 
