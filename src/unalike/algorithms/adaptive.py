@@ -45,7 +45,7 @@ class AdaptiveServer(Algorithm):
         raise NotImplementedError
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
-        """The model and its moments."""
+        """The model, m = 0 and v = tau^2."""
         return {"w": w, "m": w.new_zeros(w.shape), "v": w.new_full(w.shape, self.tau**2)}
 
     def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:

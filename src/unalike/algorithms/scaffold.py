@@ -66,7 +66,7 @@ class Scaffold(Algorithm):
         return self.fold(task, server, replies)
 
     def weight(self, party: Party) -> Tensor:
-        """By size or all alike."""
+        """The party's number of rows, or 1 where all parties count the same."""
         return party.size if self.weights == "size" else party.size / party.size
 
     def measure(self, party: Party, batch: Batch) -> Vectors:

@@ -15,7 +15,7 @@ from unalike.demo.uneven_digits import UnevenDigits, compare_digits
 
 @dataclass(frozen=True)
 class Length:
-    """How many seeds and rounds."""
+    """How long the demonstration trains: with which seeds, for how many rounds."""
 
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     rounds: int = 30

@@ -51,7 +51,7 @@ class SiteKeys:
         self._secret = derive(signer, b"unalike box")
 
     def context(self) -> bfv.Context:
-        """The key that was dealt."""
+        """The key for encrypted sums that was dealt to this site."""
         if not self._path.exists():
             raise Refused("no key was dealt to this site yet")
         return bfv.load(self._path.read_bytes(), secret=True)

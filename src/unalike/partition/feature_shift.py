@@ -92,7 +92,7 @@ class Shift:
         return self.strength * party / max(self.parties - 1, 1)
 
     def apply(self, party: int, x: Array, y: Array) -> tuple[Array, Array]:
-        """The same shift each time."""
+        """The party's rows as it sees them, shifted in the same way each time."""
         if party == 0:
             return x, y
         if self.kind == "rotation":

@@ -165,7 +165,7 @@ class Setting:
 
     @property
     def partition(self) -> str:
-        """As the tables name it."""
+        """The partition, as the tables name it."""
         return brief(PARTITIONS, self.spec.get("partition"))
 
 

@@ -69,6 +69,7 @@ class Filter:
         self._held = 0
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request: refuse it with the reason, or pass it on to the link and its answer back."""
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served")
         length = 0
