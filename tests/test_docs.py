@@ -242,7 +242,14 @@ def test_the_own_algorithm_holds_the_contract(here):
     check_algorithm("cautious(0.01)")
 
 
-TRIED = [["data.md"], ["measure.md"], ["privacy.md"], ["secure-measurement.md"], ["loggers.md", "report.md"]]
+TRIED = [
+    ["data.md"],
+    ["runs.md"],
+    ["measure.md"],
+    ["privacy.md"],
+    ["secure-measurement.md"],
+    ["loggers.md", "report.md"],
+]
 """Pages whose examples in Python run; the report's is about the run that the page about loggers has made."""
 
 
@@ -254,4 +261,10 @@ def test_examples_in_python_run(pages, here):
 
 def test_no_example_in_python_is_left_out():
     have = {page.name for page in PAGES if examples(page.name)}
-    assert have == {"extending.md", *(page for pages in TRIED for page in pages)}
+    assert have == {"extending.md", "runs.md", *(page for pages in TRIED for page in pages)}
+
+
+def test_the_saved_model_is_used_as_it_was_judged(here):
+    names = {}
+    exec(compile(examples("runs.md"), "runs.md", "exec"), names)
+    assert names["right"] == pytest.approx(names["result"].accuracy)
