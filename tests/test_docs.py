@@ -242,14 +242,7 @@ def test_the_own_algorithm_holds_the_contract(here):
     check_algorithm("cautious(0.01)")
 
 
-TRIED = [
-    ["data.md"],
-    ["runs.md"],
-    ["measure.md"],
-    ["privacy.md"],
-    ["secure-measurement.md"],
-    ["loggers.md", "report.md"],
-]
+TRIED = [["data.md"], ["measure.md"], ["privacy.md"], ["secure-measurement.md"], ["loggers.md", "report.md"]]
 """Pages whose examples in Python run; the report's is about the run that the page about loggers has made."""
 
 
