@@ -154,6 +154,18 @@ def test_commands_exist_with_their_flags(path):
         check(words, whole=False)
 
 
+@each_text
+def test_benchmarks_and_targets_of_make_exist(path):
+    text = read(path)
+    for name, flags in re.findall(r"python -m benchmarks\.(\w+)([^`#\n]*)", text):
+        source = read(ROOT / "benchmarks" / f"{name}.py")
+        assert all(f'"{flag}"' in source for flag in re.findall(r"--[\w-]+", flags)), (name, flags)
+    targets = set(re.findall(r"^([\w-]+):", read(ROOT / "Makefile"), re.MULTILINE))
+    shell = "".join(body for kind, body in FENCED.findall(text) if kind == "sh")
+    named = re.findall(r"^make ([\w-]+)", shell, re.MULTILINE) + re.findall(r"(?:\n    |`)make ([\w-]+)", text)
+    assert set(named) <= targets
+
+
 WRONG = [
     "unalike rn",
     "unalike run --modl mlp",
