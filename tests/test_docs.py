@@ -138,6 +138,11 @@ def test_links_lead_somewhere(path):
     assert not list(broken_links(path))
 
 
+def test_every_picture_is_shown():
+    shown = "".join(map(read, TEXTS))
+    assert not [path.name for path in DOCS.iterdir() if path.suffix in (".png", ".svg") and path.name not in shown]
+
+
 def test_the_check_of_links_can_fail(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
