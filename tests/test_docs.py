@@ -253,10 +253,12 @@ def test_own_parts_of_every_kind_train_together(here):
     assert read_run(folder).result["accuracy"] > 0.75  # half are of one class
 
 
-def test_the_own_algorithm_holds_the_contract(here):
+@pytest.mark.parametrize("text", ["cautious(0.01)", "slower(base=fedprox(mu=0.1), part=0.3)"])
+def test_own_algorithms_hold_the_contract(text, here):
     (here / "mine.py").write_text(examples("extending.md"))
     assert call(["list", "algorithms", "--plugin", "mine.py"]) == 0
-    check_algorithm("cautious(0.01)")
+    assert text in read(DOCS / "extending.md")
+    check_algorithm(text)
 
 
 TRIED = [["data.md"], ["measure.md"], ["privacy.md"], ["secure-measurement.md"], ["loggers.md", "report.md"]]
