@@ -34,7 +34,9 @@ def chromium() -> str | None:
 class Browser:
     """One page. ``events`` has all that the browser told; ``complaints`` what it complained about."""
 
-    def __init__(self, width: int = 1100, height: int = 900, dark: bool = False, phone: bool = False) -> None:
+    def __init__(
+        self, width: int = 1100, height: int = 900, dark: bool = False, phone: bool = False, scale: float = 2.0
+    ) -> None:
         program = chromium()
         if program is None:
             raise FileNotFoundError("There is no chromium here.")
@@ -59,7 +61,7 @@ class Browser:
             "Emulation.setDeviceMetricsOverride",
             width=width,
             height=height,
-            deviceScaleFactor=2,
+            deviceScaleFactor=scale,
             mobile=phone,
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -159,11 +161,12 @@ def main() -> None:
     parser.add_argument("picture", type=Path)
     parser.add_argument("--width", type=int, default=1100)
     parser.add_argument("--height", type=int, default=1400)
+    parser.add_argument("--scale", type=float, default=2.0, help="pixels of the picture for one of the page")
     parser.add_argument("--dark", action="store_true")
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--at", default="", help="where to scroll to, as a CSS selector")
     given = parser.parse_args()
-    with Browser(given.width, given.height, given.dark, given.width < 500) as browser:
+    with Browser(given.width, given.height, given.dark, given.width < 500, given.scale) as browser:
         browser.open(given.page, given.at.split()[0] if given.at.startswith("#s") else "")  # a setting opens so
         if given.at:
             browser.run(f"document.querySelector({json.dumps(given.at)}).scrollIntoView()")

@@ -50,22 +50,30 @@ class Fence(MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {top!r}", name=top)
 
 
-def main(orders: list[tuple[list[str], bool]]) -> None:
-    sys.meta_path.insert(0, Fence())
+def parse(words: list[str]) -> dict[str, object]:
+    """The parameters of a command line. Subcommands, flags or values that do not exist raise an error."""
     from typer.main import get_command
 
-    from unalike.cli.main import app, call
+    from unalike.cli.main import app
+
+    command = get_command(app)
+    context = command.make_context("unalike", list(words))
+    while hasattr(command, "resolve_command"):
+        rest = [*getattr(context, "_protected_args", ()), *context.args]
+        name, command, rest = command.resolve_command(context, rest)
+        context = command.make_context(name, rest, parent=context)
+    return context.params
+
+
+def main(orders: list[tuple[list[str], bool]]) -> None:
+    sys.meta_path.insert(0, Fence())
+    from unalike.cli.main import call
 
     for words, wanted in orders:
         if wanted:
             assert call(words) == 0, words
-            continue
-        command = get_command(app)
-        context = command.make_context("unalike", list(words))
-        while hasattr(command, "resolve_command"):
-            rest = [*getattr(context, "_protected_args", ()), *context.args]
-            name, command, rest = command.resolve_command(context, rest)
-            context = command.make_context(name, rest, parent=context)
+        else:
+            parse(words)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ import torch
 from unalike import DATASETS, PARTITIONS, Algorithm, Dataset, Partition, algorithm, run
 from unalike.algorithms import ALGORITHMS, FedAvg
 from unalike.algorithms.checked import checked
+from unalike.channels import CHANNELS, parse_channel
+from unalike.channels.stage import Bound, Coder, Hidden, Noise, Sparse
 from unalike.data import load_dataset
 from unalike.errors import UserError
 from unalike.partition import as_seen, make_partition
@@ -25,13 +27,13 @@ Method = Callable[..., Any]
 
 @pytest.fixture(autouse=True)
 def for_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    for registry in (ALGORITHMS, DATASETS, OPTIMISERS, PARTITIONS):
+    for registry in (ALGORITHMS, CHANNELS, DATASETS, OPTIMISERS, PARTITIONS):
         monkeypatch.setattr(registry, "_entries", dict(registry._entries))  # type: ignore[attr-defined]
 
 
-def register(registry: Registry[Any], **names: Any) -> None:
+def register(registry: Registry[Any], *bases: type, **names: Any) -> None:
     """Register a part of somebody's own under the name ``test-broken``."""
-    registry.register("test-broken")(type("Mine", (), {"__module__": __name__, "__doc__": "Mine.", **names}))
+    registry.register("test-broken")(type("Mine", bases, {"__module__": __name__, "__doc__": "Mine.", **names}))
 
 
 def line(call: Callable[[], object]) -> str:
@@ -215,6 +217,52 @@ def test_an_optimiser_that_fails_later() -> None:
     register(OPTIMISERS, **GOOD | {"step": late})
     assert re.match(
         r"Mine.step failed \(test_own_code.py, line \d+\): KeyError", line(lambda: train(optimiser="test-broken"))
+    )
+
+
+STAGES = {
+    "no kind": ((), {}, "Mine is no kind of stage. Let it inherit one of .*: Bound, Noise, Sparse, Coder, Hidden"),
+    "half of it": ((Sparse,), {"encode": lambda self, vector, values, random: b""}, "Mine has no decode. Write"),
+    "other arguments": ((Coder,), {"encode": lambda self, vector: b""}, r"takes \(vector\), but is called with"),
+    "an error": (
+        (Coder,),
+        {"encode": lambda self, vector, random: fails()},
+        r"Mine.encode failed \(test_own_code.py, line \d+\): KeyError",
+    ),
+    "text": (
+        (Coder,),
+        {"encode": lambda self, vector, random: "abc"},
+        "Mine.encode .* must return a bytes, got str",
+    ),
+    "too few": (
+        (Coder,),
+        {"decode": lambda self, data, size, item: np.zeros(size - 1)},
+        r"Mine.decode .* must return 4 entries here, got the shape \(3,\)",
+    ),
+    "a number": ((Bound,), {"clip": lambda self, vector: 1.0}, "Mine.clip .* must return a ndarray, got float"),
+    "no noise": (
+        (Noise,),
+        {"draw": lambda self, *given: None},
+        "Mine.draw .* must return a ndarray, got NoneType",
+    ),
+    "no limit": ((Hidden,), {"largest": lambda self, cohort: fails(), "add": fails}, r"Mine.largest failed"),
+}
+
+
+@pytest.mark.parametrize(("bases", "names", "message"), STAGES.values(), ids=STAGES)
+def test_a_wrong_stage_of_a_channel(bases: tuple[type, ...], names: dict[str, Any], message: str) -> None:
+    register(CHANNELS, *bases, **names)
+    assert re.search(message, line(lambda: parse_channel("test-broken")))
+    assert re.search(message, line(lambda: train(channel="test-broken")))
+
+
+def test_a_stage_that_fails_later() -> None:
+    def late(self: Any, vector: Any, random: Any) -> bytes:
+        return b"" if len(vector) > 4 and fails() else Coder().encode(vector, random)
+
+    register(CHANNELS, Coder, encode=late)
+    assert re.match(
+        r"Mine.encode failed \(test_own_code.py, line \d+\): KeyError", line(lambda: train(channel="test-broken"))
     )
 
 

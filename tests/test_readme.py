@@ -11,6 +11,7 @@ import pytest
 
 from unalike import check_algorithm, run
 from unalike.algorithms import ALGORITHMS
+from unalike.partition import PARTITIONS
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -80,7 +81,8 @@ def test_the_own_algorithm_without_momentum_is_fedavg(own):
     assert mine.figures["loss"] == pytest.approx(plain.figures["loss"], rel=1e-5)
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name)
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
-        assert target.startswith("http") or (page.parent / target).exists(), target
+def test_what_it_counts_is_as_many():
+    own = [sum(entry.cls.__module__.startswith("unalike.") for entry in kind) for kind in (ALGORITHMS, PARTITIONS)]
+    assert f"| algorithms | {own[0]}," in TEXT
+    assert f"| ways to split data | {own[1]}," in TEXT
+    assert len(list((ROOT / "tests").rglob("test_*.py"))) > 200

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unalike.algorithms import Algorithm, Ask, ByParty, Party, Phase, Replies, Vectors, algorithm
+    from unalike.channels.channel import register_channel
     from unalike.data import DATASETS, Dataset, load_dataset
+    from unalike.data.dataset import register_dataset
     from unalike.errors import UserError
     from unalike.models import MODELS, Batch, Net, Task
+    from unalike.models.model import register_model
     from unalike.partition import PARTITIONS, Partition, make_partition
+    from unalike.partition.partition import register_partition
+    from unalike.rounds.optimisers import register_optimiser
     from unalike.runs.check import check_algorithm
     from unalike.runs.run import Result, run
     from unalike.runs.spec import RunSpec
@@ -19,13 +24,18 @@ __version__ = "0.1.0"
 
 _HOME = {
     "unalike.algorithms": ("Algorithm", "Ask", "ByParty", "Party", "Phase", "Replies", "Vectors", "algorithm"),
+    "unalike.channels.channel": ("register_channel",),
     "unalike.data": ("DATASETS", "Dataset", "load_dataset"),
+    "unalike.data.dataset": ("register_dataset",),
     "unalike.runs.check": ("check_algorithm",),
     "unalike.runs.run": ("Result", "run"),
     "unalike.runs.spec": ("RunSpec",),
     "unalike.errors": ("UserError",),
     "unalike.models": ("MODELS", "Batch", "Net", "Task"),
+    "unalike.models.model": ("register_model",),
     "unalike.partition": ("PARTITIONS", "Partition", "make_partition"),
+    "unalike.partition.partition": ("register_partition",),
+    "unalike.rounds.optimisers": ("register_optimiser",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
@@ -52,6 +62,11 @@ __all__ = [
     "check_algorithm",
     "load_dataset",
     "make_partition",
+    "register_channel",
+    "register_dataset",
+    "register_model",
+    "register_optimiser",
+    "register_partition",
     "run",
 ]
 

@@ -81,6 +81,10 @@ class Registry(Generic[T]):
             arguments = self._arguments(entry, positional, named)
         except (ValueError, RecursionError):  # a value that is none, or parts in parts without end
             raise unreadable(text, self.kind) from None
+        if missing := sorted(getattr(entry.cls, "__abstractmethods__", ())):
+            raise UserError(
+                f"{entry.cls.__name__} has no {' and no '.join(missing)}. Write what its base class asks for."
+            )
         with explained(entry.cls):
             return entry.cls(**arguments)
 

@@ -45,11 +45,11 @@ class AdaptiveServer(Algorithm):
         raise NotImplementedError
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
-        """The model and its moments."""
+        """The model, m = 0 and v = tau^2."""
         return {"w": w, "m": w.new_zeros(w.shape), "v": w.new_full(w.shape, self.tau**2)}
 
     def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
-        """Lines 9 to 14."""
+        """Lines 9 to 14 of the paper: both moments follow the mean update; m over the root of v is the step."""
         update = replies.mean["delta"]
         m = self.beta1 * server["m"] + (1 - self.beta1) * update
         v = self.second_moment(server["v"], update**2)

@@ -1,4 +1,4 @@
-"""FedAdagrad."""
+"""FedAdagrad: the server adds up squared updates and divides its steps by their root."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class FedAdagrad(AdaptiveServer):
     beta1: float = 0.0
 
     def second_moment(self, v: Tensor, square: Tensor) -> Tensor:
-        """Line 11."""
+        """Line 11 of the paper: squares are added up and never forgotten."""
         return v + square

@@ -1,4 +1,4 @@
-"""FedAdam."""
+"""FedAdam: the server divides its steps by the root of a running mean of squared updates."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class FedAdam(AdaptiveServer):
     beta2: float = 0.99
 
     def second_moment(self, v: Tensor, square: Tensor) -> Tensor:
-        """Line 13."""
+        """Line 13 of the paper: a running mean of squares, in which old ones fade."""
         return self.beta2 * v + (1 - self.beta2) * square

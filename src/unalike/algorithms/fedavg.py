@@ -1,4 +1,4 @@
-"""FedAvg."""
+"""FedAvg: parties train on their own rows, and the server averages their models by size."""
 
 from __future__ import annotations
 

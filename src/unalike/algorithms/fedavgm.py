@@ -1,4 +1,4 @@
-"""FedAvgM."""
+"""FedAvgM: FedAvg in which the server's updates have momentum."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class FedAvgM(Algorithm):
             raise UserError(f"FedAvgM.server_lr must be above 0, got {self.server_lr}. Use 1 for FedAvg's.")
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
-        """The model at rest."""
+        """The model, and a velocity of 0: the first round is FedAvg's, scaled by the server's rate."""
         return {"w": w, "velocity": w.new_zeros(w.shape)}
 
     def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
-        """One step of momentum."""
+        """The mean update is added to the velocity, and the model moves by the velocity."""
         velocity = self.momentum * server["velocity"] + replies.mean["delta"]
         return {"w": server["w"] + self.server_lr * velocity, "velocity": velocity}

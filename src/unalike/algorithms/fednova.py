@@ -1,4 +1,4 @@
-"""FedNova."""
+"""FedNova: FedAvg in which a party that takes more local steps does not count for more."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ class FedNova(Algorithm):
         return {"direction": (w - party.received["w"]) / steps, "steps": steps}, party.state
 
     def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
-        """Equation 8."""
+        """Equation 8 of the paper: the mean direction, times the mean number of effective steps."""
         return {"w": server["w"] + replies.mean["steps"] * replies.mean["direction"]}

@@ -1,4 +1,4 @@
-"""FedProx."""
+"""FedProx: FedAvg whose parties are held near the model that they received."""
 
 from __future__ import annotations
 

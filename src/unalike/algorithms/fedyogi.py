@@ -1,4 +1,4 @@
-"""FedYogi."""
+"""FedYogi: as FedAdam, but what the server's steps are divided by changes more slowly."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class FedYogi(AdaptiveServer):
     beta2: float = 0.99
 
     def second_moment(self, v: Tensor, square: Tensor) -> Tensor:
-        """Line 12."""
+        """Line 12 of the paper: v moves towards the new square, by an amount that does not depend on v."""
         return v - (1 - self.beta2) * square * (v - square).sign()

@@ -1,4 +1,4 @@
-"""MOON."""
+"""MOON: FedAvg with a contrastive loss on the features of three models."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Moon(Algorithm):
         return {"previous": w}
 
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
-        """Equation 4."""
+        """Equation 4 of the paper: the task's loss plus mu times the contrast of features."""
         import torch
         from torch.nn import functional
 

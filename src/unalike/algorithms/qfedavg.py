@@ -1,4 +1,4 @@
-"""q-FedAvg."""
+"""q-FedAvg: averaging that is fair to parties which the model serves badly."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class QFedAvg(Algorithm):
         return self.fold(task, server, replies)
 
     def measure(self, party: Party, batch: Batch) -> Vectors:
-        """F_k(w^t)."""
+        """F_k(w^t): the party's loss at the received model, before it trains."""
         return {"loss": party.task.loss(party.received["w"], batch)}
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
-        """Delta_k and h_k."""
+        """Delta_k and h_k of the paper's Algorithm 2: the scaled update, and what the server divides by."""
         steps = party.step_sum if self.length == "round" else 1
         lipschitz, loss = 1 / (party.lr * steps), party.measured["loss"] + _LEAST_LOSS
         change = lipschitz * (party.received["w"] - w)

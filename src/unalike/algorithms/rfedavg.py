@@ -1,4 +1,4 @@
-"""rFedAvg."""
+"""rFedAvg: FedAvg with a penalty on the distance of each party's mean feature to every other party's."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class RFedAvg(Algorithm):
         return self.fold(task, server, replies)
 
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
-        """Line 9."""
+        """Line 9 of the paper: the task's loss plus lam times the mean squared distance to the others' deltas."""
         logits, features = party.task.forward(w, batch)
         deltas, known = party.received["deltas"], party.received["known"]
         others = known * (known.new_ones(known.shape).cumsum(0) - 1 != party.number)
@@ -67,16 +67,16 @@ class RFedAvg(Algorithm):
         return party.task.loss_of(logits, batch) + self.lam * others.dot(gaps) / others.sum().clamp(min=1)
 
     def measure(self, party: Party, batch: Batch) -> Vectors:
-        """Line 10."""
+        """Line 10 of the paper: the mean feature of the party's rows under the model that it has just trained."""
         assert party.trained is not None
         return {"delta_k": batch.mean(party.task.features(party.trained, batch))}
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
-        """Line 11."""
+        """Line 11 of the paper: the party sends its update and its delta, with noise where that is asked for."""
         return {"delta": w - party.received["w"], "delta_k": noisy(party, self.noise)}, party.state
 
     def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
-        """Lines 12 and 13."""
+        """Lines 12 and 13 of the paper: models are averaged, and deltas that came replace those in the table."""
         deltas, known = server["deltas"].clone(), server["known"].clone()
         for number, upload in replies.each.items():
             deltas[number], known[number] = upload["delta_k"], 1

@@ -1,4 +1,4 @@
-"""rFedAvg+."""
+"""rFedAvg+: rFedAvg with one mean feature sent to everybody in place of the table of all."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class RFedAvgPlus(Algorithm):
         return server
 
     def round(self, task: Task, server: Vectors) -> Generator[Ask, Replies, Vectors]:
-        """Lines 4 to 18."""
+        """Lines 4 to 18 of the paper: train and average, then measure the parties' features on the new model."""
         replies = yield Ask("train", self.send(task, server))
         server = self.fold(task, server, replies)
         seen = yield Ask("measure", {"w": server["w"]})
         return server | {key: server[key] + seen.sum[key] for key in ("delta_k", "count")}
 
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
-        """Line 10."""
+        """Line 10 of the paper: the task's loss plus lam times the squared distance to the others' mean."""
         logits, features = party.task.forward(w, batch)
         others = party.received["count"] - party.state["count"]
         mean = (party.received["delta_k"] - party.state["delta_k"]) / others.clamp(min=1)
@@ -69,11 +69,11 @@ class RFedAvgPlus(Algorithm):
         return party.task.loss_of(logits, batch) + self.lam * gap.dot(gap).where(others > 0.5, 0.0)
 
     def measure(self, party: Party, batch: Batch) -> Vectors:
-        """Line 15."""
+        """Line 15 of the paper: the mean feature of the party's rows under the new global model."""
         return {"delta_k": batch.mean(party.task.features(party.received["w"], batch))}
 
     def report(self, party: Party) -> tuple[Vectors, Vectors]:
-        """Line 16."""
+        """Line 16 of the paper, as a change: how much delta and count differ from what the party sent last."""
         now = {"delta_k": noisy(party, self.noise), "count": party.size / party.size}
         return {key: value - party.state[key] for key, value in now.items()}, now
 

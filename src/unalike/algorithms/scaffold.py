@@ -1,4 +1,4 @@
-"""SCAFFOLD."""
+"""SCAFFOLD: FedAvg whose local steps are corrected for how a party's gradient differs from that of all."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Scaffold(Algorithm):
         return self.fold(task, server, replies)
 
     def weight(self, party: Party) -> Tensor:
-        """By size or all alike."""
+        """The party's number of rows, or 1 where all parties count the same."""
         return party.size if self.weights == "size" else party.size / party.size
 
     def measure(self, party: Party, batch: Batch) -> Vectors:
@@ -81,7 +81,7 @@ class Scaffold(Algorithm):
         return party.received["c"] - party.state["c"]
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
-        """Lines 12 to 14."""
+        """Lines 12 to 14 of the paper: the update and the change of c_i are sent, the new c_i stays here."""
         x, c_i = party.received["w"], party.state["c"]
         new = party.measured["gradient"] if self.option == "i" else self._mean_gradient(party, w)
         return {"delta": w - x, "dc": new - c_i}, {"c": new}

@@ -40,7 +40,7 @@ class Participation:
 
     @property
     def exchanges(self) -> int:
-        """All exchanges."""
+        """How many exchanges there were in all rounds together."""
         return sum(count * rounds for count, rounds in self.rounds.items())
 
 

@@ -4,21 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, TypeVar, dataclass_transform
+from functools import cached_property, wraps
+from typing import Any, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
 from unalike.channels import grid
 from unalike.channels.errors import ChannelError, NotFinite
 from unalike.channels.layout import Array, Layout, Summand, Upload, Vectors
+from unalike.channels.own import check_own
 from unalike.channels.rules import check_cohort, check_order
 from unalike.channels.setting import ChannelSetting
 from unalike.channels.stage import Bound, Coder, Grid, Hidden, Noise, Sparse
 from unalike.errors import UserError
+from unalike.own_code import explained
 from unalike.registry import CompositionRegistry
 
 C = TypeVar("C", bound=type)
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _in_one_line(method: Method) -> Method:
+    """A channel's method in which a mistake in a stage of the user's own is told in one line."""
+
+    @wraps(method)
+    def told(self: Channel, *given: Any, **named: Any) -> Any:
+        with explained(*self.parts):
+            return method(self, *given, **named)
+
+    return cast(Method, told)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +50,8 @@ class Channel:
     parts: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
+        for part in self.parts:
+            check_own(part)
         check_order(self.parts, CHANNELS.brief)
 
     def check_cohort(self, asked: int) -> None:
@@ -44,19 +60,19 @@ class Channel:
 
     @cached_property
     def clip(self) -> Bound | None:
-        """What limits an upload."""
+        """The stage that limits how long an upload may be, or None."""
         found: Bound | None = self._part(Bound)
         return found
 
     @cached_property
     def noise(self) -> Noise | None:
-        """What hides a party."""
+        """The stage that hides a party in random numbers, or None."""
         found: Noise | None = self._part(Noise)
         return found
 
     @cached_property
     def hidden(self) -> Hidden | None:
-        """What adds without showing."""
+        """The stage that adds uploads without showing a single one, or None."""
         found: Hidden | None = self._part(Hidden)
         return found
 
@@ -80,6 +96,7 @@ class Channel:
         """The size of the noise on the sum, in the units of uploads; 0 without noise."""
         return self.noise.multiplier * self.clip.bound if self.noise and self.clip else 0.0
 
+    @_in_one_line
     def encode(self, upload: Upload, memory: Vectors, setting: ChannelSetting) -> tuple[Coded, Vectors]:
         """The party's side: what leaves it, and what it keeps for the next time (``memory`` is what it kept)."""
         layout = upload.layout
@@ -96,6 +113,7 @@ class Channel:
         data, kept = self._compress(noisy.astype(layout.dtype), layout, memory, setting)
         return Coded(data=np.array(head, "<f8").tobytes() + data), kept
 
+    @_in_one_line
     def decode(self, data: bytes, layout: Layout, setting: ChannelSetting) -> Upload:
         """The server's side, where it sees single uploads: the upload that these bytes carry."""
         if self.hides_single:
@@ -115,6 +133,7 @@ class Channel:
         weight, loss = head[0] if head else 1.0, head[1] if len(head) > 1 else None
         return Upload(layout.split(vector), layout, weight, loss)
 
+    @_in_one_line
     def from_grid(self, total: Grid, layout: Layout, setting: ChannelSetting) -> Summand:
         """The server's side, where it sees sums only: the sum of messages from the sum of grids."""
         if self.hidden is None:
@@ -126,6 +145,7 @@ class Channel:
         weight = float(head[0]) if count else float(setting.cohort)
         return Summand(layout.split(vector), weight, float(head[1]) if count > 1 else None)
 
+    @_in_one_line
     def finish(self, total: Summand, layout: Layout, setting: ChannelSetting, answered: int) -> Summand:
         """The sum of ``answered`` messages as the server may use it: with its noise, and the public weight."""
         noise = self.noise

@@ -47,7 +47,7 @@ class Encrypted(Hidden):
         return np.concatenate([low, (grid - low) // base])
 
     def join(self, total: Grid, cohort: int) -> Grid:
-        """The numbers of these limbs."""
+        """The sum of whole numbers, put together from the sums of their low and high limbs."""
         if self.limbs == 1:
             return total
         low, high = np.split(total, 2)

@@ -53,7 +53,7 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """All entries."""
+        """How many numbers an upload has, over all of its keys."""
         return sum(self.sizes)
 
     @property

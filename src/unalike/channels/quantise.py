@@ -38,7 +38,7 @@ class Quantise(Coder):
         )
 
     def decode(self, data: bytes, size: int, item: np.dtype[np.generic]) -> Array:
-        """The rounded entries."""
+        """The entries as they were rounded; bytes that ``encode`` cannot have made are refused."""
         scales, rest = read_scales(data, size, item)
         steps = packing.unpack(rest, size, self.bits) - self.levels
         if (steps > self.levels).any():

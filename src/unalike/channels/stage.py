@@ -75,7 +75,7 @@ class Coder(Stage):
     rank = 3
 
     def encode(self, vector: Array, random: np.random.Generator) -> bytes:
-        """The vector as bytes."""
+        """The vector as bytes, every number in full, the lowest byte first."""
         return vector.astype(vector.dtype.newbyteorder("<")).tobytes()
 
     def decode(self, data: bytes, size: int, item: np.dtype[np.generic]) -> Array:

@@ -25,6 +25,6 @@ class Ternary(Coder):
         return scales.astype(vector.dtype.newbyteorder("<")).tobytes() + packing.pack_trits(signs + 1)
 
     def decode(self, data: bytes, size: int, item: np.dtype[np.generic]) -> Array:
-        """The rounded entries."""
+        """The entries as they were rounded; bytes that ``encode`` cannot have made are refused."""
         scales, rest = read_scales(data, size, item)
         return from_levels(scales, packing.unpack_trits(rest, size) - 1, 1, item)

@@ -60,7 +60,7 @@ class TopK(Sparse):
 
 
 def _width(size: int) -> int:
-    """Bits of a place."""
+    """How many bits the number of a place needs in a vector of this size."""
     return max(1, (size - 1).bit_length())
 
 

@@ -32,7 +32,7 @@ _FIELD_BEGUN = re.compile(r"(.*[(,]\s*(\w+)=)([\w+-]*)", re.DOTALL)
 
 
 def choices(*words: str) -> Completer:
-    """One of a few words."""
+    """Complete an option whose value is one of these words."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[Offer]:
         return [(word, "") for word in words if word.startswith(incomplete)]

@@ -16,7 +16,7 @@ DEFAULT_RUNS = Path("runs")
 
 
 def runs_folder(text: Path | str) -> Path:
-    """What ``--runs`` was given."""
+    """The folder that ``--runs`` names; an error where that cannot be a folder."""
     return named_folder(text, "--runs")
 
 

@@ -60,7 +60,7 @@ class Lines(Follower):
     """Plain lines, for logs and pipes."""
 
     def say(self, message: str) -> None:
-        """Pass it on."""
+        """Print the message on a line of its own, on stderr."""
         say(message)
 
     def round_done(self, row: Figures) -> None:
@@ -102,7 +102,7 @@ class Bar(Follower):
         self._progress.stop()
 
     def say(self, message: str) -> None:
-        """Above the bar."""
+        """Print the message above the bar, which stays at the bottom."""
         self._progress.console.print(message, markup=False, soft_wrap=True)
 
     def started(self, simulation: Simulation) -> None:

@@ -83,12 +83,12 @@ def indented(text: str) -> Paragraph:
 
 
 def percent(value: float | None) -> str:
-    """0.8583 as 85.8%."""
+    """A fraction as people read it: 0.8583 is 85.8%, and None is a dash."""
     return MISSING if value is None else f"{100 * value:.1f}%"
 
 
 def number(value: float | None) -> str:
-    """A loss."""
+    """A loss with three decimals, a huge one with three digits; None is a dash."""
     return MISSING if value is None else f"{value:.3f}" if abs(value) < 1000 else f"{value:.3g}"
 
 

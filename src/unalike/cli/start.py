@@ -8,7 +8,7 @@ from unalike.cli.signals import StopRequested, StopSignals, say_stopped
 
 
 def main() -> None:
-    """The ``unalike`` command."""
+    """Start the ``unalike`` command: what the shell calls."""
     signals = StopSignals()
     signals.install()
     try:

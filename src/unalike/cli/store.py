@@ -64,7 +64,7 @@ class StoredRun:
         return value
 
     def total(self, key: str) -> float:
-        """Bytes or seconds so far."""
+        """How much of a figure that is counted by round (bytes, seconds) the run has used so far."""
         return float(sum(row.get(key) or 0 for row in self.rows))
 
 

@@ -103,7 +103,7 @@ class Column:
 
     @cached_property
     def distinct(self) -> frozenset[str]:
-        """The values that occur."""
+        """The different values of the column, without blanks around them and without missing ones."""
         return frozenset(self.values.values())
 
     @cached_property

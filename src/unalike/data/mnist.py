@@ -81,7 +81,7 @@ class Mnist:
     model: ClassVar[str] = "simple-cnn"
 
     def load(self) -> Dataset:
-        """Read the four files."""
+        """Read the four files of images and labels, and check that they are the public ones."""
         return load_four_files(MNIST)
 
 

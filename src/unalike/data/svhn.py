@@ -29,7 +29,7 @@ class Svhn:
     model: ClassVar[str] = "simple-cnn"
 
     def load(self) -> Dataset:
-        """Read train_32x32.mat and test_32x32.mat."""
+        """Read train_32x32.mat and test_32x32.mat, and with ``extra`` extra_32x32.mat too."""
         x, y = _parts(("train", "extra") if self.extra else ("train",))
         x_test, y_test = _parts(("test",))
         return Dataset(

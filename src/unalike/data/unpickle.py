@@ -107,7 +107,7 @@ class Machine:
         self.stack.append(value)
 
     def mark(self) -> None:
-        """Begin a new stack."""
+        """Put the stack aside and begin a new one: pickle's instruction MARK."""
         self.outer.append(self.stack)
         self.stack = []
 

@@ -15,7 +15,7 @@ from unalike.demo.uneven_digits import UnevenDigits, compare_digits
 
 @dataclass(frozen=True)
 class Length:
-    """How many seeds and rounds."""
+    """How long the demonstration trains: with which seeds, for how many rounds."""
 
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     rounds: int = 30
@@ -34,7 +34,7 @@ QUICK = Length((0, 1), 8)
 
 @dataclass(frozen=True, eq=False)
 class Demonstration:
-    """Both parts."""
+    """What ``unalike demo`` has trained: the four hospitals, and the digits at uneven parties."""
 
     plan: Length
     hospitals: Hospitals

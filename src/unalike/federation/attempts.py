@@ -69,12 +69,12 @@ class Attempts:
     folder: Path
 
     def clear(self) -> None:
-        """Before a new one is submitted."""
+        """Remove the traces of the attempt before, so that a new one can be submitted."""
         for name in (_STOP, _OUTCOME, _ATTEMPT, _SUBMITTED):
             (self.folder / name).unlink(missing_ok=True)
 
     def submitted(self, run_id: int) -> None:
-        """It is on its way."""
+        """Note the number of the run that was handed to the server, so that another command can follow it."""
         atomic_write(self.folder / _SUBMITTED, json.dumps({"run": run_id}).encode())
 
     @property

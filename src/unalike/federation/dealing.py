@@ -51,13 +51,13 @@ class SiteKeys:
         self._secret = derive(signer, b"unalike box")
 
     def context(self) -> bfv.Context:
-        """The key that was dealt."""
+        """The key for encrypted sums that was dealt to this site."""
         if not self._path.exists():
             raise Refused("no key was dealt to this site yet")
         return bfv.load(self._path.read_bytes(), secret=True)
 
     def tell(self) -> Answer:
-        """The own box, signed."""
+        """The site's public key for sealed messages, signed with the key that others know the site by."""
         public = agreement_public(self._secret)
         return {"box": [public.hex(), sign(self._signer, self._statement(public)).hex()]}, b""
 
@@ -76,7 +76,7 @@ class SiteKeys:
         return {"salt": salt.hex(), "sizes": sizes}, b"".join([keys.public, *sealed])
 
     def take(self, message: Envelope) -> Answer:
-        """Open the own box."""
+        """Open what the dealer sealed for this site, and keep the secret key that is in it."""
         header = message.header
         dealer = str(header.get("dealer"))
         try:

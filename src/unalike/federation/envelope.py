@@ -50,12 +50,12 @@ class Envelope:
 
     @property
     def kind(self) -> str:
-        """What it is about."""
+        """What the message is about, such as an exchange or an error."""
         return str(self.header["kind"])
 
     @property
     def sender(self) -> str:
-        """Who signed it."""
+        """The name of the side that signed the message."""
         return str(self.header["sender"])
 
     def vectors(self) -> Vectors:

@@ -32,5 +32,5 @@ def pooled(sums: Mapping[str, Mapping[str, list[float]]], name: str) -> tuple[fl
 
 
 def accuracy(sums: list[float] | None) -> float | None:
-    """Of one site's rows."""
+    """The fraction of one site's rows that the model gets right; None where there are no rows."""
     return sums[2] / sums[0] if sums and sums[0] else None

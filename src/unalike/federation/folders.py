@@ -79,7 +79,7 @@ class ServerFolder:
         return read_schema(path) if path.exists() else None
 
     def keep_schema(self, schema: Schema) -> None:
-        """Keep it for restarts."""
+        """Store the agreed schema, so that a restarted server goes on with the same one."""
         atomic_write(self.path / "schema.json", json.dumps(schema.to_dict(), indent=1).encode())
 
     def rows(self) -> dict[str, int]:
@@ -87,7 +87,7 @@ class ServerFolder:
         return read_object(self.path / "rows.json")
 
     def keep_rows(self, rows: dict[str, int]) -> None:
-        """Keep that for restarts."""
+        """Store how many rows each party has, so that a restarted server goes on with the same numbers."""
         atomic_write(self.path / "rows.json", json.dumps(rows).encode())
 
     def tell(self, what: str) -> None:
@@ -118,7 +118,7 @@ class ServerFolder:
         return read_object(path) if path.exists() else {}
 
     def keep_unmasking(self, known: dict[str, list[str]]) -> None:
-        """Keep that for restarts."""
+        """Store who is in each sum, so that a restarted server asks for the same sums: sites refuse others."""
         atomic_write(self.path / "unmasking.json", json.dumps(known).encode())
 
     def job(self) -> str:
@@ -131,7 +131,7 @@ class ServerFolder:
         atomic_write(self.path / "job", job.encode())
 
     def stop_asked(self) -> bool:
-        """Whether ``stop`` was called."""
+        """Whether somebody has called ``unalike federation stop``."""
         return (self.path / "stop").exists()
 
 

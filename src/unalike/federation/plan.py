@@ -168,11 +168,11 @@ class Plan:
         return min(asked, self.quorum) if self.quorum else asked
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """The plan as dicts and lists that JSON and TOML can hold."""
         return json.loads(json.dumps(dataclasses.asdict(self)))  # type: ignore[no-any-return]  # tuples as lists
 
     def write(self, folder: Path) -> None:
-        """Write the federation file."""
+        """Write the plan into a folder, as federation.toml."""
         atomic_write(folder / FILE, write_toml(self.to_dict()).encode())
 
     @classmethod

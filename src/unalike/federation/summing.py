@@ -62,7 +62,7 @@ class Protection:
 
     @property
     def name(self) -> Protect:
-        """What a policy calls it."""
+        """The name of this protection in a policy of the secure sum."""
         return "masks" if self.context is None else "fhe"
 
     @property

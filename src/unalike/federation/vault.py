@@ -54,7 +54,7 @@ class Vault:
         atomic_write(self._path(version), encode_checkpoint(Checkpoint(0, state)))
 
     def keep(self, versions: Collection[str]) -> None:
-        """Remove all others."""
+        """Remove all versions of the state but these."""
         for path in list_folder(self._folder):
             if path.suffix == ".state" and path.stem not in versions:
                 with suppress(OSError):  # open in another program on Windows: the next time removes it

@@ -63,7 +63,7 @@ class Degree:
     total_variation: float
 
     def at(self, headline: Headline) -> float:
-        """The one that stands first."""
+        """The degree that stands first in tables and figures: total variation, or Kolmogorov-Smirnov."""
         value: float = getattr(self, METRIC[headline])
         return value
 

@@ -88,7 +88,7 @@ class DistributionPolicy:
 
     @property
     def of(self) -> Of:
-        """What is counted."""
+        """Whether labels or features are counted."""
         return "labels" if self.labels else "features"
 
     @property
@@ -112,7 +112,7 @@ class DistributionPolicy:
         return self.parties * max(self.most_rows, self.scale if self.weighting == "parties" else 0)
 
     def edges(self, dimension: int) -> Array:
-        """The bins' edges."""
+        """Where the bins of one feature begin and end: one number more than there are bins."""
         low, high = self.low[dimension], self.high[dimension]
         return low + (high - low) * np.arange(self.bins + 1) / self.bins
 
@@ -122,7 +122,7 @@ class DistributionPolicy:
 
     @staticmethod
     def from_bytes(raw: bytes) -> DistributionPolicy:
-        """Read the server's message."""
+        """The policy in the server's message; one that makes no sense is refused."""
         server = "The server"
         found = wire.unpack(raw, DistributionPolicy, server)
         labels = wire.names(found["labels"], server)

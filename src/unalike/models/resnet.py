@@ -48,7 +48,7 @@ class ResidualBlock(nn.Module):
 
 
 class MeanOverPixels(nn.Module):
-    """Global average pooling."""
+    """Averages each channel over all pixels (global average pooling)."""
 
     def forward(self, x: Tensor) -> Tensor:
         """[rows, channels, height, width] to [rows, channels]."""

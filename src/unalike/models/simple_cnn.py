@@ -1,4 +1,4 @@
-"""NIID-Bench's small convolutional net."""
+"""The small convolutional net that NIID-Bench trains on images."""
 
 from __future__ import annotations
 

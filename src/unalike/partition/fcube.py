@@ -22,7 +22,7 @@ class Octants:
     """
 
     def split(self, dataset: Dataset, parties: int | None, rng: np.random.Generator) -> Partition:
-        """Pair opposite octants."""
+        """Give each party two opposite octants, by the signs of the first three features."""
         check_table(dataset, "fcube")
         if parties not in (None, len(_NAMES)):
             raise UserError(f"fcube makes 4 parties, got {parties}. Use 4 or leave the number out.")

@@ -35,7 +35,7 @@ class FeatureNoise:
             raise UserError(f"feature-noise's sigma must be from 0 to 1e12, got {self.sigma}. Use 0.1.")
 
     def distort(self, dataset: Dataset, partition: Partition, rng: np.random.Generator) -> Distortion:
-        """Noise for these parties."""
+        """Fix the noise of these parties: stronger from party to party, and the same whenever it is applied."""
         check_numbers(dataset, PARTITIONS.describe_part(self))
         return RisingNoise(self.sigma, partition.parties, draw_seed(rng))
 
@@ -50,11 +50,11 @@ class RisingNoise:
     changes_features: ClassVar[bool] = True
 
     def variance(self, party: int) -> float:
-        """Of the noise that the party's features have."""
+        """The variance of the noise on the party's features."""
         return self.sigma * (party + 1) / self.parties
 
     def apply(self, party: int, x: Array, y: Array) -> tuple[Array, Array]:
-        """The same noise each time."""
+        """The party's rows with its noise, which is the same each time."""
         kind = np.float64 if x.dtype == np.float64 else np.float32
         noisy: Array = party_stream(self.seed, party).standard_normal(x.shape, dtype=kind)
         noisy *= kind(math.sqrt(self.variance(party)))

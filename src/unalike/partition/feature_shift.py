@@ -52,7 +52,7 @@ class FeatureShift:
             raise UserError(f"feature-shift's impulse noise has a strength of at most 1, got {self.strength}.")
 
     def distort(self, dataset: Dataset, partition: Partition, rng: np.random.Generator) -> Distortion:
-        """Shifts for these parties."""
+        """Fix the shifts of these parties, which need the range and the deviation of the features."""
         check_numbers(dataset, PARTITIONS.describe_part(self))
         if self.kind in _OF_IMAGES and len(dataset.shape) != 3:
             others = " or ".join(kind for kind in get_args(Kind) if kind not in _OF_IMAGES)
@@ -92,7 +92,7 @@ class Shift:
         return self.strength * party / max(self.parties - 1, 1)
 
     def apply(self, party: int, x: Array, y: Array) -> tuple[Array, Array]:
-        """The same shift each time."""
+        """The party's rows as it sees them, shifted in the same way each time."""
         if party == 0:
             return x, y
         if self.kind == "rotation":

@@ -29,7 +29,7 @@ class LabelNoise:
             raise UserError(f"label-noise's p must be from 0 to 1, got {self.p}. Use 0.2.")
 
     def distort(self, dataset: Dataset, partition: Partition, rng: np.random.Generator) -> Distortion:
-        """Mistakes for these parties."""
+        """Fix the mistakes of these parties: the same ones whenever they are applied."""
         check_two_labels(dataset, "label-noise")
         return Mistakes(self.p, self.rising, partition.parties, len(dataset.classes), draw_seed(rng))
 
@@ -46,11 +46,11 @@ class Mistakes:
     changes_features: ClassVar[bool] = False
 
     def probability(self, party: int) -> float:
-        """That a label of this party is replaced."""
+        """How likely a label of this party is replaced."""
         return self.p * (party + 1) / self.parties if self.rising else self.p
 
     def apply(self, party: int, x: Array, y: Array) -> tuple[Array, Array]:
-        """The same mistakes each time."""
+        """The party's rows with its mistakes, which are the same each time."""
         rng = party_stream(self.seed, party)
         wrong = rng.random(len(y)) < self.probability(party)
         # One to labels - 1 steps further round the labels: every other label, and never the same one.

@@ -34,7 +34,7 @@ class LabelPreference:
                 raise UserError(f"label-preference's {name} must be from 0 to 1, got {value}. Use 0.5.")
 
     def distort(self, dataset: Dataset, partition: Partition, rng: np.random.Generator) -> Distortion:
-        """Preferences for these parties."""
+        """Choose the parties that name labels in their own way, and fix how each does."""
         check_two_labels(dataset, "label-preference")
         rank = random_rank(np.zeros(partition.parties, np.int64), rng)
         chosen = np.flatnonzero(rank < round(self.share * partition.parties))

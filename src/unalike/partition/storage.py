@@ -61,7 +61,7 @@ class SavedPartition:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parties' names."""
+        """What the parties are called, in their order."""
         return self.partition.names
 
     @property

@@ -103,7 +103,7 @@ class RunDirectory:
         self._rounds.sync()
 
     def rounds(self) -> list[dict[str, JSON]]:
-        """All rows, by round."""
+        """The figures of every recorded round, in order."""
         return read_rounds(self.path)
 
     def save_checkpoint(self, checkpoint: Checkpoint, keep: int = 2) -> Path:

@@ -40,17 +40,17 @@ class Watchers(Watcher):
         self.watchers = tuple(watchers)
 
     def started(self, simulation: Simulation) -> None:
-        """Pass it on."""
+        """Tell every watcher that the run begins, or goes on."""
         for watcher in self.watchers:
             watcher.started(simulation)
 
     def round_done(self, row: Figures) -> None:
-        """Pass it on."""
+        """Tell every watcher what a round has given."""
         for watcher in self.watchers:
             watcher.round_done(row)
 
     def say(self, message: str) -> None:
-        """Pass it on."""
+        """Give every watcher a message for the user."""
         for watcher in self.watchers:
             watcher.say(message)
 
@@ -71,7 +71,7 @@ class Logger(Watcher):
         self._try(lambda: self._open(spec, rows))
 
     def round_done(self, row: Figures) -> None:
-        """Log a round."""
+        """Add a round's figures to the log."""
         self._try(lambda: self._log(row))
 
     def finish(self, spec: RunSpec, rows: Sequence[Figures]) -> None:

@@ -83,7 +83,7 @@ class Record:
 
     @property
     def seed(self) -> int:
-        """The seed."""
+        """The seed that the run was played with."""
         return int(self.spec.get("seed", 0))
 
     @property
@@ -112,7 +112,7 @@ class Line:
 
     @property
     def finished(self) -> tuple[Record, ...]:
-        """The records that count."""
+        """The records of finished runs: those that tables and charts count."""
         return tuple(record for record in self.records if record.state == "finished")
 
     @property
@@ -165,7 +165,7 @@ class Setting:
 
     @property
     def partition(self) -> str:
-        """As the tables name it."""
+        """The partition, as the tables name it."""
         return brief(PARTITIONS, self.spec.get("partition"))
 
 

@@ -88,7 +88,7 @@ class RoundsFile:
         self._saved = True
 
     def close(self) -> None:
-        """No more rows."""
+        """Close the file; no more rows can be added."""
         with suppress(OSError):  # sync has reported what matters
             self._file.close()
 

@@ -32,7 +32,7 @@ class Carrier(Protocol):
         """The payload less a plain vector."""
 
     def unpack(self, payload: bytes) -> Vector:
-        """The vector of a payload."""
+        """The vector that a payload carries; one that is malformed is refused."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Plain:
         return self.pack(self.unpack(payload) - vector)
 
     def unpack(self, payload: bytes) -> Vector:
-        """The vector of a payload."""
+        """The vector that a payload carries; one of a wrong length is refused."""
         if len(payload) != 8 * self.length:
             raise CryptoError(f"The vector must have {8 * self.length} bytes, got {len(payload)}.")
         return np.frombuffer(payload, "<i8").astype(np.int64)

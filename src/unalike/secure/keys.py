@@ -28,7 +28,7 @@ SEED, KEY = 0, 1
 
 @dataclass(frozen=True)
 class Hello:
-    """What a party advertises."""
+    """What a party tells the others before a sum: its public keys, and a commitment to its seed."""
 
     mask_public: bytes
     box_public: bytes
@@ -36,14 +36,14 @@ class Hello:
 
     @staticmethod
     def read(message: Message) -> Hello:
-        """From a party's message."""
+        """What a party tells in its message; keys of a wrong size are refused."""
         hello = Hello(*parts(message, 3))
         if {len(part) for part in message.parts} != {primitives.KEY_BYTES}:
             raise ProtocolError(message.sender, "advertises keys of a wrong size.")
         return hello
 
     def parts(self) -> tuple[bytes, ...]:
-        """For a message."""
+        """The same as the parts that a message is made of."""
         return self.mask_public, self.box_public, self.seed_commitment
 
 
@@ -69,7 +69,7 @@ class Secrets:
         return dict(zip(holders, zip(*found, strict=True), strict=True))
 
     def hello(self, policy: Policy, party: int) -> Hello:
-        """The public side."""
+        """What the others may know of these secrets: public keys, and a commitment to the seed."""
         publics = primitives.agreement_public(self.mask_key), primitives.agreement_public(self.box_key)
         return Hello(*publics, commit_seed(policy, party, self.seed))
 

@@ -161,7 +161,7 @@ def read_relayed(policy: Policy, raws: Sequence[bytes], step: Step) -> dict[int,
 
 
 def pack_numbers(numbers: Sequence[int]) -> bytes:
-    """Parties' numbers as bytes."""
+    """Numbers of parties as bytes, four for each."""
     return struct.pack(f">{len(numbers)}I", *numbers)
 
 

@@ -117,7 +117,7 @@ class Policy:
 
     @property
     def masked(self) -> bool:
-        """Whether vectors are masked."""
+        """Whether vectors travel under masks that cancel in the sum."""
         return self.protect in ("fhe+masks", "masks")
 
     @property
@@ -132,7 +132,7 @@ class Policy:
 
     @cached_property
     def ring(self) -> masks.Ring:
-        """Where masks are added."""
+        """The numbers in which masks are added: whole numbers modulo a power of two, or the cipher's modulus."""
         return masks.Words(self.bits) if self.bits else masks.Residues(bfv.MODULUS)
 
     @property

@@ -113,7 +113,7 @@ class Supervisor:
         self.tries = 0
 
     def follow(self) -> Outcome:
-        """To its end."""
+        """Follow the training to its end, from wherever it is; Ctrl-C asks it to stop and waits until it has."""
         try:
             return self._until_outcome(self._take_up() or self.submit())
         except StopRequested:
@@ -125,7 +125,7 @@ class Supervisor:
             return Outcome("stopped")
 
     def submit(self) -> int:
-        """A new try."""
+        """Hand the job to the running server as a new attempt, and note its number."""
         self.attempts.clear()
         ServerFolder(self.folder).set_job(self.job)
         run_id = self.control.submit()
@@ -208,7 +208,7 @@ class Supervisor:
         self.round = len(rows)
 
     def say(self, line: str) -> None:
-        """Tell the user."""
+        """Show a line to the user, unless the command was given ``--quiet``."""
         if not self.quiet:
             say(line)
 

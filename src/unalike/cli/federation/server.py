@@ -122,7 +122,6 @@ class _Said(logging.Handler):
     """What the link tells of its processes, as lines for the user."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line."""
         say(record.getMessage().capitalize() + ".")
 
 

@@ -21,7 +21,7 @@ _KINDS = {
 
 
 def show_terms(terms: Terms, name: str, data: str) -> None:
-    """Print them on stdout."""
+    """Print what a site is asked to agree to: who takes part, what leaves the site, and who can see it."""
     parts = [
         *_who(terms, name),
         "",

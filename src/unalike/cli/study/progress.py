@@ -26,7 +26,7 @@ class StudyFollower(StudyWatcher):
         """The study has ended, one way or another."""
 
     def progress(self, now: StudyProgress) -> None:
-        """Remember it."""
+        """Remember how far the study is, for whoever asks."""
         self.now = now
 
     @property
@@ -48,11 +48,11 @@ class StudyLines(StudyFollower):
     """Plain lines, for logs and pipes."""
 
     def say(self, message: str) -> None:
-        """Pass it on."""
+        """Print the message on a line of its own, on stderr."""
         say(message)
 
     def run_ended(self, record: Record) -> None:
-        """One line."""
+        """Print a line about the run: which one of how many, what came of it, and the time that is left."""
         # The count that is known is of before this run.
         count = 0 if self.now is None else self.now.done + self.now.failed + 1
         total = "?" if self.now is None else self.now.total
@@ -79,11 +79,10 @@ class StudyBar(StudyFollower):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: Any, trace: TracebackType | None) -> None:
-        """Leave the last picture."""
         self._progress.stop()
 
     def say(self, message: str) -> None:
-        """Above the bar."""
+        """Print the message above the bar, which stays at the bottom."""
         self._progress.console.print(message, markup=False, soft_wrap=True)
 
     def run_ended(self, record: Record) -> None:
@@ -92,7 +91,7 @@ class StudyBar(StudyFollower):
             self.say(describe(record))
 
     def progress(self, now: StudyProgress) -> None:
-        """Move on."""
+        """Draw the bar anew: runs that are done, running and failed, and the time that is left."""
         super().progress(now)
         state = f"{now.running} running" + (f", {now.failed} failed" if now.failed else "")
         self._progress.update(

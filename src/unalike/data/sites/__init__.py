@@ -64,7 +64,7 @@ class Sites:
     schema: str = ""
 
     def tables(self) -> dict[str, Path]:
-        """The tables by site."""
+        """The file of every site's table in the folder, by the site's name."""
         folder = Path(self.path).expanduser()
         found = [path for path in sorted(folder.glob("*")) if path.suffix in (".csv", ".parquet")]
         if not self.path or not found:

@@ -49,7 +49,7 @@ class Description:
     rows: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """The same as dicts and lists that JSON can hold."""
         return asdict(self)
 
     @classmethod

@@ -52,7 +52,7 @@ class Field:
         return names + [f"{self.name}_missing"] * self.indicate
 
     def code(self, column: Column) -> list[Array]:
-        """The coded columns, float32."""
+        """The column as numbers, in one array or, for a category, in one for each value."""
         made: list[Array]
         if self.kind in MEASURED:
             if column.values and (column.reading is None or column.reading.kind != self.kind):
@@ -97,7 +97,7 @@ class Schema:
         return Units(each[:, 0], each[:, 1])
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """The same as dicts and lists that JSON can hold, without what follows from the rest."""
         return {k: v for k, v in asdict(self).items() if k != "features"}
 
     @classmethod

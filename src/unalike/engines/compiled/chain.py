@@ -29,7 +29,7 @@ class Values:
 
     @property
     def size(self) -> int:
-        """How many numbers."""
+        """How many numbers a row has at this place in the net."""
         return self.channels * self.height * self.width
 
 

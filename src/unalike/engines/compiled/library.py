@@ -56,13 +56,13 @@ class Descent:
 
 
 class _Data(Structure):
-    """``struct data`` of rows.h."""
+    """The rows of a party as the C code reads them: ``struct data`` of rows.h."""
 
     _fields_ = (*((name, c_void_p) for name in ("x", "y", "shift", "scale")), ("kind", c_int64))
 
 
 class _Training(Structure):
-    """``struct training`` of entry.h."""
+    """A party's whole local training as the C code reads it: ``struct training`` of entry.h."""
 
     _fields_ = (
         ("data", _Data),

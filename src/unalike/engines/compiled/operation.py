@@ -34,7 +34,7 @@ class _Kept:
         """those of the single passes, under vmap"""
 
     def take(self) -> Tensor:
-        """The tape, once."""
+        """What the forward pass kept for the backward pass; a second call is an error, as memory is reused."""
         if self.tape is None:
             raise RuntimeError("The compiled net has one backward pass for each forward pass.")
         tape, self.tape = self.tape, None
@@ -46,11 +46,10 @@ class _Kept:
 
 
 class _Forward(Function):
-    """The net itself."""
+    """The net's forward pass as torch's autograd calls it."""
 
     @staticmethod
     def forward(w: Tensor, x: Tensor, kept: _Kept) -> tuple[Tensor, Tensor]:
-        """Logits and features."""
         logits, features, kept.tape = kept.kernel.forward(w, x, keep=kept.keep)
         return logits, features
 
@@ -83,11 +82,10 @@ class _Forward(Function):
 
 
 class _Backward(Function):
-    """Its gradient."""
+    """The net's backward pass, which gives the gradient of the weights, as torch's autograd calls it."""
 
     @staticmethod
     def forward(w: Tensor, d_logits: Tensor | None, d_features: Tensor | None, kept: _Kept) -> Tensor:
-        """The gradient of w."""
         kernel, tape = kept.kernel, kept.take()
         if d_logits is None:
             assert d_features is not None
@@ -98,11 +96,10 @@ class _Backward(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        """Nothing to remember."""
+        """Nothing needs to be remembered, as there is no second derivative."""
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        """There is none."""
         raise RuntimeError("The compiled net has no second derivative. Use --engine sequential.")
 
     @staticmethod

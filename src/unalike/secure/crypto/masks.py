@@ -97,7 +97,7 @@ class Words:
 
     @property
     def dtype(self) -> np.dtype[np.unsignedinteger[Any]]:
-        """The words in numpy."""
+        """The type that numpy keeps such words in."""
         return np.dtype(f"<u{self.bits // 8}")
 
     def elements(self, vector: Vector) -> Elements:

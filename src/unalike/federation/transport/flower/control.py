@@ -87,7 +87,7 @@ class Control:
         return run_id
 
     def state(self, run_id: int) -> RunState:
-        """Where a run is."""
+        """How far a run is: whether it waits, runs or has ended, and how it ended."""
         from flwr.proto.control_pb2 import ListRunsRequest
 
         with self._client() as client:

@@ -64,7 +64,7 @@ class TlsProtocol(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A stranger knocked."""
+        """Begin the TLS handshake with whoever has connected, or refuse them where there are too many."""
         assert isinstance(transport, asyncio.Transport)
         connections = self._given["server_state"].connections
         if len(connections) >= self._given["config"].limit_concurrency:
@@ -113,12 +113,12 @@ class TlsProtocol(asyncio.Protocol):
             self._http.pause_writing()
 
     def resume_writing(self) -> None:
-        """It has caught up."""
+        """The other side has read what was sent: go on writing."""
         if self._http is not None:
             self._http.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The end."""
+        """The connection is closed: forget it, and tell the HTTP side."""
         self._given["server_state"].connections.discard(self)
         if self._http is not None:
             self._http.connection_lost(exc)

@@ -133,7 +133,7 @@ class Pace:
         self._last = time.monotonic()
 
     def sleep(self, seconds: float) -> None:
-        """Instead of ``time.sleep``."""
+        """Wait, for less time than Flower asks for while messages come; called in place of ``time.sleep``."""
         if seconds < 1.0:
             self.work.set()
             self._last = time.monotonic()

@@ -91,7 +91,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """Whether the process was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     def output(self) -> str:
@@ -138,7 +138,7 @@ class Keeper:
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread that looks after the children."""
         self._thread.start()
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class BackOff:
         self._wait, self._started, self._due = first, 0.0, 0.0
 
     def started(self) -> None:
-        """It was started now."""
+        """Note that the process was started just now: how long it lives decides when it is started again."""
         self._started, self._due = time.monotonic(), 0.0
 
     def due(self) -> bool:

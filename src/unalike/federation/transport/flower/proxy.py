@@ -69,7 +69,7 @@ class Filter:
         self._held = 0
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer one request: refuse it with the reason, or pass it on to the link and its answer back."""
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served")
         length = 0
@@ -127,7 +127,7 @@ def check(scope: dict[str, Any], limits: Limits) -> int:
 
 
 def peer(scope: dict[str, Any]) -> str:
-    """The other side's address."""
+    """Address and port of whoever sent the request, for the log."""
     client = scope.get("client")
     return f"{client[0]}:{client[1]}" if client else "unknown"
 
@@ -200,7 +200,7 @@ def server_context(certificates: Path) -> ssl.SSLContext:
 
 
 def main() -> None:
-    """The proxy's process."""
+    """Run the proxy as a process of its own, until it is told to end."""
     parser = ArgumentParser()
     for name in ("--listen", "--port", "--upstream", "--certificates"):
         parser.add_argument(name, required=True)
