@@ -79,7 +79,7 @@ class SiteWork:
 
     @property
     def rows(self) -> int:
-        """Training rows."""
+        """How many rows this site trains on."""
         return len(self.split.train)
 
     @property

@@ -57,7 +57,7 @@ class Federation:
 
     @cached_property
     def test(self) -> Rows:
-        """The global test set."""
+        """The global test set, in memory from its first use on."""
         data = self.dataset
         return Rows(data.x_test, data.y_test, data, self.task.dtype, self.task.device)
 
