@@ -7,8 +7,8 @@ from sklearn.calibration import calibration_curve
 
 from unalike import scores, tallies
 from unalike.errors import UserError
-from unalike.scores import SCORES, auroc_error, choose, exact_auroc, figures_of, scores_of
-from unalike.tallies import PARTS, pooled, tally_of
+from unalike.scores import SCORES, auroc_error, choose, figures_of, scores_of
+from unalike.tallies import PARTS, exact_auroc, pooled, tally_of
 
 CLASSIFICATION = [name for name, part in PARTS.items() if part.task == "classification"]
 REGRESSION = [name for name, part in PARTS.items() if part.task == "regression"]
@@ -101,7 +101,7 @@ def test_auroc_by_histograms_is_within_its_bound(case):
     by_histograms = SCORES["auroc"].compute(tally)
     gap = abs(by_histograms - exact_auroc(probabilities, labels))
     assert gap <= auroc_error(tally) + 1e-12
-    assert gap < 0.01
+    assert gap < (0.01 if len(labels) > 100 else 0.05)
 
 
 def test_the_bound_is_reached_where_a_bin_holds_all_pairs_the_right_way_round():

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal
 
 from unalike.errors import UserError, unknown
-from unalike.tallies import CALIBRATION_BINS, Array, Kind, Tally, judged_classes
+
+if TYPE_CHECKING:  # numpy takes a while, and the shell asks for names of scores while it waits
+    from unalike.tallies import Kind, Tally
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def key_of(name: str) -> str:
 
 
 def _accuracy(tally: Tally) -> float:
-    return float(tally["confusion"].trace() / tally["rows"])
+    return float(tally["right"] / tally["rows"])
 
 
 def _balanced_accuracy(tally: Tally) -> float:
@@ -59,7 +59,7 @@ def _macro_f1(tally: Tally) -> float:
 
 def _auroc(tally: Tally) -> float:
     others, own = tally["odds"]
-    below = np.cumsum(others, axis=1) - others / 2
+    below = others.cumsum(axis=1) - others / 2
     pairs = own.sum(axis=1) * others.sum(axis=1)
     there = pairs > 0
     return float(((own * below).sum(axis=1)[there] / pairs[there]).mean()) if there.any() else math.nan
@@ -71,7 +71,7 @@ def _brier(tally: Tally) -> float:
 
 def _calibration_error(tally: Tally) -> float:
     _, right, confidence = tally["calibration"]
-    return float(np.abs(right - confidence).sum() / tally["rows"])
+    return float(abs(right - confidence).sum() / tally["rows"])
 
 
 def _r2(tally: Tally) -> float:
@@ -81,7 +81,7 @@ def _r2(tally: Tally) -> float:
 
 
 _TABLE = (
-    Score("accuracy", "classification", "up", "fraction", ("confusion",), _accuracy, "the share of right answers"),
+    Score("accuracy", "classification", "up", "fraction", ("right",), _accuracy, "the share of right answers"),
     Score(
         *("balanced-accuracy", "classification", "up", "fraction", ("confusion",), _balanced_accuracy),
         "the mean over classes of the share of right answers, so that rare classes count as much as frequent ones",
@@ -100,7 +100,7 @@ _TABLE = (
     ),
     Score(
         *("calibration-error", "classification", "down", "fraction", ("calibration",), _calibration_error),
-        f"how far the confidence is from the share of right answers, over {CALIBRATION_BINS} bins of confidence",
+        "how far the confidence is from the share of right answers, over 15 bins of confidence",
     ),
     Score(
         *("rmse", "regression", "down", "number", ("squares",), lambda t: math.sqrt(t["squares"] / t["rows"])),
@@ -150,23 +150,6 @@ def figures_of(scores: Iterable[Score], tally: Tally) -> dict[str, float | None]
         value = score.compute(tally) if tally and tally["rows"] else math.nan
         found[score.key] = None if math.isnan(value) else value
     return found
-
-
-def exact_auroc(probabilities: Array, labels: Array) -> float | None:
-    """AUROC by ranks, ties counting half: one class against the rest, the mean over classes that have both.
-
-    For those who have all rows; a tally has histograms instead, and is off by at most :func:`auroc_error`.
-    """
-    found = []
-    for k in judged_classes(probabilities.shape[1]):
-        own = labels == k
-        positive, negative = int(own.sum()), int((~own).sum())
-        if positive and negative:
-            _, place, counts = np.unique(probabilities[:, k], return_inverse=True, return_counts=True)
-            ranks = np.cumsum(counts) - (counts - 1) / 2
-            above = ranks[place.reshape(-1)][own].sum() - positive * (positive + 1) / 2
-            found.append(above / (positive * negative))
-    return float(np.mean(found)) if found else None
 
 
 def auroc_error(tally: Tally) -> float:

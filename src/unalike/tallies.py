@@ -26,6 +26,11 @@ ODDS_BINS = 256
 """Of the logarithm of the odds p / (1 - p), an eighth wide, from -16 to 16 with both ends open."""
 
 
+def _right(probabilities: Array, labels: Array) -> Array:
+    """The number of right answers."""
+    return np.asarray(float((probabilities.argmax(axis=1) == labels).sum()))
+
+
 def _confusion(probabilities: Array, labels: Array) -> Array:
     """Rows by their class and the class that was predicted."""
     classes = probabilities.shape[1]
@@ -57,7 +62,8 @@ def _odds(probabilities: Array, labels: Array) -> Array:
     classes = judged_classes(probabilities.shape[1])
     found = np.zeros((2, len(classes), ODDS_BINS))
     with np.errstate(divide="ignore"):
-        odds = np.nan_to_num(np.log(probabilities) - np.log1p(-probabilities))  # of a net that has diverged
+        odds = np.log(probabilities) - np.log1p(-probabilities)
+    odds = np.nan_to_num(odds, posinf=16, neginf=-16)  # NaN: of a net that has diverged
     place = np.clip(np.floor(odds * 8) + ODDS_BINS // 2, 0, ODDS_BINS - 1).astype(np.int64)
     for row, k in enumerate(classes):
         for own in (0, 1):
@@ -81,6 +87,7 @@ class Part:
 
 
 PARTS: dict[str, Part] = {
+    "right": Part("classification", lambda classes: (), _right),
     "confusion": Part("classification", lambda classes: (classes, classes), _confusion),
     "distances": Part("classification", lambda classes: (), _distances),
     "calibration": Part("classification", lambda classes: (3, CALIBRATION_BINS), _calibration),
@@ -104,6 +111,23 @@ def pooled(tallies: Iterable[Tally]) -> Tally:
     each = list(tallies)
     names = [name for name in each[0] if all(name in one for one in each)] if each else []
     return {name: np.sum([one[name] for one in each], axis=0) for name in names}
+
+
+def exact_auroc(probabilities: Array, labels: Array) -> float | None:
+    """AUROC by ranks, ties counting half: one class against the rest, the mean over classes that have both.
+
+    For those who have all rows; a tally has histograms instead, and is off by at most ``scores.auroc_error``.
+    """
+    found = []
+    for k in judged_classes(probabilities.shape[1]):
+        own = labels == k
+        positive, negative = int(own.sum()), int((~own).sum())
+        if positive and negative:
+            _, place, counts = np.unique(probabilities[:, k], return_inverse=True, return_counts=True)
+            ranks = np.cumsum(counts) - (counts - 1) / 2
+            above = ranks[place.reshape(-1)][own].sum() - positive * (positive + 1) / 2
+            found.append(above / (positive * negative))
+    return float(np.mean(found)) if found else None
 
 
 def check_tally(tally: Tally, classes: int) -> None:
@@ -138,6 +162,8 @@ def _counts(tally: Tally) -> dict[str, Array]:
 def _bounds(tally: Tally) -> dict[str, tuple[Array, Array]]:
     """What must be no more than what, by part: the second is what the first can be at most."""
     rows, found = tally["rows"], {}
+    if "right" in tally:
+        found["right"] = (tally["right"], rows)
     if "distances" in tally:
         found["distances"] = (tally["distances"], 2 * rows)
     if "calibration" in tally:
