@@ -77,13 +77,13 @@ def test_party_by_party_is_the_same_as_each_alone():
     w, buffers = simulation.state.server["w"], simulation.state.buffers
     for party, value in zip(simulation.federation.parties, figures["parties"]["each"], strict=True):
         index = torch.from_numpy(party.held_out)
-        judged = judge(simulation.federation, w, buffers, simulation.federation.train, index, [simulation.score])
+        judged = judge(simulation.task, w, buffers, simulation.federation.train, index, [simulation.score])
         assert judged.figures([simulation.score])["brier"] == pytest.approx(value)
 
 
 def test_a_wrong_score_is_one_line():
-    with pytest.raises(UserError, match=r"Unknown score 'auc'\. Did you mean 'auroc'\?"):
-        RunSpec(score="auc")
+    with pytest.raises(UserError, match=r"Unknown score 'aurocs'\. Did you mean 'auroc'\?"):
+        RunSpec(score="aurocs")
     with pytest.raises(UserError, match=r"r2 is a score of regression, but the task is classification\."):
         run(data=small_dataset(), **FIELDS, score="r2")
 
