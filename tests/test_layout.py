@@ -28,6 +28,8 @@ LEVELS = [
     {"data"},
     {"registry", "randomness", "toml"},
     {"part_text", "own_code"},
+    {"scores"},
+    {"tallies"},
     {"errors"},
 ]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}

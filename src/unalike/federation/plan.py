@@ -20,6 +20,7 @@ from unalike.federation.envelope import ANYBODY, MOST_BYTES, SERVER
 from unalike.runs.files import atomic_write
 from unalike.runs.rules import cohort_size
 from unalike.runs.spec import RunSpec
+from unalike.scores import choose
 from unalike.secure.policy import safe_threshold
 from unalike.toml import read_toml, write_toml
 
@@ -89,6 +90,7 @@ class Plan:
                     f"{key} cannot be set in [train]: in a federation the sites' own tables decide it."
                 )
         object.__setattr__(self, "train", self._settled())
+        choose(self.spec.score, "classification")  # real sites agree on classes: numbers cannot be predicted yet
         self._check_hidden()
 
     def _check_types(self) -> None:

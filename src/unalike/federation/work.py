@@ -24,6 +24,7 @@ from unalike.data.sites.description import MOST_ROWS
 from unalike.data.sites.schema import Schema
 from unalike.engines.sequential import Sequential
 from unalike.federation.envelope import Envelope, Refused, pack, shown
+from unalike.federation.figures import parts_of, told_scores
 from unalike.federation.once import Once
 from unalike.federation.plan import Plan
 from unalike.federation.rows import agreed_tasks, made_up_worker, rows_of, split_rows
@@ -31,7 +32,8 @@ from unalike.federation.summing import Occasion
 from unalike.federation.vault import Vault, version_name
 from unalike.models.task import Task
 from unalike.own_code import explained
-from unalike.rounds.evaluation import Figures, row_scores
+from unalike.rounds.evaluation import Figures, chosen_scores
+from unalike.rounds.judging import Judged, judge
 from unalike.rounds.order import Order, Reply, phases_of
 from unalike.rounds.rehearse import Line, Script, rehearse
 from unalike.rounds.rows import Rows
@@ -40,6 +42,8 @@ from unalike.rounds.worker import Worker
 from unalike.runs.checkpoint import tensor_bytes
 from unalike.runs.files import atomic_write
 from unalike.runs.rules import check_finite, cohort_of, cohort_size, learning_rate, recipe_of
+from unalike.scores import choose
+from unalike.tallies import Tally
 
 MOST_QUESTIONS = 10
 """Of one exchange, where no noise is weakened by a second: a server that restarts may ask it of other parties."""
@@ -47,8 +51,6 @@ PAYLOAD, BUFFERS = "payload/", "buffers"
 MESSAGE, UPLOAD = "message/", "upload/"
 WEIGHT, LOSS = "message/engine/weight", "message/engine/loss"
 _STATE, _STATISTICS, _MEMORY = "state/", "statistics", "memory/"
-Sums = list[float]
-"""Rows, sum of their losses, right answers."""
 
 
 class SiteWork:
@@ -63,6 +65,7 @@ class SiteWork:
         self._digest = digest_of(data.x.tobytes(), data.y.tobytes())
         self.tasks, self.channel = agreed_tasks(spec, schema), parse_channel(spec.channel)
         self.task = self.tasks[number % len(self.tasks)]
+        self.score = choose(spec.score, self.task.objective.task)
         self.initial = self.task.initial()
         self.algorithm = checked(ALGORITHMS.build(spec.algorithm))
         wire = Wire(self.channel, self._asked_in, self._random, plan.needed) if self.channel.parts else None
@@ -237,24 +240,32 @@ class SiteWork:
         vault.save(version, kept)
         vault.keep({version, str(header.get("base", "")), *map(str, named)})
 
-    def evaluation(self, message: Envelope, vault: Vault) -> dict[str, Sums]:
+    def evaluation(self, message: Envelope, vault: Vault) -> dict[str, Tally]:
+        """The tallies that the site tells of its own rows: what the plan's score needs; at the end, all."""
+        last = self.round_of(message) == self.spec.rounds
+        return {
+            rows: judged.tally(parts_of(told_scores(self.score, rows, last=last)))
+            for rows, judged in self._judged(message, vault).items()
+        }
+
+    def _judged(self, message: Envelope, vault: Vault) -> dict[str, Judged]:
         """How well the global model, and the personal one where there is one, does on the site's own rows."""
         order, _ = self.state_in(message, vault)
-        w, train = self._model(message), self.worker.data
-        own = {"validation": self.split.validation, "held_out": self.split.held_out}
-        sums = {}
+        train, scores = self.worker.data, chosen_scores(self.score, everything=True)
+        test = Rows(self.data.x_test, self.data.y_test, self.data, self.task.dtype, self.task.device)
+        rows = {
+            "test": (test, torch.arange(len(test))),
+            "validation": (train, torch.from_numpy(self.split.validation)),
+            "held_out": (train, torch.from_numpy(self.split.held_out)),
+        }
+        judged, w = {}, self._model(message)
         if w is not None:
-            test = Rows(self.data.x_test, self.data.y_test, self.data, self.task.dtype, self.task.device)
-            sums["test"] = _sums(row_scores(self.task, w, order.buffers, test, torch.arange(len(test))))
-            for key, rows in own.items():
-                index = torch.from_numpy(rows)
-                sums[key] = _sums(row_scores(self.task, w, order.buffers, train, index))
+            judged = {name: judge(self.task, w, order.buffers, *those, scores) for name, those in rows.items()}
         if self.algorithm.overrides("personal"):
-            personal = self._personal(order)
-            for key, rows in own.items():
-                index = torch.from_numpy(rows)
-                sums[f"personal {key}"] = _sums(row_scores(self.task, personal, order.buffers, train, index))
-        return sums
+            own = self._personal(order)
+            for name in ("validation", "held_out"):
+                judged[f"personal {name}"] = judge(self.task, own, order.buffers, *rows[name], scores)
+        return judged
 
     def _personal(self, order: Order) -> Tensor:
         return self.algorithm.personal(self.worker.party(order, self.worker.own(order), ""))
@@ -277,7 +288,11 @@ class SiteWork:
         named = self.task.named(w, order.buffers)
         about = {"schema": self.schema.digest, "features": "\n".join(self.schema.features)}
         atomic_write(path, tensor_bytes(named, about | {"classes": "\n".join(self.schema.classes)}))
-        return {key: _figures(sums) for key, sums in self.evaluation(message, vault).items()}
+        scores = chosen_scores(self.score, everything=True)
+        return {
+            rows: {"rows": len(judged), "score": self.score.name, **judged.figures(scores)}
+            for rows, judged in self._judged(message, vault).items()
+        }
 
 
 class _Alone:
@@ -331,16 +346,6 @@ def model_digest(task: Task) -> str:
 def _told(kind: object, phase: object) -> str:
     """An ask in words that are safe to show."""
     return repr(shown(kind, 40)) + (f" in phase {shown(phase, 40)!r}" if phase != "" else "")
-
-
-def _sums(scores: Tensor) -> Sums:
-    loss, right = scores.double().sum(dim=0).tolist()
-    return [float(len(scores)), loss, right]
-
-
-def _figures(sums: Sums) -> Figures:
-    rows, loss, right = sums
-    return {"rows": int(rows), "loss": loss / rows, "accuracy": right / rows} if rows else {"rows": 0}
 
 
 def _whole(header: dict[str, Any], key: str, most: int = 2**31 - 1) -> int:

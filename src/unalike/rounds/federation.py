@@ -67,7 +67,7 @@ class Federation:
         made = []
         for number, rows in enumerate(self.partition.rows):
             rng = stream(self._seed, "holdout", number)
-            made.append(PartyRows(*hold_out(rows, self.dataset.y[rows], *self._fractions, rng)))
+            made.append(PartyRows(*hold_out(rows, self.dataset.labels[rows], *self._fractions, rng)))
             if not len(made[-1].train):
                 raise UserError(f"Party {number} has no training rows. Use fewer parties or hold out less.")
         return made
