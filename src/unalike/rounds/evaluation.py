@@ -3,6 +3,9 @@
 Three disjoint sets of rows, none of which is trained on: the global test set; each party's validation rows,
 which may select a round; and each party's held-out rows, which tell how the parties fare one by one. The
 final round and the round selected on validation rows are reported; the best test round never is.
+
+Papers on personal models try each party on rows of the *test* set that have its labels: ``by_labels`` adds that.
+Newcomers, which never train, select no round and are reported apart.
 """
 
 from __future__ import annotations
@@ -19,8 +22,12 @@ from unalike.data.dataset import Array
 from unalike.rounds.federation import Federation
 from unalike.rounds.judging import Figures as Figures
 from unalike.rounds.judging import Judged, fewest, joined, judge
+from unalike.rounds.rows import Rows
 from unalike.rounds.threads import on_threads
 from unalike.scores import Score, choose, goodness, scores_of
+
+Model = Callable[[int], tuple[Tensor, Tensor]]
+"""By party, the weights, and the running statistics that go with them."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +38,12 @@ class Models:
     """
 
     global_model: Tensor | None
-    personal: Callable[[int], tuple[Tensor, Tensor]] | None
-    """by party, the weights and the running statistics that go with them"""
+    personal: Model | None
     buffers: Tensor
     own_buffers: Mapping[int, Tensor] | None = None
 
     @property
-    def shared(self) -> Callable[[int], tuple[Tensor, Tensor]] | None:
+    def shared(self) -> Model | None:
         """The global model as each party's, where there is one."""
         w = self.global_model
         return None if w is None else lambda number: (w, self.statistics(number))
@@ -54,7 +60,12 @@ def chosen_scores(chosen: Score, *, everything: bool) -> list[Score]:
 
 
 def evaluate(
-    federation: Federation, models: Models, threads: int = 1, scores: Sequence[Score] | None = None
+    federation: Federation,
+    models: Models,
+    threads: int = 1,
+    scores: Sequence[Score] | None = None,
+    *,
+    by_labels: bool = False,
 ) -> Figures:
     """All figures of one round. A figure that does not exist (no such rows, no such model) is None.
 
@@ -66,19 +77,38 @@ def evaluate(
     figures: Figures = {"score": chosen.name, "loss": None, **{score.key: None for score in scores}}
     if w is not None:
         figures |= _test(federation, models, w, scores, threads)
-    validation = [party.validation for party in federation.parties]
-    held_out = [party.held_out for party in federation.parties]
+    newcomers = set(federation.population.newcomers)
+    nothing = np.zeros(0, np.int64)
+    validation = [nothing if k in newcomers else own.validation for k, own in enumerate(federation.parties)]
     # A personal model, where the algorithm has one, is what the parties would deploy: it selects the round.
     few = [score for score in scores if score is chosen or score.name == "accuracy"]
-    judged = _by_party(federation, models, validation, few, personal=models.personal is not None, threads=threads)
+    own = models.personal or models.shared
+    judged = own and _by_party(federation, models, own, federation.train, validation, few, threads)
     keys = ("loss", *(score.key for score in few))
     selecting = dict.fromkeys(keys) if judged is None else judged.figures(few)
     figures |= {f"validation_{key}": selecting[key] for key in keys}
-    sizes = np.array([len(own) if len(own) >= fewest(federation.task) else 0 for own in held_out])
-    for key, personal in (("parties", False), ("personal", True)):
-        judged = _by_party(federation, models, held_out, [chosen], personal=personal, threads=threads)
-        if judged is not None:
-            figures[key] = summary(judged.each(chosen, sizes), chosen)
+    held_out = [party.held_out for party in federation.parties]
+    figures |= _parties(federation, models, federation.train, held_out, chosen, threads)
+    if by_labels:
+        found = _parties(federation, models, federation.test, federation.test_by_labels, chosen, threads)
+        figures |= {f"{key}_by_labels": value for key, value in found.items()}
+    return figures
+
+
+def _parties(
+    federation: Federation, models: Models, data: Rows, rows: Sequence[Array], chosen: Score, threads: int
+) -> Figures:
+    """How the parties fare one by one on rows of their own, under the global model and under personal ones."""
+    newcomers = set(federation.population.newcomers)
+    sizes = np.array([len(own) if len(own) >= fewest(federation.task) else 0 for own in rows])
+    figures: Figures = {}
+    for key, model in (("parties", models.shared), ("personal", models.personal)):
+        if model is None:
+            continue
+        each = _by_party(federation, models, model, data, rows, [chosen], threads).each(chosen, sizes)
+        figures[key] = summary([None if k in newcomers else one for k, one in enumerate(each)], chosen)
+        if newcomers:  # the last is what they would deploy
+            figures["newcomers"] = summary([one if k in newcomers else None for k, one in enumerate(each)], chosen)
     return figures
 
 
@@ -133,23 +163,24 @@ def without_each(figures: Figures) -> Figures:
 def _by_party(
     federation: Federation,
     models: Models,
+    model: Model,
+    data: Rows,
     rows: Sequence[Array],
     scores: Sequence[Score],
-    *,
-    personal: bool,
     threads: int,
-) -> Judged | None:
-    """All parties' own rows, party after party, judged under its personal model or the global one."""
+) -> Judged:
+    """All parties' own rows, party after party, judged under each one's model."""
     device = federation.task.device
-    model = models.personal if personal else models.shared
-    if model is None:
-        return None
-    if personal or models.own_buffers is not None or not federation.task.rows_are_apart:
+    if model is models.personal or models.own_buffers is not None or not federation.task.rows_are_apart:
 
         def own(k: int) -> Judged:
             index = torch.from_numpy(rows[k]).to(device)
-            return judge(federation.task_of(k), *model(k), federation.train, index, scores)
+            return judge(federation.task_of(k), *model(k), data, index, scores)
 
         return joined(on_threads(threads, own, range(len(rows))))
-    together = torch.from_numpy(np.concatenate(rows)).to(device)  # one model: all parties' rows in one go
-    return judge(federation.task, model(0)[0], models.buffers, federation.train, together, scores, threads)
+    # One model: all parties' rows in one go, each once, also where several parties have it.
+    together = np.concatenate(rows)
+    once, back = (together, None) if data is federation.train else np.unique(together, return_inverse=True)
+    index = torch.from_numpy(once).to(device)
+    judged = judge(federation.task, model(0)[0], models.buffers, data, index, scores, threads)
+    return judged if back is None else judged.at(torch.from_numpy(back).to(device))

@@ -84,6 +84,8 @@ class Federation:
     @cached_property
     def test_by_labels(self) -> list[Array]:
         """For each party the rows of the global test set whose labels are among those that the party has."""
+        if self.dataset.task != "classification":
+            raise UserError(f"--test-by labels needs classes, but {self.dataset.name} has numbers to predict.")
         test = np.asarray(self.dataset.y_test)
         own = [np.unique(self.dataset.y[rows]) for rows in self.partition.rows]
         return [np.flatnonzero(np.isin(test, labels)) for labels in own]

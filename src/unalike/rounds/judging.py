@@ -39,6 +39,12 @@ class Judged:
     def __len__(self) -> int:
         return len(self.table)
 
+    def at(self, places: Tensor) -> Judged:
+        """The rows at these places, which may name a row more than once."""
+        if not len(self):
+            return self
+        return Judged(self.task, self.table[places], self.true[places])
+
     def tally(self, parts: Iterable[str]) -> Tally:
         """The sums and histograms of that name, beside the number of rows and the sum of their losses."""
         table, wanted = self.table.cpu().double().numpy(), dict.fromkeys(parts)

@@ -78,7 +78,8 @@ class Simulation(Training):
     def figures(self, state: State, *, everything: bool = True) -> Figures:
         """The same, with each party's own; all scores of the task, or the cheap ones and the run's own."""
         scores = chosen_scores(self.score, everything=everything)
-        return evaluate(self.federation, self.models(state), self.spec.threads, scores)
+        by_labels = self.spec.test_by == "labels"
+        return evaluate(self.federation, self.models(state), self.spec.threads, scores, by_labels=by_labels)
 
     def use(self, engine: str, say: Callable[[str], None]) -> None:
         """Run on the engine of that name."""
