@@ -118,6 +118,16 @@ _TABLE = (
 SCORES: dict[str, Score] = {score.name: score for score in _TABLE}
 """All scores by name; the first of a task is what its runs go by where nobody chooses."""
 
+SUMMARIES = {
+    "parties": "parties",
+    "personal": "personal models",
+    "newcomers": "newcomers",
+    "parties_by_labels": "parties, test rows with their labels",
+    "personal_by_labels": "personal models, test rows with their labels",
+    "newcomers_by_labels": "newcomers, test rows with their labels",
+}
+"""The summaries of parties that figures may have, and what people call them."""
+
 
 def scores_of(task: Kind) -> list[Score]:
     """All scores of a task."""

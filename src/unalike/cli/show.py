@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unalike.cli.table import Table, fold
 from unalike.cli.table import table as table  # for the commands too
-from unalike.scores import SCORES, key_of, score_of, shown
+from unalike.scores import SCORES, SUMMARIES, key_of, score_of, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -151,7 +151,7 @@ def figures_table(figures: Mapping[str, Any], last: str = "final round") -> Tabl
         ["loss, global test", *(number(source.get("loss")) for source in sources)],
         [f"{chosen}, validation", *(shown(chosen, source.get(f"validation_{key}")) for source in sources)],
     ]
-    for kind, label in (("parties", "parties"), ("personal", "personal models")):
+    for kind, label in SUMMARIES.items():
         if figures.get(kind):
             for name, which in _FIGURES:
                 told = (shown(chosen, (source.get(kind) or {}).get(which)) for source in sources)

@@ -28,7 +28,7 @@ from unalike.runs.record import SEALS_WEIGHTS, read_run
 from unalike.runs.rounds_file import finite
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
-from unalike.scores import Score, goodness, scores_of, value_of
+from unalike.scores import SUMMARIES, Score, goodness, scores_of, value_of
 
 COUNTED = ("bytes_up", "bytes_down", "seconds")
 """What every recorded round has, and the outcome adds up."""
@@ -270,7 +270,7 @@ def _selected(rows: list[Figures], score: Score) -> Figures | None:
     chosen = max(evaluated, key=lambda row: (goodness(score.name, row[key]), -row["round"]), default=None)
     if chosen is None:
         return None
-    kept = ("round", "loss", "parties", "personal", *(each.key for each in scores_of(score.task)))
+    kept = ("round", "loss", *SUMMARIES, *(each.key for each in scores_of(score.task)))
     return {name: value for name, value in chosen.items() if name in kept or name.startswith("validation_")}
 
 
