@@ -428,3 +428,14 @@ def test_the_target_of_a_study_is_in_the_units_of_its_score():
     text = read(page_of_study(found)).text
     assert "First round with a test RMSE of at most 55 (the study's target)" in text
     assert "3 of 3" in text
+
+
+def test_the_tasks_other_scores_stand_below():
+    text = read(page_of_records("t", [
+        replace(one, figures={**one.figures, "r2": 0.4 + 0.1 * one.seed, "mae": None}) for one in two_errors()
+    ])).text  # fmt: skip
+    assert (
+        "Other scores The same models by other scores: mean ± standard deviation. Best is the highest R2." in text
+    )
+    assert text.count("0.500±0.100") == 2
+    assert "Other scores" not in read(small_page()).text

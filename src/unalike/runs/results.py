@@ -134,7 +134,12 @@ class Line:
     @property
     def value(self) -> Spread | None:
         """The final score over the finished seeds, as it is told."""
-        return spread(record.value for record in self.finished if record.value is not None)
+        return self.final(self.scale)
+
+    def final(self, scale: Scale) -> Spread | None:
+        """The same of any score, the runs' own or another; None where no run has it."""
+        values = (scale.of(record.figures) for record in self.finished)
+        return spread(value for value in values if value is not None)
 
     def curve(self, name: str | None = None) -> list[tuple[int, Spread]]:
         """A figure of the rounds (the score) over seeds, as recorded, for rounds that all finished seeds have."""

@@ -8,7 +8,15 @@ from unalike.report.page.content import Page, command
 from unalike.report.page.markup import Column, Html, join, table, tag
 from unalike.report.page.numbers import SCORE, curves, degrees, fairness, metrics, scales, strip
 from unalike.report.page.parties import Look
-from unalike.report.page.tables import NONE, chart, cost_table, fairness_part, final_table, target_table
+from unalike.report.page.tables import (
+    NONE,
+    chart,
+    cost_table,
+    fairness_part,
+    final_table,
+    others_table,
+    target_table,
+)
 from unalike.runs.results import Setting
 
 _MOST_BESIDE = 14
@@ -29,6 +37,7 @@ def setting_section(page: Page, setting: Setting, number: int, look: Look) -> Ht
         _unlike(setting, look),
         _training(setting),
         final_table(page, setting),
+        others_table(page, setting),
         fairness_part(page, setting),
         _bytes(setting),
         target_table(page, setting),

@@ -10,7 +10,8 @@ from unalike.report.page.markup import Column, Html, join, table, tag, text
 from unalike.report.page.numbers import fairness, reached
 from unalike.report.page.summary import Lead, lead
 from unalike.runs.results import Line, Setting
-from unalike.runs.scales import Scale, Spread
+from unalike.runs.scales import Scale, Spread, scale_of
+from unalike.scores import scores_of
 
 NONE = "–"
 
@@ -55,6 +56,29 @@ def final_table(page: Page, setting: Setting) -> Html:
         tag("p", *_reading(setting), class_="caption"),
         *notes,
     )
+
+
+def others_table(page: Page, setting: Setting) -> Html:
+    """The task's other scores of the final models, for who would have chosen another."""
+    known = [scale_of(score.name) for score in scores_of(setting.scale.score.task) if score != setting.scale.score]
+    rows = [(line.algorithm, [line.final(scale) for scale in known]) for line in setting.lines]
+    shown = [place for place, _ in enumerate(known) if any(values[place] for _, values in rows)]
+    if not shown:
+        return text("")
+    columns = [Column("Algorithm", False), *(Column(_capital(known[place].column)) for place in shown)]
+    cells = [
+        [
+            swatch(page, name),
+            *(NONE if (value := values[place]) is None else known[place].text(value, unit="") for place in shown),
+        ]
+        for name, values in rows
+    ]
+    best: dict[str, list[str]] = {}
+    for place in shown:
+        best.setdefault(known[place].best, []).append(known[place].words)
+    ways = "; ".join(f"the {way} {', '.join(names)}" for way, names in best.items())
+    said = f"The same models by other scores: mean ± standard deviation. Best is {ways}."
+    return tag("div", tag("h3", "Other scores"), table(columns, cells, said))
 
 
 def _capital(words: str) -> str:
@@ -113,7 +137,10 @@ def fairness_part(page: Page, setting: Setting) -> Html:
     rows = [
         [
             swatch(page, line.algorithm),
-            *(scale.text(value, unit="") for value in (one.mean, one.std, one.worst, one.worst_tenth)),
+            *(
+                value.text(scale.digits(one.mean.mean))
+                for value in (one.mean, one.std, one.worst, one.worst_tenth)
+            ),
         ]
         for line, one in found
     ]
