@@ -28,8 +28,9 @@ def rows(*accuracies):
 
 
 def record(algorithm="fedavg", accuracy=0.8, seed=0, state="finished", curve=None, partition="iid", **other):
-    """A record; ``other`` go to the spec where it has such a field, else to the figures."""
-    given = {name: other.pop(name) for name in list(other) if name in RunSpec.__dataclass_fields__}
+    """A record; ``other`` go to the spec where it has such a field, else to the figures. A loss is a figure."""
+    fields = RunSpec.__dataclass_fields__.keys() - {"loss"}
+    given = {name: other.pop(name) for name in list(other) if name in fields}
     changed, key = other.pop("changed", 0.0), other.pop("key", "0" * 16)
     spec = {
         "dataset": "digits",
