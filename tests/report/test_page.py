@@ -22,9 +22,11 @@ from unalike.ranking.comparison import compare
 from unalike.ranking.published import Cell
 from unalike.report.page import page_of_records, page_of_run, page_of_study, render, write_run_page
 from unalike.report.page.markup import data, tag
+from unalike.report.page.render import _NAMES
 from unalike.runs.results import Record, read_record
 from unalike.runs.results import settings as gather
 from unalike.runs.run import run
+from unalike.runs.spec import RunSpec
 from unalike.studies.study import Study, StudyResults, Tuned
 
 EVIL = "</script><script>window.hacked=1</script>\"'><img src=x onerror=window.hacked=1>&amp;{{data}}"
@@ -439,3 +441,8 @@ def test_the_tasks_other_scores_stand_below():
     )
     assert text.count("0.500±0.100") == 2
     assert "Other scores" not in read(small_page()).text
+
+
+def test_every_field_of_a_spec_has_a_name_on_the_page():
+    elsewhere = {"algorithm", "seed", "engine", "device", "threads"}
+    assert {field.name for field in RunSpec.options()} == _NAMES.keys() | elsewhere

@@ -36,11 +36,16 @@ _NAMES = {
     "held_out": "Held-out rows",
     "evaluate_every": "Rounds between evaluations",
     "score": "Score",
+    "loss": "Loss",
+    "fine_tune": "Epochs of fine-tuning",
+    "newcomers": "Newcomers",
+    "test_by": "Parties are tried by",
+    "channel": "Private channel",
     "batch_norm": "Batch norm statistics",
     "augment": "Augmentation",
     "dtype": "Numbers",
 }
-_FRACTIONS = ("sample", "public", "validation", "held_out")
+_FRACTIONS = ("sample", "public", "validation", "held_out", "newcomers")
 _USUAL = {
     "drop_last": "no",
     "lr_decay": "1",
@@ -48,6 +53,9 @@ _USUAL = {
     "public": "none",
     "evaluate_every": "1",
     "score": "accuracy",
+    "fine_tune": "0",
+    "newcomers": "none",
+    "test_by": "held-out",
     "batch_norm": "average",
     "augment": "none",
     "dtype": "float32",
