@@ -18,8 +18,11 @@ from tests.report.made import (
     two_settings,
 )
 from unalike.errors import UserError
+from unalike.ranking.blocks import run_blocks
 from unalike.ranking.comparison import compare
+from unalike.ranking.leaderboard import leaderboard
 from unalike.ranking.published import Cell
+from unalike.report.latex import latex_table
 from unalike.report.page import page_of_records, page_of_run, page_of_study, render, write_run_page
 from unalike.report.page.markup import data, tag
 from unalike.report.page.render import _NAMES
@@ -27,6 +30,7 @@ from unalike.runs.results import Record, read_record
 from unalike.runs.results import settings as gather
 from unalike.runs.run import run
 from unalike.runs.spec import RunSpec
+from unalike.scores import SCORES, Score
 from unalike.studies.study import Study, StudyResults, Tuned
 
 EVIL = "</script><script>window.hacked=1</script>\"'><img src=x onerror=window.hacked=1>&amp;{{data}}"
@@ -446,3 +450,16 @@ def test_the_tasks_other_scores_stand_below():
 def test_every_field_of_a_spec_has_a_name_on_the_page():
     elsewhere = {"algorithm", "seed", "engine", "device", "threads"}
     assert {field.name for field in RunSpec.options()} == _NAMES.keys() | elsewhere
+
+
+def test_a_new_score_is_an_entry_in_the_table_and_nothing_else(monkeypatch):
+    made = Score("gini", "classification", "down", "fraction", (), lambda tally: 0.0, "what it says", title="Gini")
+    monkeypatch.setitem(SCORES, "gini", made)
+    records = [
+        replace(one, figures={**one.figures, "score": "gini", "gini": one.figures["accuracy"]})
+        for one in two_algorithms()
+    ]
+    page = page_of_records("t", records)
+    assert "fedavg ends with the lowest test Gini, 70.0±1.0 %, 10.0 points below scaffold" in read(page).text
+    assert r"\textbf{70.0$\pm$1.0} & 80.0$\pm$1.0" in latex_table(page)
+    assert leaderboard(run_blocks(page.settings))[0].entries[0].algorithm == "fedavg"

@@ -57,7 +57,7 @@ class Scale:
 
     @property
     def name(self) -> str:
-        """The score's name."""
+        """The score's name, as ``--score`` takes it."""
         return self.score.name
 
     @property
