@@ -50,6 +50,8 @@ class Training(ABC):
         self.initial = self.task.initial()
         with explained(self.algorithm):
             server = self.algorithm.init_server(self.task, self.initial)
+            for other in tasks[1:]:  # what it refuses, and the nets that it brings along, are for each net
+                self.algorithm.init_server(other, other.initial())
         self.state = State(0, server, self.task.initial_buffers(), {})
         self._check_server(server, 0)
         if len(tasks) > 1 and self.algorithm.global_model(self.task, server) is not None:
