@@ -34,7 +34,7 @@ class Quadratics(Task):
     def __init__(self, dimension):
         super().__init__(lambda: Net(_Centre(), nn.Linear(dimension, 1, bias=False)), dtype=torch.float64)
 
-    def loss(self, w, batch):
+    def loss(self, w, batch, track=True):
         c, a = batch.x[..., :-1], batch.x[..., -1]
         return batch.mean(a / 2 * ((w - c) ** 2).sum(dim=-1))
 
@@ -45,7 +45,7 @@ class Slopes(Task):
     def __init__(self, dimension):
         super().__init__(lambda: Net(_Centre(), nn.Linear(dimension, 1, bias=False)), dtype=torch.float64)
 
-    def loss(self, w, batch):
+    def loss(self, w, batch, track=True):
         return batch.mean((batch.x[..., :-1] * w).sum(dim=-1))
 
 
@@ -206,3 +206,20 @@ def regression_data(rows=120, features=5, outlier=None, seed=0):
         "numbers", x[:rows], y[:rows], x[rows:], y[rows:], (), task="regression",
         group=group, group_names=("a", "b", "c", "d"),
     )  # fmt: skip
+
+
+@register_model("test-layer-norm")
+class LayerNormBody:
+    """A layer that normalises and can be stacked; the compiled engine does not know it."""
+
+    def build(self, shape, classes):
+        body = nn.Sequential(nn.Linear(int(np.prod(shape)), 4), nn.LayerNorm(4), nn.ReLU())
+        return Net(body, nn.Linear(4, classes))
+
+
+@register_model("test-tanh")
+class TanhBody:
+    """A smooth net, which can be differentiated twice; the compiled engine does not know it."""
+
+    def build(self, shape, classes):
+        return Net(nn.Sequential(nn.Linear(int(np.prod(shape)), 4), nn.Tanh()), nn.Linear(4, classes))
