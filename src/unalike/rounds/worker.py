@@ -120,9 +120,7 @@ class Worker:
         """Which rows each step of a phase sees, and how they are augmented."""
         phase, seed = order.phases[which], self.recipe.seed
         _, rows = self.rows_of(phase, order)
-        # The last phase, whose outcome is uploaded, sees the batches of a training that has but one: so the shared
-        # model of an algorithm that trains another before it is to the bit what it would be without.
-        later = len(order.phases) - 1 - which
+        later = order.later(which)
         place = (order.round, self.number, order.turn, *([later] if later else []))
         positions = self.work(phase).plan(len(rows), stream(seed, "batches", *place))
         plan = {"index": np.where(positions == PADDING, PADDING, rows[positions]), "position": positions}
