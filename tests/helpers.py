@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from unalike.algorithms import Algorithm, algorithm
 from unalike.algorithms.contract import sent_to
 from unalike.data import Dataset
 from unalike.engines.sequential import Sequential
@@ -223,3 +224,23 @@ class TanhBody:
 
     def build(self, shape, classes):
         return Net(nn.Sequential(nn.Linear(int(np.prod(shape)), 4), nn.Tanh()), nn.Linear(4, classes))
+
+
+PROBE = "broken-probe"
+"""The text of what :func:`probe` registers: never among the algorithms that must hold the contract."""
+
+
+def probe(**methods):
+    """Register an algorithm that folds nothing, with these methods and class attributes on top."""
+
+    def fold(self, task, server, replies):
+        return server
+
+    def upload(self, party, w):
+        return {}, party.state
+
+    body = {"fold": fold, "upload": upload, "__module__": __name__, "__doc__": "A probe."}
+    return algorithm(PROBE)(type("Probe", (Algorithm,), body | methods))
+
+
+EVERY_ENGINE = pytest.mark.parametrize("engine", ["sequential", "vectorised", "compiled"])

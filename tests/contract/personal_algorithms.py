@@ -189,8 +189,8 @@ class PerFedAvg(Algorithm):
 
     Its gradient is (I - alpha H(w)) g(v) with v = w - alpha g(w). ``order``: "fo" drops H; "hf" takes H u as a
     difference of gradients at w +- delta u; "exact" differentiates twice, which compiled nets cannot. Parties
-    count the same. Before a party uses its model, it takes one step of rate alpha. Departure: one batch serves as the
-    paper's D, D' and D''.
+    count the same. Before a party uses its model, it takes one step of rate alpha. Departure: one batch serves as
+    the paper's D, D' and D''.
     """
 
     alpha: float = 0.05
