@@ -91,10 +91,6 @@ class Ditto(Algorithm):
     lam: float = 0.1
     steps: int | None = None
 
-    plain = property(lambda self: self.base.plain)
-    needs_each = property(lambda self: self.base.needs_each)
-    needs_sgd = property(lambda self: self.base.needs_sgd)
-
     def __post_init__(self):
         if self.base.overrides("loss", "correct", "phases", "adapt", "prepare", "personal"):
             raise UserError(

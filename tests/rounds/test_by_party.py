@@ -53,7 +53,9 @@ def test_rows_reach_start_loss_and_the_declared_terms(engine):
     """A party pulled hard to its own row ends there, wherever it is in a stack."""
     probe(
         init_party=lambda self, task, w: {"end": w},
-        send=lambda self, task, server: {"z": ByParty(torch.arange(6.0)[:, None].expand(6, 79), torch.arange(6))},
+        send=lambda self, task, server: {
+            "z": ByParty(torch.arange(6)[:, None].div(10).expand(6, 79), torch.arange(6))
+        },
         start=lambda self, party: party.received["z"] - 1,
         proximal=lambda self, party: (100.0, party.received["z"]),
         upload=lambda self, party, w: ({}, {"end": w}),
@@ -61,11 +63,11 @@ def test_rows_reach_start_loss_and_the_declared_terms(engine):
     )
     fields = {"optimiser": "sgd", "lr": 0.009, "epochs": None, "steps": 60, "sample": 1.0, "engine": engine}
     simulation = play(small_simulation(PROBE, **fields), 1)
+    models = simulation.models(simulation.state)
     for number in range(6):
-        assert torch.allclose(
-            simulation.state.parties[number]["end"], torch.full((79,), float(number)), atol=0.45
-        )
-        assert torch.equal(simulation.models(simulation.state).personal(number)[0], torch.full((79,), float(number)))
+        row = torch.full((79,), number / 10)
+        assert torch.allclose(simulation.state.parties[number]["end"], row, atol=0.04)
+        assert torch.allclose(models.personal(number)[0], row)
 
 
 def test_an_order_holds_nothing_of_what_others_are_sent():

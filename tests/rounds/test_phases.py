@@ -18,7 +18,7 @@ MOST = 64
 
 
 def counting(*phases, **methods):
-    """A probe whose vector counts rows: at the end, -w / lr has 1 / n for each time that a row was in a batch of n.
+    """A probe whose vector counts rows: at the end, -w / lr has 1 / n for each batch of n that a row was in.
 
     The state keeps the vector of the first phase, that of the last one, and the steps of both.
     """
