@@ -73,7 +73,7 @@ class SiteWork:
         self.worker = Worker(
             number,
             self.task,
-            recipe_of(spec, self.algorithm, self.task, wire),
+            recipe_of(spec, self.algorithm, [self.task], wire),
             rows_of(data, self.task),
             train=lambda round: self.split.train,
             validation=lambda: self.split.validation,

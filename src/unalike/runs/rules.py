@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from unalike.algorithms.contract import Algorithm, Vectors
@@ -28,8 +30,8 @@ def check_finite(spec: RunSpec, vectors: Vectors, number: int, whose: str) -> No
             )
 
 
-def recipe_of(spec: RunSpec, algorithm: Algorithm, task: Task, wire: Wire | None) -> Recipe:
-    """How every party of a run works."""
+def recipe_of(spec: RunSpec, algorithm: Algorithm, tasks: Sequence[Task], wire: Wire | None) -> Recipe:
+    """How every party of a run works, whose nets are those of ``tasks``."""
     keeps = spec.batch_norm == "local" or algorithm.keeps_statistics
     return Recipe(
         algorithm,
@@ -37,7 +39,7 @@ def recipe_of(spec: RunSpec, algorithm: Algorithm, task: Task, wire: Wire | None
         spec.work,
         spec.seed,
         augment=spec.augment != "none",
-        keeps_statistics=keeps and task.buffers.size > 0,
+        keeps_statistics=keeps and any(task.buffers.size for task in tasks),
         wire=wire,
     )
 

@@ -45,9 +45,9 @@ class Simulation(Training):
         self.federation = build_federation(spec, data)
         super().__init__(spec, self.federation.tasks, self.federation.population)
         self.crew = Crew(self.federation, self.recipe)
-        if spec.fine_tune and any(self.algorithm.adapt(task) for task in self.tasks):
-            raise UserError(f"{spec.algorithm} adapts its models itself. Leave --fine-tune {spec.fine_tune} out.")
-        if spec.batch_norm != "average" and not self.task.has_batch_norm:
+        if spec.fine_tune:
+            self._check_fine_tuning()
+        if spec.batch_norm != "average" and not any(task.has_batch_norm for task in self.tasks):
             say(f"{spec.model} has no batch norm: --batch-norm {spec.batch_norm} changes nothing.")
         if self.channel.hidden is not None and (warning := self.channel.hidden.warning(self.task.size)):
             say(warning)
@@ -55,6 +55,15 @@ class Simulation(Training):
         self._participation = participation or {}
         self.evaluated: tuple[int, Figures] | None = None
         """The last round that was evaluated, and its figures with each party's own."""
+
+    def _check_fine_tuning(self) -> None:
+        """Refuse to train models further that there are none of, or that the algorithm itself trains further."""
+        name, leave = self.spec.algorithm, f"Leave --fine-tune {self.spec.fine_tune} out."
+        if any(self.algorithm.adapt(task) for task in self.tasks):
+            raise UserError(f"{name} adapts its models itself. {leave}")
+        shared = self.algorithm.global_model(self.task, self.state.server)
+        if shared is None and not self.algorithm.overrides("personal"):
+            raise UserError(f"{name} has no model that parties could train further. {leave}")
 
     @property
     def engine_name(self) -> str:
@@ -120,10 +129,14 @@ class Simulation(Training):
         def order(number: int) -> Order:
             return self.order(ask, number, max(1, state.round), ledger)
 
-        crew, phases = self.crew, self.algorithm.adapt(self.task)
+        def phases(number: int) -> tuple[Phase, ...]:
+            tuned = (Phase("fine-tune", epochs=self.spec.fine_tune),)
+            return tuned if self.spec.fine_tune else self.algorithm.adapt(self.task_of(number))
+
+        crew = self.crew
         if self.spec.fine_tune:
             recipe = replace(self.recipe, algorithm=FineTuned(self.algorithm), wire=None)
-            crew, phases = Crew(self.federation, recipe), (Phase("fine-tune", epochs=self.spec.fine_tune),)
+            crew = Crew(self.federation, recipe)
         own = self.algorithm.overrides("personal") or self.adapts
         personal = PersonalModels(self.engine, crew, range(self.federation.size), order, phases)
         return Models(

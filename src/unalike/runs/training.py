@@ -43,13 +43,15 @@ class Training(ABC):
         self.algorithm = checked(ALGORITHMS.build(spec.algorithm))
         self.channel = parse_channel(spec.channel)
         wire = Wire(self.channel, self.asked_in, self.random, self.fewest) if self.channel.parts else None
-        self.recipe = recipe_of(spec, self.algorithm, self.task, wire)
+        self.recipe = recipe_of(spec, self.algorithm, tasks, wire)
         self.receiver = Receiver(self.recipe)
         self._check_fit()
         self.score = choose(spec.score, self.task.objective.task)
         self.initial = self.task.initial()
         with explained(self.algorithm):
             server = self.algorithm.init_server(self.task, self.initial)
+            for other in tasks[1:]:  # what it refuses, and the nets that it brings along, are for each net
+                self.algorithm.init_server(other, other.initial())
         self.state = State(0, server, self.task.initial_buffers(), {})
         self._check_server(server, 0)
         if len(tasks) > 1 and self.algorithm.global_model(self.task, server) is not None:
@@ -105,7 +107,8 @@ class Training(ABC):
                 f"{spec.algorithm} prepares with all parties, but this channel is made for the cohort of a round. "
                 "Use --sample 1, or leave --channel out."
             )
-        if len(self.tasks) > 1 and self.task.buffers.size and not self.recipe.keeps_statistics:
+        norm = any(task.buffers.size for task in self.tasks)
+        if len(self.tasks) > 1 and norm and not self.recipe.keeps_statistics:
             raise UserError("Nets that differ have no common statistics of batch norm. Use --batch-norm local.")
 
     @property
