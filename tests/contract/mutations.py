@@ -233,8 +233,8 @@ CARRIERS = [
         ),
         (
             "absent parties' fresh statistics count",
-            "[models.own_buffers[number] for number in sorted(models.own_buffers)] or",
-            "[models.statistics(k) for k in range(federation.size)] or",
+            "[figures(models.own_buffers[number]) for number in sorted(models.own_buffers)]",
+            "[figures(models.statistics(k)) for k in range(federation.size)]",
         ),
     ),
 ]
