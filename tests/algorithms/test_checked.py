@@ -204,6 +204,22 @@ WRONG = {
     "epochs and steps": ("phases", lambda self, task, round: (Phase(epochs=1, steps=1),), "with epochs or steps"),
     "no steps": ("phases", lambda self, task, round: (Phase(steps=0),), "with epochs or steps above 0"),
     "half an epoch": ("phases", lambda self, task, round: (Phase(epochs=0.5),), "with epochs or steps above 0"),
+    "rows of others": ("phases", lambda self, task, round: (Phase(rows="test"),), "a tuple of one Phase or more"),
+    "a yes for epochs": (
+        "phases",
+        lambda self, task, round: (Phase(epochs=True),),
+        "with epochs or steps above 0",
+    ),
+    "a strength too many": (
+        "proximal",
+        lambda self, party: (torch.ones(3), party.received["w"]),
+        "None, or mu .a number, or one for each weight. and a vector",
+    ),
+    "too few rows": (
+        "send",
+        lambda self, task, server: {"w": ByParty(server["w"][None], torch.zeros(2, dtype=torch.int64))},
+        "which has one for each of the 6 parties",
+    ),
     "no such part": (
         "phases",
         lambda self, task, round: (Phase(trains="haed"),),

@@ -1,11 +1,24 @@
 """``check_algorithm`` fails where an algorithm breaks the contract: each class here breaks one promise."""
 
+from itertools import count
+
+import numpy as np
 import pytest
 import torch
 
-from unalike.algorithms import Algorithm, algorithm
+from tests.contract import personal_algorithms
+from unalike.algorithms import Algorithm, ByParty, Phase, algorithm
 from unalike.errors import UserError
-from unalike.runs.check import check_algorithm
+from unalike.runs.check import (
+    check_adapt,
+    check_algorithm,
+    check_engines_agree,
+    check_own_rows,
+    check_phases,
+    check_resume,
+)
+
+assert personal_algorithms.NAMES  # FedAMP and Per-FedAvg are registered: nothing is caught in them
 
 
 @algorithm("broken-mutates-payload")
@@ -59,19 +72,118 @@ class CountsPadding(Algorithm):
         return party.task.loss(w, batch) * len(batch.y)
 
 
+@algorithm("broken-draws-outside")
+class DrawsOutside(Algorithm):
+    """Random numbers that no seed repeats."""
+
+    def fold(self, task, server, replies):
+        return {"w": server["w"] + replies.mean["delta"] * np.random.default_rng().uniform()}
+
+
+@algorithm("broken-remembers-in-the-object")
+class RemembersInTheObject(Algorithm):
+    """A state that every run starts anew, but that a resumed one has lost."""
+
+    def fold(self, task, server, replies):
+        object.__setattr__(self, "_seen", getattr(self, "_seen", 0) + 1)
+        return {"w": server["w"] + replies.mean["delta"] / self._seen}
+
+
+_CALLS = count()
+
+
+@algorithm("broken-phases-that-count")
+class PhasesThatCount(Algorithm):
+    """Local work that depends on how often it was asked for."""
+
+    def phases(self, task, round):
+        return (Phase(steps=1 + next(_CALLS) % 2),)
+
+
+@algorithm("broken-adapts-by-chance")
+class AdaptsByChance(Algorithm):
+    def adapt(self, task):
+        return (Phase(steps=1 + next(_CALLS)),)
+
+
+_SENT = {}
+
+
+@algorithm("broken-looks-at-others-rows")
+class LooksAtOthersRows(Algorithm):
+    """A party's model is pulled to the rows of all parties, which it was never sent."""
+
+    def init_server(self, task, w):
+        return {"w": w, "u": w.expand(task.population, -1).clone()}
+
+    def send(self, task, server):
+        _SENT["all"] = server["u"]
+        return {"w": server["w"], "u": ByParty(server["u"], torch.arange(task.population))}
+
+    def upload(self, party, w):
+        return {"delta": w - party.received["w"] + 0.1 * _SENT["all"].mean(dim=0)}, party.state
+
+
+@algorithm("broken-adapting-leaves-a-trace")
+class AdaptingLeavesATrace(Algorithm):
+    """A party that tries its model moves the server's."""
+
+    def adapt(self, task):
+        return (Phase(steps=1),)
+
+    def personal(self, party):
+        return party.received["w"].add_(0.01)
+
+
+PADDED = "With whole batches they agree: a short batch is padded in a stack.*Average over rows with batch.mean"
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("broken-mutates-payload", "in place|differ"),
-        ("broken-mutates-state", "in place|differ"),
-        ("broken-plain-mean-of-batch", "differ"),
-        ("broken-remembers-outside", "differ"),
-        ("broken-counts-padding", "differ"),
+        ("broken-mutates-payload", "in place|They differ with whole batches too: look for .*an in-place change"),
+        ("broken-mutates-state", "in place|They differ with whole batches too: look for .*an in-place change"),
+        ("broken-plain-mean-of-batch", f"sequential and stacked differ by .* {PADDED}"),
+        ("broken-counts-padding", f"sequential and stacked differ by .* {PADDED}"),
+        ("broken-remembers-outside", "Two runs with one seed differ.*keeps a state in the class or in a module"),
+        ("broken-draws-outside", "Two runs with one seed differ.*draws random numbers outside of the streams"),
+        ("broken-remembers-in-the-object", "resumed differs .*Something that a later round needs is in no state"),
+        ("broken-phases-that-count", "phases of round 0 are .*A site works them out itself"),
+        ("broken-adapts-by-chance", "adapt says other phases"),
+        (
+            "broken-looks-at-others-rows",
+            "changed with what other parties are sent.*its own row of a ByParty alone",
+        ),
     ],
 )
-def test_is_caught(name, message):
+def test_is_caught_with_what_to_look_at(name, message):
+    said = []
+    with pytest.raises(AssertionError, match=message) as caught:
+        check_algorithm(name, said.append)
+    assert str(caught.value).startswith(f"{name}: ")
+    assert "\n" not in str(caught.value).split("\nassert")[0]
+    assert not said
+
+
+@pytest.mark.parametrize(
+    ("name", "check", "message"),
+    [
+        ("broken-adapting-leaves-a-trace", check_adapt, "training goes another way where models are adapted"),
+        (
+            "broken-looks-at-others-rows",
+            check_own_rows,
+            r"party \d's delta changed with what other parties are sent",
+        ),
+        ("broken-phases-that-count", check_phases, "asked again"),
+        ("broken-draws-outside", check_resume, "Two runs with one seed differ on the same engine"),
+        ("broken-plain-mean-of-batch", check_engines_agree, "padding is averaged or counted"),
+    ],
+)
+def test_each_check_catches_what_it_is_for_and_nothing_else(name, check, message):
     with pytest.raises(AssertionError, match=message):
-        check_algorithm(name)
+        check(name)
+    check("fedavg")
+    check("test-per-fedavg" if check is check_adapt else "test-fedamp")
 
 
 def test_a_branch_on_values_cannot_be_stacked():
