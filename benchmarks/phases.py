@@ -1,0 +1,83 @@
+"""Ditto's two models trained in two phases, against both in one loss; and what FedAMP sends down.
+
+    python -m benchmarks.phases
+
+Whole rounds on the compiled engine, on random rows. In two phases each training is one compiled call; in one loss
+the net is one compiled operation in each step.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+
+import torch
+
+from benchmarks.report import made, options, publish, table
+from benchmarks.work import dataset
+from benchmarks.workload import LR, MOMENTUM, Workload
+from tests.contract.paper_algorithms import DittoInOneLoss
+from tests.contract.personal_algorithms import Ditto, FedAmp
+from unalike.algorithms import ALGORITHMS
+from unalike.runs.simulation import Simulation
+from unalike.runs.spec import RunSpec
+
+WORK = [
+    Workload("simple-cnn, MNIST's shape", (1, 28, 28), 10, "simple-cnn", 20, 256),
+    Workload("MLP, adult's shape", (123,), 2, "mlp(32,16,8)", 20, 1_024),
+    Workload("MLP, digits' shape", (64,), 10, "mlp(32)", 20, 90, batch=32),
+]
+
+
+def simulation(workload: Workload, algorithm: object) -> Simulation:
+    """A run of the algorithm that is never evaluated while it is measured."""
+    spec = RunSpec(
+        algorithm=ALGORITHMS.describe(algorithm),  # type: ignore[arg-type]
+        parties=workload.parties,
+        model=workload.model,
+        rounds=10**6,
+        epochs=workload.epochs,
+        batch_size=workload.batch,
+        lr=LR,
+        optimiser=f"sgd(momentum={MOMENTUM})",
+        validation=0.0,
+        held_out=0.0,
+        evaluate_every=10**6,
+        engine="compiled",
+    )
+    return Simulation(spec, data=dataset(workload), say=lambda line: print(line, file=sys.stderr))
+
+
+def measure(workload: Workload, repeats: int) -> list[str]:
+    """A line of the table: seconds a round of both, medians over turns that alternate, and their ratio."""
+    runs = {"one loss": simulation(workload, DittoInOneLoss()), "two phases": simulation(workload, Ditto())}
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for repeat in range(repeats + 1):
+        for name, run in runs.items():
+            began = time.perf_counter()
+            run.state, _ = run.play_round()
+            if repeat:  # the first turn warms caches up
+                seconds[name].append(time.perf_counter() - began)
+    one, two = (statistics.median(times) for times in seconds.values())
+    amp = simulation(workload, FedAmp(alpha=0.05))
+    _, row = amp.play_round()
+    down, everything = row["bytes_down"], workload.parties**2 * amp.task.size * 4
+    figures = [f"{one:.3f}", f"{two:.3f}", f"{one / two:.1f}", f"{down:,}", f"{everything:,}"]
+    return [workload.name, f"{amp.task.size:,}", *figures]
+
+
+def main() -> None:
+    """Measure, print, and write."""
+    given = options(__doc__, repeats=7).parse_args()
+    torch.set_num_threads(1)
+    chosen = [workload.quick() for workload in WORK] if given.quick else WORK
+    head = ["work, 20 parties", "weights", "Ditto in one loss", "in two phases", "times as fast"]
+    head += ["FedAMP's bytes down", "all models to all"]
+    text = f"Seconds a round, compiled engine, one thread, medians of {given.repeats} interleaved turns.\n{made()}"
+    rows = [measure(workload, given.repeats) for workload in chosen]
+    publish("phases", f"{text}\n\n{table(head, rows)}", given)
+
+
+if __name__ == "__main__":
+    main()
