@@ -33,6 +33,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.scale $(BENCH)
 	$(BIN)/python -m benchmarks.engines $(BENCH)
 	$(BIN)/python -m benchmarks.engines --sizes $(BENCH)
+	$(BIN)/python -m benchmarks.phases $(BENCH)
 
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(0 if sys.version_info >= (3, 11) else 'unalike needs Python 3.11 or newer: make PYTHON=python3.11')"

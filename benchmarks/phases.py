@@ -26,7 +26,8 @@ from unalike.runs.spec import RunSpec
 WORK = [
     Workload("simple-cnn, MNIST's shape", (1, 28, 28), 10, "simple-cnn", 20, 256),
     Workload("MLP, adult's shape", (123,), 2, "mlp(32,16,8)", 20, 1_024),
-    Workload("MLP, digits' shape", (64,), 10, "mlp(32)", 20, 90, batch=32),
+    Workload("MLP, digits' shape, batches of 32", (64,), 10, "mlp(32)", 20, 90, epochs=2, batch=32),
+    Workload("MLP, digits' shape, batches of 10", (64,), 10, "mlp(32)", 20, 90, epochs=2, batch=10),
 ]
 
 

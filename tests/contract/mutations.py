@@ -278,3 +278,81 @@ SCORES = [
         ("the square is forgotten", "(outputs[:, 0] - y) ** 2", "(outputs[:, 0] - y).abs()"),
     ),
 ]
+SECOND_EDITION = [
+    *_of(
+        "algorithms/contract.py",
+        ("everybody is sent the same row", "self.values[int(self.which[party])]", "self.values[0]"),
+        ("a row by the party's number", "self.values[int(self.which[party])]", "self.values[party % 3]"),
+        ("one strength for all weights", "(mu * drift).dot(drift) / 2", "mu.mean() * drift.dot(drift) / 2"),
+        ("the half of each strength is forgotten", "(mu * drift).dot(drift) / 2", "(mu * drift).dot(drift)"),
+    ),
+    *_of(
+        "models/noise.py",
+        ("the same draw in each step", "_signed((step + 1) * _STEP)", "_signed(_STEP)"),
+        ("the same draws in each phase", "_signed(later * _PHASE)", "0"),
+    ),
+    *_of(
+        "models/task.py",
+        ("layers that normalise rows are left out", "isinstance(module, _NORMALISES)", "False"),
+        ("a gradient at another model", "(w.detach())", "(w.detach() * 0.5)"),
+    ),
+    *_of(
+        "rounds/order.py",
+        ("the first phase has the batches of one", "len(self.phases) - 1 - which", "which"),
+        ("all phases have the same batches", "len(self.phases) - 1 - which", "0"),
+        ("what prepares has the phases of a round", "algorithm.phases(task, round)", "algorithm.phases(task, 1)"),
+    ),
+    *_of(
+        "rounds/worker.py",
+        ("a phase's epochs are the run's", "phase.epochs is None and phase.steps is None", "phase.steps is None"),
+        ("a phase's steps are the run's", "phase.epochs is None and phase.steps is None", "phase.epochs is None"),
+        ("phases see own rows alone", 'if phase.rows == "public"', "if False"),
+        ("passes see own rows alone", 'if order.rows == "public"', "if False"),
+        ("validation rows are training rows", 'if order.rows == "train"', "if True"),
+        ("all weights move", "if not phase.trains:", "if True:"),
+    ),
+    *_of(
+        "rounds/local.py",
+        ("nothing is kept after a phase", 'own["state"] = algorithm.keep(me, w)', "pass"),
+        ("frozen weights move", "grad = torch.where(moving, grad, 0)", "pass"),
+        (
+            "an adapted model is the last phase's alone",
+            "number, worker.party(order, own, phase.name), buffers, w)",
+            "number, worker.party(order, own, phase.name), buffers, w * 0)",
+        ),
+    ),
+    *_of(
+        "engines/vectorised.py",
+        ("nothing is kept after a phase", "self.algorithm.keep(me, own[", "dict(me.state) or (own["),
+        ("frozen weights move", "grad = torch.where(moving, grad, 0)", "pass"),
+        ("rows of one's own are shared", "all(o.payload[k] is v for _, o in self.pairs)", "True"),
+    ),
+    *_of(
+        "engines/compiled/engine.py",
+        ("the kernels move all weights", "linear, trains=span)", "linear)"),
+    ),
+    *_of(
+        "runs/training.py",
+        ("what prepares is forgotten", "number == 1 and self._prepares", "False"),
+        ("prepared in every round", "number == 1 and self._prepares", "self._prepares"),
+        ("everybody is asked", "if number in ask.to]", "]"),
+        (
+            "those who are not asked leave",
+            "missing = set(asked) - set(gathered.answered)",
+            "missing = set(ledger.cohort) - set(gathered.answered)",
+        ),
+    ),
+    *_of(
+        "rounds/population.py",
+        ("newcomers hold rows", "self.rows[self.members].sum()", "self.rows.sum()"),
+        ("newcomers are asked", "if number not in away", "if True"),
+    ),
+    *_of(
+        "rounds/gather.py",
+        ("all rows count as sent", "value.values[0] if isinstance", "value.values if isinstance"),
+    ),
+    *_of(
+        "rounds/personal.py",
+        ("fine-tuning starts from nothing", "self.base.personal(party)", "self.base.personal(party) * 0"),
+    ),
+]

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 
 import pytest
+import torch
 
 import unalike
 from tests import test_scores
@@ -29,8 +30,16 @@ from tests.algorithms import (
     test_rfedavg_plus,
     test_scaffold,
 )
-from tests.contract import mutations
-from tests.rounds import test_batch_norm, test_traffic, test_train_measure
+from tests.contract import mutations, test_personal_properties
+from tests.rounds import (
+    test_asks,
+    test_batch_norm,
+    test_by_party,
+    test_personal,
+    test_phases,
+    test_traffic,
+    test_train_measure,
+)
 from tests.runs import test_regression, test_score
 from unalike.algorithms import FedAdagrad, FedAdam, FedYogi
 from unalike.engines.sequential import Sequential
@@ -130,6 +139,30 @@ SCORES = [
     (test_regression.test_the_worst_party_has_the_highest_error_and_the_selected_round_the_lowest,),
     (test_regression.test_a_linear_net_converges_to_ridge_regression, 1, "iid", 1, 1500),
 ]
+SECOND_EDITION = [
+    (test_by_party.test_each_party_has_its_own_row_and_what_everybody_gets, "sequential", "train"),
+    (test_by_party.test_rows_reach_start_loss_and_the_declared_terms, "vectorised"),
+    (test_by_party.test_bytes_are_those_of_a_row,),
+    *((test_phases.test_each_phase_has_its_own_work, engine) for engine in ("sequential", "vectorised")),
+    (test_phases.test_the_batches_of_the_last_phase_are_those_of_a_training_of_one, "sequential"),
+    (test_phases.test_phases_on_public_rows, "sequential"),
+    *((test_phases.test_what_a_phase_keeps_the_next_one_starts_from_with_new_momentum, e) for e in (ONE, STACK)),
+    *(
+        (test_phases.test_only_the_named_part_moves, engine, part, model)
+        for engine in ("sequential", "vectorised", "compiled")
+        for part, model in (("head", "mlp(6,4)"), ("norm", "test-layer-norm"))
+    ),
+    (test_phases.test_a_proximal_term_with_a_strength_for_each_weight, ONE, torch.tensor([0.5, 3.0])),
+    (test_phases.test_batch_normal_is_a_new_draw_in_each_step_and_phase, "sequential"),
+    (test_personal_properties.test_per_fedavgs_fixed_point_tells_its_orders_apart, ONE, "fo", 1),
+    *((test_asks.test_the_rows_that_are_measured, "sequential", rows) for rows in ("validation", "public")),
+    (test_asks.test_those_who_are_not_asked_stay_in_the_round, "sequential"),
+    (test_asks.test_prepare_is_played_once_with_all_parties_and_counted_in_round_one, "sequential"),
+    (test_asks.test_what_prepares_has_phases_of_its_own,),
+    (test_personal.test_newcomers_are_never_asked_and_count_nowhere,),
+    (test_personal.test_fine_tuning_is_plain_training_from_the_global_model, "sequential", "fedavg"),
+    (test_personal.test_adapting_has_all_of_a_phase, "sequential"),
+]
 CHECKS = {
     "SCAFFOLD": SCAFFOLD,
     "FEDNOVA": FEDNOVA,
@@ -141,6 +174,7 @@ CHECKS = {
     "SERVERS": SERVERS,
     "CARRIERS": CARRIERS,
     "SCORES": SCORES,
+    "SECOND_EDITION": SECOND_EDITION,
 }
 MUTATIONS = [(group, mutation) for group in CHECKS for mutation in getattr(mutations, group)]
 

@@ -245,6 +245,7 @@ def test_batch_normal_is_a_new_draw_in_each_step_and_phase(engine):
         by_step = [noise.normal(noise.key_of_step(torch.tensor(key), s), 4, 0, torch.float64) for s in (0, 1)]
         assert torch.allclose(-drawn[1][number]["last"][:4], by_step[0], atol=1e-12)
         assert torch.allclose(-drawn[2][number]["last"][:4], sum(by_step), atol=1e-12)
+        assert (drawn[2][number]["last"][:4] != 2 * drawn[1][number]["last"][:4]).all()  # a new draw
     seen = [float(state[key][i]) for state in drawn[1].values() for key in ("first", "last") for i in range(6)]
     assert len(set(seen)) == 6 * 2 * 6  # parties, phases, and draws within a step
 
