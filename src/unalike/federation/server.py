@@ -16,6 +16,7 @@ from unalike.channels import Channel, Participation
 from unalike.channels.encrypted import Encrypted
 from unalike.channels.masked import Masked
 from unalike.channels.setting import Random, secret_random
+from unalike.data.columns import Column
 from unalike.data.sites.schema import Schema
 from unalike.errors import UserError
 from unalike.federation import folders
@@ -27,7 +28,8 @@ from unalike.federation.lengths import FAR, NORMS, longest
 from unalike.federation.measuring import measure_sites
 from unalike.federation.plan import Plan
 from unalike.federation.remote import Remote
-from unalike.federation.rows import agreed_tasks, made_up_worker
+from unalike.federation.public import public_table
+from unalike.federation.rows import agreed_tasks, made_up_worker, share_public
 from unalike.federation.speaker import Outgoing, Speaker, Transport
 from unalike.federation.summing import Protection
 from unalike.federation.work import model_digest
@@ -38,12 +40,13 @@ from unalike.rounds.gather import Gathered
 from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order
 from unalike.rounds.population import Population
-from unalike.rounds.rehearse import rehearse
+from unalike.rounds.rehearse import Script, rehearse
 from unalike.rounds.state import State
 from unalike.runs.checkpoint import Checkpoint
 from unalike.runs.files import atomic_write, private_folder
 from unalike.runs.folder import RunDirectory
 from unalike.runs.record import SEALS_WEIGHTS
+from unalike.runs.rules import deploying
 from unalike.runs.training import Training
 from unalike.secure.crypto.primitives import signing_public
 
@@ -56,13 +59,24 @@ class RemoteTraining(Training):
     again = 0
     """rounds that were begun again after a restart"""
 
-    def __init__(self, plan: Plan, schema: Schema, sizes: Sequence[int], speaker: Speaker) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        schema: Schema,
+        sizes: Sequence[int],
+        speaker: Speaker,
+        public: Sequence[Column] | None = None,
+    ) -> None:
         self.plan, self.schema = plan, schema
-        super().__init__(plan.spec, agreed_tasks(plan.spec, schema), Population(sizes))
+        tasks = agreed_tasks(plan.spec, schema)
+        rows = share_public(tasks, schema, public, plan.missing)
+        super().__init__(plan.spec, tasks, Population(sizes))
+        _, self.adapting = deploying(plan.spec, self.recipe, tasks)
         self.accountant = replace(self.accountant, known=True)  # all sites can draw the cohorts as we do
-        nobody = [made_up_worker(schema, task, self.recipe, which) for which, task in enumerate(self.tasks)]
+        nobody = [made_up_worker(schema, task, self.recipe, which, rows) for which, task in enumerate(tasks)]
         with explained(self.algorithm):
             scripts = [rehearse(one, self.task, len(plan.parties)) for one in nobody]
+        self._check_alike(scripts[0])
         self.sites = Remote(
             speaker,
             schema.digest,
@@ -73,6 +87,15 @@ class RemoteTraining(Training):
             ),
             _protection(self.channel, speaker),
         )
+
+    def _check_alike(self, script: Script) -> None:
+        """Refuse what sites refuse: in a sum that hides them, all are asked the same."""
+        own = [key for line in (*script.prepare, *script.round) for key in line.by_party]
+        if own and self.channel.hides_single:
+            raise UserError(
+                f"{self.spec.algorithm} sends every site a {own[0]} of its own, but sites add to a hidden sum only "
+                f"what all are asked alike. Leave --channel {self.spec.channel} out."
+            )
 
     @property
     def engine_name(self) -> str:
@@ -96,9 +119,9 @@ class RemoteTraining(Training):
         done = super().participation(state)
         if not self.again or self.channel.noise is None or self.channel.noise.where != "server":
             return done
-        turns = max(state.exchanges)
-        rounds = {**done.rounds, turns: done.rounds.get(turns, 0) + self.again}
-        return Participation(rounds, done.most + turns * self.again)
+        turns, again = max(state.exchanges), self.again * (2 if self._prepares else 1)  # round 0 with the first
+        rounds = {**done.rounds, turns: done.rounds.get(turns, 0) + again}
+        return Participation(rounds, done.most + turns * again)
 
     def party_state(self, number: int) -> Vectors:
         """Nothing: what a party keeps stays with it."""
@@ -107,7 +130,7 @@ class RemoteTraining(Training):
     def play_round(self) -> tuple[State, Figures]:
         """As everywhere, and who answered; bytes are those that really went over the wire."""
         speaker = self.sites.speaker
-        self.sites.answered, self.sites.norms = [], []
+        self.sites.answered, self.sites.norms = {}, []
         before = speaker.sent_by.total(), speaker.sent_to.total()
         state, row = super().play_round()
         up, down = speaker.sent_by.total() - before[0], speaker.sent_to.total() - before[1]
@@ -116,14 +139,17 @@ class RemoteTraining(Training):
             "bytes_down": down,
             "traffic": {"up": {"messages": up}, "down": {"messages": down}},
         }
-        row["answered"] = self.sites.answered
+        row["answered"] = self.sites.answered[row["round"]]
+        if 0 in self.sites.answered:
+            row["prepared"] = self.sites.answered[0]
         return state, row | ({NORMS: self.sites.norms} if self.channel.tells_single else {})
 
     def evaluate(self, after: State) -> Figures:
         """The figures of all sites' own rows, each counted at its site; none where the plan says so."""
         figures: Figures = dict.fromkeys(("loss", "accuracy", "validation_loss", "validation_accuracy"))
         w = self.algorithm.global_model(self.task, after.server)
-        if self.plan.figures == "none" or w is None:
+        own = self.algorithm.overrides("personal") or bool(self.adapting)
+        if self.plan.figures == "none" or (w is None and not own):
             return figures
         sums: dict[str, dict[str, list[float]]] = {}
         for party, message in self.sites.speaker.ask(self._about(after, "evaluate"), self.plan.deadline):
@@ -132,11 +158,11 @@ class RemoteTraining(Training):
             except Refused as error:
                 self.sites.speaker.say(f"{party}'s figures are not used: {error}.")
         figures["loss"], figures["accuracy"] = pooled(sums, "test")
-        personal = "personal " if self.algorithm.overrides("personal") else ""
+        personal = "personal " if own else ""
         figures["validation_loss"], figures["validation_accuracy"] = pooled(sums, f"{personal}validation")
         for key, name in (("parties", "held_out"), ("personal", "personal held_out")):
             each = [accuracy(sums.get(party, {}).get(name)) for party in self.plan.parties]
-            if key == "parties" or personal:
+            if (own if key == "personal" else w is not None):
                 figures[key] = summary(each)
         return without_each(figures)
 
@@ -177,6 +203,7 @@ def serve(
     """Do the folder's job: train as the plan says, from where the last checkpoint left off, or measure first."""
     place = folders.ServerFolder(folder)
     plan = Plan.read(folder)
+    public = public_table(folder, plan.public)
     private_folder(folder)  # it holds what sites sent
     speaker = Speaker(
         plan=plan,
@@ -194,7 +221,7 @@ def serve(
         schema, sizes = agreement(plan, speaker, place)
         if place.job() == folders.MEASURE:
             return _measure(speaker, schema, place)
-        training = RemoteTraining(plan, schema, sizes, speaker)
+        training = RemoteTraining(plan, schema, sizes, speaker, public)
         training.sites.unmasking = place.unmasking()
         training.sites.keep_unmasking = place.keep_unmasking
         _check_models(place, training)

@@ -29,6 +29,7 @@ from unalike.federation.folders import AGREED, PUBLIC, Card
 from unalike.federation.measuring import BITS, SUM, SiteMeasure
 from unalike.federation.once import Once, read_json
 from unalike.federation.plan import Plan
+from unalike.federation.public import public_table
 from unalike.federation.summing import Protection, SiteSum
 from unalike.federation.vault import Vault
 from unalike.federation.work import SiteWork, digest_of
@@ -68,6 +69,7 @@ class Site:
         self._measure: SiteMeasure | None = None
         self._server = {SERVER: bytes.fromhex(self.plan.server)}
         self.columns = read_table(self.table)
+        self._public = public_table(self.folder, self.plan.public)
         self._described = self.describe()  # a table that does not fit is told here, and never to the server
 
     def describe(self) -> Description:
@@ -271,7 +273,7 @@ class Site:
 
     def _make_work(self, schema: Schema) -> SiteWork:
         data = site_data(self.name, schema, self.columns, self.plan.missing, self.plan.test)
-        self._work = SiteWork(self.plan, schema, data, self.number, self.signer, self._once)
+        self._work = SiteWork(self.plan, schema, data, self.number, self.signer, self._once, self._public)
         self._measure = None  # it counts coded rows
         return self._work
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ from unalike.algorithms.contract import Vectors
 from unalike.channels import Coded, Summand, parse_channel, simulated_random
 from unalike.channels.setting import Random
 from unalike.channels.stage import Grid
+from unalike.data.columns import Column
 from unalike.data.dataset import Dataset
 from unalike.data.sites.description import MOST_ROWS
 from unalike.data.sites.schema import Schema
@@ -26,20 +28,21 @@ from unalike.engines.sequential import Sequential
 from unalike.federation.envelope import Envelope, Refused, pack, shown
 from unalike.federation.once import Once
 from unalike.federation.plan import Plan
-from unalike.federation.rows import agreed_tasks, made_up_worker, rows_of, split_rows
+from unalike.federation.rows import agreed_tasks, made_up_worker, rows_of, share_public, split_rows
 from unalike.federation.summing import Occasion
 from unalike.federation.vault import Vault, version_name
 from unalike.models.task import Task
 from unalike.own_code import explained
 from unalike.rounds.evaluation import Figures, row_scores
 from unalike.rounds.order import Order, Reply, phases_of
+from unalike.rounds.personal import PersonalModels
 from unalike.rounds.rehearse import Line, Script, rehearse
 from unalike.rounds.rows import Rows
 from unalike.rounds.upload import Wire
 from unalike.rounds.worker import Worker
 from unalike.runs.checkpoint import tensor_bytes
 from unalike.runs.files import atomic_write
-from unalike.runs.rules import check_finite, cohort_of, cohort_size, learning_rate, recipe_of
+from unalike.runs.rules import check_finite, cohort_of, cohort_size, deploying, learning_rate, recipe_of
 
 MOST_QUESTIONS = 10
 """Of one exchange, where no noise is weakened by a second: a server that restarts may ask it of other parties."""
@@ -47,6 +50,9 @@ PAYLOAD, BUFFERS = "payload/", "buffers"
 MESSAGE, UPLOAD = "message/", "upload/"
 WEIGHT, LOSS = "message/engine/weight", "message/engine/loss"
 _STATE, _STATISTICS, _MEMORY = "state/", "statistics", "memory/"
+ENVELOPE = ("kind", "sender", "receiver", "plan", "number", "arrays", "step", "session", "protocol")
+EXCHANGE = ("schema", "ask", "phase", "round", "turn", "base", "keep", "version", "most_rows")
+"""All that a message may say of an exchange: phases, rows and learning rate are not among it."""
 Sums = list[float]
 """Rows, sum of their losses, right answers."""
 
@@ -55,7 +61,14 @@ class SiteWork:
     """One party's part of a run: it turns messages into orders, and what its worker answers into bytes."""
 
     def __init__(
-        self, plan: Plan, schema: Schema, data: Dataset, number: int, secret: bytes = b"", once: Once | None = None
+        self,
+        plan: Plan,
+        schema: Schema,
+        data: Dataset,
+        number: int,
+        secret: bytes = b"",
+        once: Once | None = None,
+        public: Sequence[Column] | None = None,
     ) -> None:
         self.spec = spec = plan.spec
         self.number, self.schema, self.data, self.plan = number, schema, data, plan
@@ -70,12 +83,14 @@ class SiteWork:
         self.worker = Worker(
             number,
             self.task,
-            recipe_of(spec, self.algorithm, self.task, wire),
+            recipe_of(spec, self.algorithm, self.tasks, wire),
             rows_of(data, self.task),
             train=lambda round: self.split.train,
             validation=lambda: self.split.validation,
+            public=share_public(self.tasks, schema, public, plan.missing),
         )
         self._engine = Sequential()
+        self._deploying, self._adapting = deploying(spec, self.worker.recipe, self.tasks)
 
     @property
     def rows(self) -> int:
@@ -108,7 +123,7 @@ class SiteWork:
         return lambda use: np.random.Generator(noise) if use == "noise" else repeated(use)
 
     def round_of(self, message: Envelope) -> int:
-        """The round that a message is about."""
+        """The round that a message is about; 0 is what prepares, where the algorithm does."""
         round, first = _whole(message.header, "round"), 0 if self.script.prepare else 1
         if not first <= round <= self.spec.rounds:
             raise Refused(f"it is of round {round}; the plan has {self.spec.rounds}")
@@ -117,7 +132,7 @@ class SiteWork:
     @cached_property
     def script(self) -> Script:
         """What the algorithm asks, and what is answered: rehearsed with a party that does not exist."""
-        worker = made_up_worker(self.schema, self.task, self.worker.recipe, self.number)
+        worker = made_up_worker(self.schema, self.task, self.worker.recipe, self.number, self.worker.public)
         with explained(self.algorithm):
             return rehearse(worker, self.tasks[0], len(self.plan.parties))
 
@@ -205,6 +220,9 @@ class SiteWork:
         if self.number not in self.cohort(order.round):
             raise Refused(f"by the plan this site takes no part in round {order.round}")
         header, line = message.header, self._line(order.round, order.turn)
+        strange = sorted(set(header) - {*ENVELOPE, *EXCHANGE})
+        if strange:
+            raise Refused(f"it says {shown(strange[0], 40)!r}, which a site works out itself or nobody asks")
         asked, agreed = (header.get("ask"), header.get("phase", "")), (line.kind, line.phase)
         if asked != agreed:
             raise Refused(f"it asks to {_told(*asked)}, {self.spec.algorithm} to {_told(*agreed)}")
@@ -239,7 +257,7 @@ class SiteWork:
 
     def evaluation(self, message: Envelope, vault: Vault) -> dict[str, Sums]:
         """How well the global model, and the personal one where there is one, does on the site's own rows."""
-        order, _ = self.state_in(message, vault)
+        order = self._tried(message, vault)
         w, train = self._model(message), self.worker.data
         own = {"validation": self.split.validation, "held_out": self.split.held_out}
         sums = {}
@@ -249,15 +267,32 @@ class SiteWork:
             for key, rows in own.items():
                 index = torch.from_numpy(rows)
                 sums[key] = _sums(row_scores(self.task, w, order.buffers, train, index))
-        if self.algorithm.overrides("personal"):
-            personal = self._personal(order)
+        if self.has_own_model:
+            personal, buffers = self._personal(order)
             for key, rows in own.items():
                 index = torch.from_numpy(rows)
-                sums[f"personal {key}"] = _sums(row_scores(self.task, personal, order.buffers, train, index))
+                sums[f"personal {key}"] = _sums(row_scores(self.task, personal, buffers, train, index))
         return sums
 
-    def _personal(self, order: Order) -> Tensor:
-        return self.algorithm.personal(self.worker.party(order, self.worker.own(order), ""))
+    def _tried(self, message: Envelope, vault: Vault) -> Order:
+        """The state that a model is tried or deployed at; the algorithm's ``send`` must give what was sent."""
+        order, _ = self.state_in(message, vault)
+        if not order.round:
+            raise Refused("no model is tried before round 1")
+        if layout(order.payload) != layout(self.script.sent):
+            raise Refused(f"its payload is {layout(order.payload)}, not {layout(self.script.sent)}")
+        return order
+
+    @property
+    def has_own_model(self) -> bool:
+        """Whether the site deploys another model than the global one."""
+        return self.algorithm.overrides("personal") or bool(self._adapting)
+
+    def _personal(self, order: Order) -> tuple[Tensor, Tensor]:
+        """The site's own model, trained further where algorithm or plan say so, and the statistics with it."""
+        crew = _Alone(replace(self.worker, recipe=self._deploying))
+        models = PersonalModels(self._engine, crew, [self.number], lambda number: order, self._adapting)
+        return models(self.number)
 
     def _model(self, message: Envelope) -> Tensor | None:
         """The global model, where the algorithm has one."""
@@ -268,13 +303,13 @@ class SiteWork:
 
     def finish(self, message: Envelope, path: Path, vault: Vault) -> Figures:
         """Keep the final model by layer name, the personal one where there is one; the figures stay here."""
-        order, _ = self.state_in(message, vault)
-        w = self._model(message)
-        if self.algorithm.overrides("personal"):
-            w = self._personal(order)
+        order = self._tried(message, vault)
+        w, buffers = self._model(message), order.buffers
+        if self.has_own_model:
+            w, buffers = self._personal(order)
         if w is None:
             raise Refused(f"{self.spec.algorithm} has neither a global model nor one of this site's own")
-        named = self.task.named(w, order.buffers)
+        named = self.task.named(w, buffers)
         about = {"schema": self.schema.digest, "features": "\n".join(self.schema.features)}
         atomic_write(path, tensor_bytes(named, about | {"classes": "\n".join(self.schema.classes)}))
         return {key: _figures(sums) for key, sums in self.evaluation(message, vault).items()}

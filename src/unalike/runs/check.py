@@ -163,7 +163,7 @@ def _said(reply: Reply) -> Vectors:
 def check_adapt(text: str, **fields: Any) -> None:
     """Adapting a personal model leaves no trace: the next round has the same bits as without an evaluation."""
     simulation = small_simulation(text, **fields)
-    if not simulation.adapts:
+    if not simulation.adapting:
         return
     every = [play(small_simulation(text, **{**fields, "evaluate_every": n}), 2).state for n in (1, ROUNDS + 1)]
     assert every[0].digest() == every[1].digest(), (

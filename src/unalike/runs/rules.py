@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import torch
 
-from unalike.algorithms.contract import Algorithm, Vectors
+from unalike.algorithms.contract import Algorithm, Phase, Vectors
 from unalike.errors import UserError
 from unalike.models.task import Task
 from unalike.randomness import stream
 from unalike.rounds.optimisers import build_optimiser
+from unalike.rounds.personal import FineTuned
 from unalike.rounds.upload import Wire
 from unalike.rounds.worker import Recipe
 from unalike.runs.spec import RunSpec
@@ -28,8 +32,8 @@ def check_finite(spec: RunSpec, vectors: Vectors, number: int, whose: str) -> No
             )
 
 
-def recipe_of(spec: RunSpec, algorithm: Algorithm, task: Task, wire: Wire | None) -> Recipe:
-    """How every party of a run works."""
+def recipe_of(spec: RunSpec, algorithm: Algorithm, tasks: Sequence[Task], wire: Wire | None) -> Recipe:
+    """How every party of a run works, whichever of the tasks it has."""
     keeps = spec.batch_norm == "local" or algorithm.keeps_statistics
     return Recipe(
         algorithm,
@@ -37,9 +41,20 @@ def recipe_of(spec: RunSpec, algorithm: Algorithm, task: Task, wire: Wire | None
         spec.work,
         spec.seed,
         augment=spec.augment != "none",
-        keeps_statistics=keeps and task.buffers.size > 0,
+        keeps_statistics=keeps and any(task.buffers.size for task in tasks),
         wire=wire,
     )
+
+
+def deploying(spec: RunSpec, recipe: Recipe, tasks: Sequence[Task]) -> tuple[Recipe, tuple[Phase, ...]]:
+    """How a party trains its model further before the model is tried or deployed; no phases where it does not."""
+    phases = recipe.algorithm.adapt(tasks[0])
+    if not spec.fine_tune:
+        return recipe, phases
+    if any(recipe.algorithm.adapt(task) for task in tasks):
+        raise UserError(f"{spec.algorithm} adapts its models itself. Leave --fine-tune {spec.fine_tune} out.")
+    plain = replace(recipe, algorithm=FineTuned(recipe.algorithm), wire=None)
+    return plain, (Phase("fine-tune", epochs=spec.fine_tune),)
 
 
 def learning_rate(spec: RunSpec, round: int) -> float:

@@ -6,21 +6,21 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from unalike.algorithms.contract import Ask, Phase
+from unalike.algorithms.contract import Ask
 from unalike.data import Dataset
 from unalike.engines.choose import choose_engine
 from unalike.engines.compiled.engine import trains_whole
 from unalike.engines.job import Job
 from unalike.engines.several import PerNet
-from unalike.errors import UserError
 from unalike.rounds.evaluation import Figures, Models, evaluate, without_each
 from unalike.rounds.federation import Crew
 from unalike.rounds.gather import Engine, Gathered
 from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order
-from unalike.rounds.personal import FineTuned, PersonalModels
+from unalike.rounds.personal import PersonalModels
 from unalike.rounds.state import State
 from unalike.runs.build import build_federation
+from unalike.runs.rules import deploying
 from unalike.runs.spec import RunSpec
 from unalike.runs.training import Training
 
@@ -45,8 +45,8 @@ class Simulation(Training):
         self.federation = build_federation(spec, data)
         super().__init__(spec, self.federation.tasks, self.federation.population)
         self.crew = Crew(self.federation, self.recipe)
-        if spec.fine_tune and any(self.algorithm.adapt(task) for task in self.tasks):
-            raise UserError(f"{spec.algorithm} adapts its models itself. Leave --fine-tune {spec.fine_tune} out.")
+        recipe, self.adapting = deploying(spec, self.recipe, self.tasks)
+        self._deployed = Crew(self.federation, recipe)
         if spec.batch_norm != "average" and not self.task.has_batch_norm:
             say(f"{spec.model} has no batch norm: --batch-norm {spec.batch_norm} changes nothing.")
         if self.channel.hidden is not None and (warning := self.channel.hidden.warning(self.task.size)):
@@ -101,11 +101,6 @@ class Simulation(Training):
         """Why the run uses the engine that it uses."""
         return getattr(self.engine, "fell_back", None) or self._why
 
-    @property
-    def adapts(self) -> bool:
-        """Whether parties train their models further before these are tried or deployed."""
-        return bool(self.spec.fine_tune) or any(self.algorithm.adapt(task) for task in self.tasks)
-
     def models(self, state: State) -> Models:
         """What the state gives to evaluate."""
         ask = Ask("train", self.algorithm.send(self.task, state.server))
@@ -114,12 +109,9 @@ class Simulation(Training):
         def order(number: int) -> Order:
             return self.order(ask, number, max(1, state.round), ledger)
 
-        crew, phases = self.crew, self.algorithm.adapt(self.task)
-        if self.spec.fine_tune:
-            recipe = replace(self.recipe, algorithm=FineTuned(self.algorithm), wire=None)
-            crew, phases = Crew(self.federation, recipe), (Phase("fine-tune", epochs=self.spec.fine_tune),)
-        own = self.algorithm.overrides("personal") or self.adapts
-        personal = PersonalModels(self.engine, crew, range(self.federation.size), order, phases)
+        own = self.algorithm.overrides("personal") or bool(self.adapting)
+        everybody = range(self.federation.size)
+        personal = PersonalModels(self.engine, self._deployed, everybody, order, self.adapting)
         return Models(
             self.algorithm.global_model(self.task, state.server),
             personal if own else None,

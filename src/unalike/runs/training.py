@@ -42,7 +42,7 @@ class Training(ABC):
         self.algorithm = checked(ALGORITHMS.build(spec.algorithm))
         self.channel = parse_channel(spec.channel)
         wire = Wire(self.channel, self.asked_in, self.random, self.fewest) if self.channel.parts else None
-        self.recipe = recipe_of(spec, self.algorithm, self.task, wire)
+        self.recipe = recipe_of(spec, self.algorithm, tasks, wire)
         self.receiver = Receiver(self.recipe)
         self._check_fit()
         self.initial = self.task.initial()
@@ -103,7 +103,8 @@ class Training(ABC):
                 f"{spec.algorithm} prepares with all parties, but this channel is made for the cohort of a round. "
                 "Use --sample 1, or leave --channel out."
             )
-        if len(self.tasks) > 1 and self.task.buffers.size and not self.recipe.keeps_statistics:
+        statistics = any(task.buffers.size for task in self.tasks)
+        if len(self.tasks) > 1 and statistics and not self.recipe.keeps_statistics:
             raise UserError("Nets that differ have no common statistics of batch norm. Use --batch-norm local.")
 
     @property
