@@ -13,6 +13,8 @@ from tests.federation.inside import HOSPITALS, write_tables
 from unalike.cli.main import call
 from unalike.data.sites import Sites
 from unalike.federation.plan import Plan
+from unalike.federation.public import TABLE
+from unalike.federation.replay import participation_in
 from unalike.federation.transport.flower.processes import free_port
 from unalike.runs.record import read_rounds
 from unalike.runs.simulation import Simulation
@@ -149,8 +151,9 @@ class Federation:
     def simulation(self):
         """The same plan in one process, with those who answered; its state at the end."""
         plan = Plan.read(self.server)
-        played = {(row["round"], turn): who for row in self.rounds for turn, who in enumerate(row["answered"])}
-        tables = Sites(str(self.gather_tables()), plan.label, plan.ignore, plan.missing, plan.test)
+        public = str(self.server / TABLE) if plan.public else ""
+        tables = Sites(str(self.gather_tables()), plan.label, plan.ignore, plan.missing, plan.test, public=public)
+        played = participation_in(self.rounds)
         simulation = Simulation(plan.spec_of(tables), participation=played, say=lambda line: None)
         while simulation.state.round < plan.spec.rounds:
             simulation.state, _ = simulation.play_round()

@@ -29,6 +29,7 @@ from unalike.federation.measuring import measure_sites
 from unalike.federation.plan import Plan
 from unalike.federation.remote import Remote
 from unalike.federation.public import public_table
+from unalike.federation.replay import ANSWERED, PREPARED
 from unalike.federation.rows import agreed_tasks, made_up_worker, share_public
 from unalike.federation.speaker import Outgoing, Speaker, Transport
 from unalike.federation.summing import Protection
@@ -139,9 +140,9 @@ class RemoteTraining(Training):
             "bytes_down": down,
             "traffic": {"up": {"messages": up}, "down": {"messages": down}},
         }
-        row["answered"] = self.sites.answered[row["round"]]
+        row[ANSWERED] = self.sites.answered[row["round"]]
         if 0 in self.sites.answered:
-            row["prepared"] = self.sites.answered[0]
+            row[PREPARED] = self.sites.answered[0]
         return state, row | ({NORMS: self.sites.norms} if self.channel.tells_single else {})
 
     def evaluate(self, after: State) -> Figures:
