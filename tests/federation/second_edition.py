@@ -194,12 +194,16 @@ class FedMd(Algorithm):
 
 @algorithm("site-defkt")
 class DefKt(Algorithm):
-    """In a round one party trains and shows its model to one other, which learns from it; then all are measured."""
+    """One party trains and shows its model to one other, which learns from it; then all are measured."""
 
     needs_each = True
 
     def init_server(self, task, w):
-        return {"shown": torch.stack([w, w]), "count": torch.zeros((), dtype=torch.int64), "losses": w.new_zeros(1)}
+        return {
+            "shown": torch.stack([w, w]),
+            "count": torch.zeros((), dtype=torch.int64),
+            "losses": w.new_zeros(1),
+        }
 
     def init_party(self, task, w):
         return {"w": w}

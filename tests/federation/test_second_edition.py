@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.federation import second_edition  # noqa: F401  registers its algorithms and its net
+from tests.federation import second_edition
 from tests.federation.inside import HOSPITALS, World, write_tables
 from unalike.errors import UserError
 from unalike.federation.envelope import Envelope, pack, peek, write
@@ -190,7 +190,11 @@ def all_rows(header, vectors):
 
 ATTACKS = [
     ("site-fedamp", all_rows, "its payload is"),
-    ("site-fedrep", with_header(phases=[{"name": "head", "epochs": 1000, "trains": "head"}]), "'phases', which a site"),
+    (
+        "site-fedrep",
+        with_header(phases=[{"name": "head", "epochs": 1000, "trains": "head"}]),
+        "'phases', which a site",
+    ),
     ("site-fedrep", with_header(epochs=1000), "'epochs', which a site"),
     ("site-fedrep", with_header(phase="head"), "it asks to"),
     ("site-defkt", with_header(rows="train"), "'rows', which a site"),

@@ -126,7 +126,9 @@ class Plan:
         """Write down what the algorithm sends and which code it is; refuse a plan that says something else."""
         sends, code = ALGORITHMS.build(self.spec.algorithm).sends, self.spec.code or ""
         if self.sends not in ("", sends):
-            raise UserError(f"The plan says that a site sends {self.sends}, but {self.spec.algorithm} sends {sends}.")
+            raise UserError(
+                f"The plan says that a site sends {self.sends}, but {self.spec.algorithm} sends {sends}."
+            )
         if self.code not in ("", code):
             raise UserError(
                 f"The code of {self.spec.algorithm} or of the net is not the one that the plan was made with. Use "

@@ -1,4 +1,4 @@
-"""What the sides of a federation make of what was agreed: the tasks, public rows, a site's own, made-up parties."""
+"""What the sides of a federation make of what was agreed: tasks, public rows, a site's own, made-up parties."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ def rows_of(data: Dataset, task: Task) -> Rows:
     return Rows(data.x, data.y, data, task.dtype, task.device)
 
 
-def made_up_worker(
-    schema: Schema, task: Task, recipe: Recipe, number: int, public: Rows | None = None
-) -> Worker:
+def made_up_worker(schema: Schema, task: Task, recipe: Recipe, number: int, public: Rows | None = None) -> Worker:
     """A party that does not exist, with a few made-up rows: it shows what answers look like."""
     data = rows_of(_made_up(schema), task)
     own = np.arange(len(data))

@@ -27,8 +27,8 @@ from unalike.federation.figures import accuracy, checked_sums, pooled
 from unalike.federation.lengths import FAR, NORMS, longest
 from unalike.federation.measuring import measure_sites
 from unalike.federation.plan import Plan
-from unalike.federation.remote import Remote
 from unalike.federation.public import public_table
+from unalike.federation.remote import Remote
 from unalike.federation.replay import ANSWERED, PREPARED
 from unalike.federation.rows import agreed_tasks, made_up_worker, share_public
 from unalike.federation.speaker import Outgoing, Speaker, Transport
@@ -94,8 +94,8 @@ class RemoteTraining(Training):
         own = [key for line in (*script.prepare, *script.round) for key in line.by_party]
         if own and self.channel.hides_single:
             raise UserError(
-                f"{self.spec.algorithm} sends every site a {own[0]} of its own, but sites add to a hidden sum only "
-                f"what all are asked alike. Leave --channel {self.spec.channel} out."
+                f"{self.spec.algorithm} sends every site a {own[0]} of its own, but sites add to a hidden sum "
+                f"only what all are asked alike. Leave --channel {self.spec.channel} out."
             )
 
     @property
@@ -163,7 +163,7 @@ class RemoteTraining(Training):
         figures["validation_loss"], figures["validation_accuracy"] = pooled(sums, f"{personal}validation")
         for key, name in (("parties", "held_out"), ("personal", "personal held_out")):
             each = [accuracy(sums.get(party, {}).get(name)) for party in self.plan.parties]
-            if (own if key == "personal" else w is not None):
+            if own if key == "personal" else w is not None:
                 figures[key] = summary(each)
         return without_each(figures)
 

@@ -25,7 +25,7 @@ from unalike.runs.files import list_folder, private_folder
 STOP_SERVE = "stop-serve"
 _LOOK = 0.5
 """Seconds between looks at the folder."""
-SERVE = "unalike.federation.attempts:serve"
+SERVE = "unalike.cli.federation.plugins:serve"
 
 if TYPE_CHECKING:
     from unalike.federation.transport.flower.link import Link
