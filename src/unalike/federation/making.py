@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unalike.algorithms import ALGORITHMS
 from unalike.errors import UserError
 from unalike.federation.folders import PUBLIC, Card, make_key
 from unalike.federation.plan import FILE, Plan
@@ -30,7 +29,7 @@ def make_federation(folder: Path, public: Path | None = None, **values: Any) -> 
     host, _ = split_address(values["address"])
     if public is not None:
         values["public"] = check_table(public, values["label"])
-    ALGORITHMS.build(Plan(server="0" * 64, **values).spec.algorithm)  # what is wrong is told before all else
+    Plan(server="0" * 64, **values)  # what is wrong is told before all else
     certificates = folder / "certificates"
     private_folder(folder)
     private_folder(certificates)
