@@ -191,3 +191,18 @@ class Frozen:
 def frozen_model(*what):
     """The text of the model with these layers frozen."""
     return f"test-frozen({', '.join(map(repr, what))})"
+
+
+def regression_data(rows=120, features=5, outlier=None, seed=0):
+    """Parties of unequal sizes, and a target that is linear in the features but for noise: 100 give or take 30."""
+    rng = np.random.default_rng(seed)
+    slopes = rng.normal(size=features) * 10
+    x = rng.normal(size=(rows + 40, features)).astype(np.float32)
+    y = 100 + x @ slopes + rng.normal(size=rows + 40) * 5
+    if outlier is not None:
+        y[:3] += outlier
+    group = np.sort(rng.integers(0, 4, rows))
+    return Dataset(
+        "numbers", x[:rows], y[:rows], x[rows:], y[rows:], (), task="regression",
+        group=group, group_names=("a", "b", "c", "d"),
+    )  # fmt: skip

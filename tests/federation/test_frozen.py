@@ -19,7 +19,8 @@ def lengths_in(raw):
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "scaffold"])
 def test_sites_train_the_bits_of_simulation(tmp_path, algorithm):
-    world = World.make(tmp_path, train={"model": frozen_model("body.1"), "algorithm": algorithm})
+    train = {"model": frozen_model("body.1"), "algorithm": algorithm}
+    world = World.make(tmp_path, figures="none", train=train)  # figures are vectors, too
     figures = world.serve()
     simulation, _ = world.simulation(engine="sequential")
     assert figures["server_sha256"] == simulation.state.server_digest()

@@ -168,21 +168,32 @@ def test_who_breaks_a_secure_sum_is_named(body, tmp_path):
     assert sum(f"because of {NAME}" in line for line in world.said) == remote.MOST_FAILURES
 
 
-@pytest.mark.parametrize(
-    "sums",
-    [None, 5, [], {"test": 5}, {"test": [1, 2]}, {"test": [1, 2, 3]}, {"test": [-1, 0, 0]},
-     {"test": [10**400, 0, 0]}, {"test": ["1", "2", "1"]},
-     {"test": [True, True, True]}, {"test": [1e308, 1e308, 1e308]}],
-)  # fmt: skip
-def test_figures_that_cannot_be_are_not_used(sums, tmp_path):
+def number(value):
+    return torch.tensor(float(value), dtype=torch.float64)
+
+
+WRONG_TALLIES = {
+    "no rows": lambda told: told.pop("test/rows"),
+    "a part too few": lambda told: told.pop("test/right"),
+    "a part too many": lambda told: told.update({"test/rmse": number(1)}),
+    "rows that nobody asked for": lambda told: told.update({"train/rows": number(1)}),
+    "below zero": lambda told: told.update({"test/loss": number(-1)}),
+    "more right than rows": lambda told: told.update({"validation/right": told["validation/rows"] + 1}),
+    "another shape": lambda told: told.update({"test/confusion": torch.ones(3, 3)}),
+    "other rows": lambda told: told.update({"test/confusion": 2 * told["test/confusion"]}),
+    "odds of other rows": lambda told: told.update({"test/odds": told["test/odds"] + 1}),
+    "surer than sure": lambda told: told.update({"test/calibration": 2 * told["test/calibration"][[0, 0, 0]]}),
+    "far from everything": lambda told: told.update({"test/distances": 3 * told["test/rows"]}),
+    "more rows than there are": lambda told: told.update({"held_out/rows": number(1e12)}),
+}
+
+
+@pytest.mark.parametrize("how", WRONG_TALLIES)
+def test_tallies_that_cannot_be_are_not_used(how, tmp_path):
     world = World.make(tmp_path, train={"rounds": 1})
-    break_answers(
-        world,
-        lambda world, message: changed(world, message, sums=sums),
-        lambda header: header["kind"] == "evaluate",
-    )
+    break_answers(world, with_arrays(WRONG_TALLIES[how]), lambda header: header["kind"] == "evaluate")
     figures = world.serve()
-    assert any(line.startswith(f"{NAME}'s figures are not used") for line in world.said)
+    assert sum(line.startswith(f"{NAME}'s figures are not used") for line in world.said) == 1
     assert 0 <= figures["accuracy"] <= 1
     assert_same(world, world.simulation()[0])
 

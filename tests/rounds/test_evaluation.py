@@ -8,6 +8,7 @@ from torch.nn import functional
 from unalike.rounds.evaluation import Models, evaluate, summary
 from unalike.runs.run import outcome
 from unalike.runs.small import play, small_simulation
+from unalike.scores import SCORES
 
 
 def accuracy_by_hand(simulation, w, x, y):
@@ -83,7 +84,7 @@ def test_no_rows_no_figure():
 @given(st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=60))
 def test_summary(accuracies):
     known = sorted(a for a in accuracies if a is not None)
-    made = summary(accuracies)
+    made = summary(accuracies, SCORES["accuracy"])
     assert made["count"] == len(known)
     if known:
         lowest = known[: max(1, -(-len(known) // 10))]
@@ -100,6 +101,7 @@ def row(number, validation, test):
 def test_selection_looks_at_validation_only_and_final_is_final():
     simulation = small_simulation("fedavg")
     rows = [row(1, 0.5, 0.99), row(2, 0.8, 0.6), row(3, 0.8, 0.9), row(4, 0.7, 0.7)]
+    simulation.evaluated = simulation.state.round, rows[-1]
     made = outcome(simulation, rows)
     assert made["accuracy"] == 0.7
     assert made["selected"]["round"] == 2

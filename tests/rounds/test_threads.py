@@ -162,7 +162,7 @@ def test_an_evaluation_of_personal_models_has_the_same_bits_on_any_number_of_thr
 @pytest.mark.parametrize("name", ["sequential", "compiled"])
 def test_the_threads_of_the_spec_are_used(name, monkeypatch):
     """To train, and to evaluate: the bits would not tell."""
-    used = {"engines.sequential": set(), "rounds.evaluation": set()}
+    used = {"engines.sequential": set(), "rounds.judging": set()}
 
     def spy(module):
         def spied(threads, work, items):
@@ -174,4 +174,4 @@ def test_the_threads_of_the_spec_are_used(name, monkeypatch):
     for module in used:
         spy(module)
     play(small_simulation("fedavg", engine=name, threads=3), 1)
-    assert used == {"engines.sequential": {3}, "rounds.evaluation": {3}}
+    assert used == {"engines.sequential": {3}, "rounds.judging": {3}}

@@ -37,7 +37,7 @@ def test_texts_become_canonical_so_that_equal_runs_have_equal_keys():
         {"validation": 0.2}, {"held_out": 0.2},
         {"fine_tune": 1}, {"newcomers": 0.2}, {"test_by": "labels"},
         {"evaluate_every": 2}, {"seed": 1}, {"engine": "sequential"}, {"dtype": "float64"}, {"threads": 2},
-        {"device": "cuda"}, {"channel": "quantise"},
+        {"device": "cuda"}, {"channel": "quantise"}, {"score": "auroc"}, {"loss": "squared-error"},
     ],
     ids=lambda change: next(iter(change)),
 )  # fmt: skip

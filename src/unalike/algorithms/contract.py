@@ -191,7 +191,7 @@ class Algorithm:
         return {"w": server["w"]}
 
     def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
-        """The server's new state."""
+        """The server's new state, made of its old one and what came of the exchange."""
         return server | {"w": server["w"] + replies.mean["delta"]}
 
     def round(self, task: Task, server: Vectors) -> Generator[Ask, Replies, Vectors]:

@@ -57,7 +57,7 @@ class Replies:
 
     @property
     def sum(self) -> Mapping[str, Tensor]:
-        """Plain sums."""
+        """The sums of keys that are added as they are, without weights."""
         return _Combined("plainly", self.plain_sums.items(), self.weighted_sums)
 
     @property

@@ -88,11 +88,12 @@ def describe(data: Dataset) -> dict[str, Any]:
     """What there is to know of a data set, ready for JSON."""
     import numpy as np
 
-    counts = np.bincount(data.y, minlength=len(data.classes))
-    tests = np.bincount(data.y_test, minlength=len(data.classes))
+    counts = np.bincount(data.labels, minlength=len(data.label_names))
+    tests = np.bincount(data.labels_test, minlength=len(data.label_names))
     groups = [] if data.group is None else np.bincount(data.group, minlength=len(data.group_names)).tolist()
     return {
         "name": data.name,
+        "task": data.task,
         "rows": data.size,
         "test_rows": len(data.y_test),
         "shape": list(data.shape),
@@ -101,7 +102,7 @@ def describe(data: Dataset) -> dict[str, Any]:
         "sparse": data.is_sparse,
         "labels": [
             {"name": name, "rows": int(n), "test_rows": int(t)}
-            for name, n, t in zip(data.classes, counts, tests, strict=True)
+            for name, n, t in zip(data.label_names, counts, tests, strict=True)
         ],
         "natural_parties": [
             {"name": name, "rows": rows} for name, rows in zip(data.group_names, groups, strict=False)
@@ -119,7 +120,8 @@ def _print(found: dict[str, Any]) -> None:
     )
     draw(Paragraph(told), "")
     labels = [[part["name"], f"{part['rows']:,}", f"{part['test_rows']:,}"] for part in found["labels"]]
-    draw(table(["label", "rows", "to test"], labels[:_MOST], right=["rows", "to test"]))
+    label = "label" if found["task"] == "classification" else "target"
+    draw(table([label, "rows", "to test"], labels[:_MOST], right=["rows", "to test"]))
     _more(labels, "labels")
     parties = [[part["name"], f"{part['rows']:,}"] for part in found["natural_parties"]]
     if parties:

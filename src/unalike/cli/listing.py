@@ -15,8 +15,9 @@ from unalike.errors import unknown
 from unalike.registry import Registry
 from unalike.runs.parts import registry
 
-_FIELDS = {f"{field}s": field for field in ("algorithm", "dataset", "partition", "model", "channel", "optimiser")}
-_KINDS = (*_FIELDS, "engines")
+_NAMED = ("algorithm", "dataset", "partition", "model", "channel", "optimiser")
+_FIELDS = {**{f"{field}s": field for field in _NAMED}, "losses": "loss"}
+_KINDS = (*_FIELDS, "scores", "engines")
 
 Part = dict[str, Any]
 
@@ -53,6 +54,8 @@ def parts(kind: str) -> list[Part]:
     """What is registered of a kind, ready for JSON. A parameter without a default has none here either."""
     if kind == "engines":
         return _engines()
+    if kind == "scores":
+        return _scores()
     known = registry(_FIELDS[kind])
     return [
         {
@@ -69,6 +72,18 @@ def _engines() -> list[Part]:
     from unalike.engines.table import engines
 
     return [{"name": name, "parameters": [], "summary": what, "paper": ""} for name, what in engines().items()]
+
+
+def _scores() -> list[Part]:
+    from unalike.scores import SCORES
+
+    made = []
+    for score in SCORES.values():
+        way = "higher is better" if score.better == "up" else "lower is better"
+        told = f"{score.summary} ({score.task}, {way})"
+        more = {"task": score.task, "better": score.better, "unit": score.unit}
+        made.append({"name": score.name, "parameters": [], "summary": told, "paper": "", **more})
+    return made
 
 
 def _parameter(field: dataclasses.Field[Any], known: Registry[Any]) -> Part:

@@ -79,7 +79,7 @@ def to_dict(portrait: Portrait) -> dict[str, Any]:
         {
             "name": name,
             "size": int(line.sum()),
-            "label_counts": dict(zip(data.classes, line.tolist(), strict=True)),
+            "label_counts": dict(zip(data.label_names, line.tolist(), strict=True)),
             **({} if made.columns is None else {"columns": made.columns[place].tolist()}),
         }
         for place, (name, line) in enumerate(zip(made.names, portrait.counts, strict=True))
@@ -162,19 +162,19 @@ def _table(portrait: Portrait) -> Table:
             places[-1].append(f"{len(made.columns[place])}{held}")
     largest = table(
         [*columns, *attributes, _LARGEST],
-        [[*cells, _largest(line, data.classes)] for cells, line in zip(places, counts, strict=True)],
+        [[*cells, _largest(line, data.label_names)] for cells, line in zip(places, counts, strict=True)],
         right=["rows"],
         text=[_LARGEST],
     )
-    if len(data.classes) > _MOST_LABELS:
+    if len(data.label_names) > _MOST_LABELS:
         return largest
     return table(
-        [*columns, *attributes, *data.classes],
+        [*columns, *attributes, *data.label_names],
         [
             [*cells, *(f"{count:,}" if count else "·" for count in line)]
             for cells, line in zip(places, counts, strict=True)
         ],
-        right=["rows", *data.classes],
+        right=["rows", *data.label_names],
         narrow=largest,
     )
 

@@ -10,10 +10,11 @@ from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from unalike.cli.show import console, duration, number, percent, say
+from unalike.cli.show import console, duration, number, say
 from unalike.rounds.evaluation import Figures
 from unalike.runs.run import Watcher
 from unalike.runs.simulation import Simulation
+from unalike.scores import score_of, shown, value_of
 
 EACH_ROUND_UP_TO = 40
 """Runs with more rounds than this get about ``LINES`` lines instead of one per round."""
@@ -114,7 +115,7 @@ class Bar(Follower):
         """Move on; a round without evaluation leaves the last figures standing."""
         assert self.simulation is not None
         done = row["round"]
-        if "accuracy" in row:
+        if "loss" in row:
             self._progress.update(self._task, figures="  ".join(headline(row, loss=False)))
         left = self.remaining(done, self.simulation.spec.rounds)
         self._show(done, f"ETA {left}" if done < self.simulation.spec.rounds else "")
@@ -129,18 +130,19 @@ class Bar(Follower):
 
 def headline(row: Figures, *, loss: bool = True) -> list[str]:
     """A round's main figures; of an algorithm without a global model, its personal models'."""
-    if "accuracy" not in row:
+    if "loss" not in row:
         return [f"train loss {number(row['train_loss'])}"]
     personal, parties = row.get("personal") or {}, row.get("parties") or {}
-    if row["accuracy"] is None:
-        shown, parties = [f"personal accuracy {percent(personal.get('mean'))}"], personal
+    score = score_of(row)
+    if row["loss"] is None:
+        told, parties = [f"personal {score} {shown(score, personal.get('mean'))}"], personal
     else:
-        shown = [f"accuracy {percent(row['accuracy'])}"]
+        told = [f"{score} {shown(score, value_of(row))}"]
         if loss:
-            shown.append(f"loss {number(row['loss'])}")
+            told.append(f"loss {number(row['loss'])}")
     if parties.get("worst") is not None:
-        shown.append(f"worst party {percent(parties['worst'])}")
-    return shown
+        told.append(f"worst party {shown(score, parties['worst'])}")
+    return told
 
 
 def follower(*, quiet: bool) -> Follower:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unalike.cli.table import Table, fold
 from unalike.cli.table import table as table  # for the commands too
+from unalike.scores import SCORES, SUMMARIES, key_of, score_of, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -143,18 +144,28 @@ def figures_table(figures: Mapping[str, Any], last: str = "final round") -> Tabl
     if selected:
         sources.append(selected)
         columns.append(f"round {selected['round']}, selected on validation rows")
+    chosen, key = score_of(figures), key_of(score_of(figures))
     rows = [
-        ["accuracy, global test", *(percent(source.get("accuracy")) for source in sources)],
+        [f"{chosen}, global test", *(shown(chosen, source.get(key)) for source in sources)],
+        *_others(figures, sources),
         ["loss, global test", *(number(source.get("loss")) for source in sources)],
-        ["accuracy, validation", *(percent(source.get("validation_accuracy")) for source in sources)],
+        [f"{chosen}, validation", *(shown(chosen, source.get(f"validation_{key}")) for source in sources)],
     ]
-    for kind, label in (("parties", "parties"), ("personal", "personal models")):
+    for kind, label in SUMMARIES.items():
         if figures.get(kind):
-            for name, key in _FIGURES:
-                rows.append(
-                    [f"{label}, {name}", *(percent((source.get(kind) or {}).get(key)) for source in sources)]
-                )
+            for name, which in _FIGURES:
+                told = (shown(chosen, (source.get(kind) or {}).get(which)) for source in sources)
+                rows.append([f"{label}, {name}", *told])
     return table(columns, rows, right=columns[1:])  # on a narrow screen its headings take several lines
+
+
+def _others(figures: Mapping[str, Any], sources: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """A line for each score that the run has beside the one that it goes by."""
+    others = [score for score in SCORES.values() if score.key in figures and score.name != score_of(figures)]
+    return [
+        [f"{score.name}, global test", *(shown(score.name, source.get(score.key)) for source in sources)]
+        for score in others
+    ]
 
 
 def costs(figures: Mapping[str, Any]) -> str:

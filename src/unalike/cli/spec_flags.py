@@ -13,6 +13,7 @@ from unalike.cli import complete
 from unalike.engines.table import engine_names
 from unalike.runs.parts import PARTS
 from unalike.runs.spec import RunSpec
+from unalike.scores import SCORES
 
 _METAVARS = {int: "INTEGER", float: "FLOAT", str: "TEXT"}
 """As they are called in every version of typer."""
@@ -55,7 +56,7 @@ def _completer(name: str, hint: Any) -> complete.Completer | None:
     """What the shell may offer as a value: the parts of that kind, or the words that a field can be."""
     if name in PARTS:
         return complete.parts(name)
-    known = {"device": ("cpu", "cuda", "mps"), "engine": engine_names()}
+    known = {"device": ("cpu", "cuda", "mps"), "engine": engine_names(), "score": tuple(SCORES)}
     words = known.get(name) or (get_args(hint) if get_origin(hint) is Literal else ())
     return complete.choices(*words) if words else None
 

@@ -6,14 +6,16 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, dataclass_transform
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, dataclass_transform, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unalike.data.arrays import as_array, check_groups, check_labels, check_rows, check_scaling
+from unalike.data.targets import check_targets, cut_points, range_names, ranges
 from unalike.errors import UserError
 from unalike.registry import Registry
+from unalike.tallies import Kind
 
 C = TypeVar("C", bound=type)
 
@@ -41,6 +43,10 @@ class Units(NamedTuple):
 class Dataset:
     """Rows ``x`` with labels ``y`` for training, and a global test set that no party trains on.
 
+    With ``task="regression"`` there are no classes, and ``y`` are numbers to predict. A net is trained on
+    ``(y - shift) / scale`` of ``target``, by default the mean and standard deviation of the training rows; its
+    scores are in the units of ``y``.
+
     ``x`` keeps its storage type (images stay uint8) until a batch is made; the batch is
     ``(x - shift) / scale`` in floating point. ``group`` is the natural party of each training row (its
     hospital, writer, ...), an index into ``group_names``; it is None where the data have no natural parties.
@@ -66,8 +72,12 @@ class Dataset:
     kind: Literal["numbers", "tokens"] = "numbers"
     units: Units = field(default_factory=Units)
     public: tuple[Array, Array] | None = None
+    task: Kind = "classification"
+    target: Units = field(default_factory=Units)
 
     def __post_init__(self) -> None:
+        if self.task not in get_args(Kind):
+            raise UserError(f"{self.name}'s task is {self.task!r}. Use classification or regression.")
         classes: Any = self.classes  # what a user gives may be of another type
         if isinstance(classes, str) or not isinstance(classes, Iterable):
             raise UserError(f"{self.name}'s classes must be names, got {classes!r}. Use ('no', 'yes').")
@@ -78,8 +88,7 @@ class Dataset:
                 object.__setattr__(self, part, as_array(value, f"{self.name}'s {part}"))
         check_rows(self.x, f"{self.name}'s training rows")
         check_rows(self.x_test, f"{self.name}'s test rows")
-        check_labels(self.y, f"{self.name}'s training labels", self.x.shape[0], len(self.classes))
-        check_labels(self.y_test, f"{self.name}'s test labels", self.x_test.shape[0], len(self.classes))
+        self._check_answers()
         if self.x.shape[1:] != self.x_test.shape[1:] or self.is_sparse != hasattr(self.x_test, "indptr"):
             raise UserError(
                 f"{self.name}'s training rows are {_shown(self.x)}, its test rows {_shown(self.x_test)}. "
@@ -91,10 +100,39 @@ class Dataset:
         for part in ("shift", "scale"):
             check_scaling(getattr(self, part), f"{self.name}'s {part}", self.shape)
 
+    def _check_answers(self) -> None:
+        """Check what is to be predicted; where that are numbers, see how they are standardised."""
+        for part, which, rows in (("y", "training", self.x.shape[0]), ("y_test", "test", self.x_test.shape[0])):
+            if self.task == "classification":
+                check_labels(getattr(self, part), f"{self.name}'s {which} labels", rows, len(self.classes))
+            else:
+                check_targets(getattr(self, part), f"{self.name}'s {which} targets", rows)
+                object.__setattr__(self, part, getattr(self, part).astype(np.float64))
+        if self.task == "regression":
+            if self.classes:
+                raise UserError(f"{self.name} has classes, but its task is regression. Use classes=().")
+            if self.target == Units():
+                object.__setattr__(self, "target", Units(self.y.mean(), self.y.std() or np.ones(())))
+
     @property
     def size(self) -> int:
         """The number of training rows."""
         return len(self.y)
+
+    @cached_property
+    def labels(self) -> Array:
+        """What label skew goes by, of each training row: its class, or the tenth of all numbers that it is in."""
+        return self.y if self.task == "classification" else ranges(self.y, cut_points(self.y))
+
+    @cached_property
+    def label_names(self) -> tuple[str, ...]:
+        """What to call these labels: the classes, or the ranges of numbers."""
+        return self.classes if self.task == "classification" else range_names(self.y, cut_points(self.y))
+
+    @property
+    def labels_test(self) -> Array:
+        """The same of the test rows: ranges are those of the training rows."""
+        return self.y_test if self.task == "classification" else ranges(self.y_test, cut_points(self.y))
 
     @cached_property
     def digest(self) -> str:
@@ -126,7 +164,7 @@ def _shown(rows: Any) -> str:
 
 
 def trainable(data: Any) -> Dataset:
-    """The data set, if it is one and has rows of two classes or more; a UserError where there is nothing to learn.
+    """The data set, if it is one and its labels differ; a UserError where there is nothing to learn.
 
     A single site of a federation may well have one class alone: this is asked of all rows together.
     """
@@ -139,6 +177,8 @@ def trainable(data: Any) -> Dataset:
             "x_test=x_test, y_test=y_test, classes=('no', 'yes'))."
         )
     found = np.unique(data.y)
+    if len(found) < 2 and data.task == "regression":
+        raise UserError(f"The target of {data.name} is {found[0]:g} in every training row. It must vary.")
     if len(found) < 2:
         raise UserError(
             f"All {data.size:,} training rows of {data.name} have the label {data.classes[found[0]]!r}. "

@@ -30,7 +30,8 @@ def given(data: Dataset) -> str:
     data = trainable(data)
     sha = hashlib.sha256(data.digest.encode())
     sha.update(repr((data.classes, data.features, data.group_names, data.kind)).encode())
-    for part in (data.group, data.group_test, data.shift, data.scale):
+    target = data.target if data.task == "regression" else ()
+    for part in (data.group, data.group_test, data.shift, data.scale, *map(np.asarray, target)):
         if part is not None:
             sha.update(f"{part.dtype} {part.shape}".encode())
             sha.update(np.ascontiguousarray(part).data)

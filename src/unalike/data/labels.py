@@ -11,6 +11,9 @@ from unalike.data.dataset import Array
 from unalike.data.numerals import mostly_numbers, number
 from unalike.errors import UserError
 
+PREDICTED = "Numbers are predicted with task=regression."
+NO_NUMBERS = "Real sites cannot predict numbers yet."
+
 
 def number_classes(column: Column) -> tuple[Array, tuple[str, ...]]:
     """The number of every row's class, and the classes: sorted, numbers by their size (1.0 is the class 1)."""
@@ -26,16 +29,29 @@ def number_classes(column: Column) -> tuple[Array, tuple[str, ...]]:
     return np.array([index[text] for text in column.cells]), classes
 
 
-def check_labels(label: str, classes: int, rows: int) -> None:
+def read_targets(column: Column) -> Array:
+    """The numbers of a label that is to be predicted as a number."""
+    values = column.numbers() if column.kind == "number" else None
+    if values is None:
+        if column.variety < 2:
+            raise UserError(f"The label {column.name} is {min(column.distinct)!r} in every row. It must vary.")
+        raise UserError(
+            f"The label {column.name} has {column.kind} values such as {min(column.distinct)[:30]!r}, and "
+            "task=regression predicts numbers. Name a column of numbers, or leave task out."
+        )
+    return values
+
+
+def check_labels(label: str, classes: int, rows: int, remedy: str = PREDICTED) -> None:
     """Refuse a label with so many values that each has a few rows only, as an identifier or a quantity has."""
     if too_many(classes, rows):
         raise UserError(
             f"The label {label} has {classes} different values in {rows} rows. "
-            "Is it a number to predict, or an identifier? Name a column of classes."
+            f"Is it a number to predict, or an identifier? {remedy} Name a column of classes."
         )
 
 
-def check_quantity(label: str, classes: tuple[str, ...]) -> None:
+def check_quantity(label: str, classes: tuple[str, ...], remedy: str = PREDICTED) -> None:
     """Refuse a label that is a quantity, such as an age, of which each value would be a class of its own.
 
     These are more than 20 values, (nearly) all of them numbers or dates, unless they are the codes 0, 1, 2, ...
@@ -45,8 +61,8 @@ def check_quantity(label: str, classes: tuple[str, ...]) -> None:
     codes = [{str(number) for number in range(first, first + count)} for first in (0, 1)]
     if count > FEW_CATEGORIES and mostly_numbers(classes) and set(classes) not in codes:
         raise UserError(
-            f"The label {label} has {count} different numbers, from {classes[0]} to {classes[-1]}: a quantity, "
-            "which cannot be predicted yet. Cut it into ranges, or write classes as texts, such as c17."
+            f"The label {label} has {count} different numbers, from {classes[0]} to {classes[-1]}: a quantity. "
+            f"{remedy} Cut it into ranges, or write classes as texts, such as c17."
         )
 
 

@@ -23,6 +23,18 @@ def packaged(name: str) -> Path:
     raise UserError(f"scikit-learn's file {name} is missing. Install it again: pip install scikit-learn.")
 
 
+def read_numbers(name: str, delimiter: str | None = None) -> Array:
+    """The numbers in one of scikit-learn's files, which may be compressed."""
+    path = packaged(name)
+    try:
+        table: np.ndarray[Any, Any] = np.loadtxt(path, delimiter=delimiter)
+    except (OSError, ValueError, EOFError):
+        raise UserError(
+            f"{path} is damaged. Install it again: pip install --force-reinstall scikit-learn."
+        ) from None
+    return table
+
+
 def read_table(name: str) -> tuple[Array, Array, tuple[str, ...]]:
     """The features, labels and names of the classes of a table, whose first line is rows, columns, classes."""
     path = packaged(name)

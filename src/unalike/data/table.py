@@ -13,9 +13,11 @@ import numpy as np
 from unalike.data.columns import BINARY, Column, Inferred, check_few, check_file, read_csv
 from unalike.data.dataset import Array, Dataset, Units, register_dataset
 from unalike.data.folder import NotFound
-from unalike.data.labels import number_classes
+from unalike.data.labels import number_classes, read_targets
 from unalike.data.parquet import read_parquet
+from unalike.data.targets import strata
 from unalike.errors import UserError, unknown
+from unalike.tallies import Kind
 
 Missing = Literal["error", "indicate", "drop"]
 
@@ -40,8 +42,9 @@ class CSV:
     differ (an identifier), or that has more than 20 values and fewer than five rows for each of them on average (a
     free text), is refused until it is named in ``ignore``; so are more than 1000 values.
 
-    A label of more than 20 numbers that are not the codes 0, 1, 2, ... or 1, 2, 3, ... is a quantity, not a class,
-    and is refused.
+    A label of more than 20 numbers that are not the codes 0, 1, 2, ... or 1, 2, 3, ... is a quantity, not a class.
+    With ``task=regression`` it is predicted as a number, and the test set is stratified by its tenths; without, it
+    is refused.
 
     Empty, ?, NA, N/A, NaN and null mean a missing value. ``missing="error"`` refuses them; ``"indicate"`` makes
     them 0 (after standardising; in all columns of a category) and adds a column ``<name>_missing``; ``"drop"``
@@ -55,6 +58,7 @@ class CSV:
     missing: Missing = "error"
     delimiter: str = ","
     ignore: tuple[str, ...] = ()
+    task: Kind = "classification"
 
     def __post_init__(self) -> None:
         _check_test("csv", self.test)
@@ -71,7 +75,7 @@ class CSV:
         """Read and code the table."""
         columns = read_csv(_path(self.path), self.delimiter)
         roles = Roles.choose(columns, self.label, self.party, self.ignore)
-        return _dataset(_path(self.path).stem, roles, self.test, self.missing)
+        return _dataset(_path(self.path).stem, roles, self.test, self.missing, self.task)
 
 
 @register_dataset("parquet")
@@ -87,6 +91,7 @@ class Parquet:
     test: float = 0.2
     missing: Missing = "error"
     ignore: tuple[str, ...] = ()
+    task: Kind = "classification"
 
     def __post_init__(self) -> None:
         _check_test("parquet", self.test)
@@ -103,7 +108,7 @@ class Parquet:
         """Read and code the table."""
         columns = read_parquet(_path(self.path))
         roles = Roles.choose(columns, self.label, self.party, self.ignore)
-        return _dataset(_path(self.path).stem, roles, self.test, self.missing)
+        return _dataset(_path(self.path).stem, roles, self.test, self.missing, self.task)
 
 
 def infer(path: str, delimiter: str = ",") -> list[Inferred]:
@@ -171,14 +176,20 @@ def _check_test(name: str, test: float) -> None:
         raise UserError(f"{name}'s test must be above 0 and at most 0.5, got {test:g}. Use 0.2.")
 
 
-def _dataset(name: str, roles: Roles, fraction: float, missing: Missing) -> Dataset:
+def _dataset(name: str, roles: Roles, fraction: float, missing: Missing, task: Kind) -> Dataset:
     """The whole way from text to numbers."""
     roles = complete(roles, missing)
-    y, classes = number_classes(roles.label)
+    classes: tuple[str, ...] = ()
+    if task == "regression":
+        y = read_targets(roles.label)
+        kinds = strata(y)
+    else:
+        y, classes = number_classes(roles.label)
+        kinds = y
     party, parties = np.zeros(len(y), np.int64), np.array([""])
     if roles.party:
         parties, party = np.unique([value.strip() for value in roles.party.cells], return_inverse=True)
-    test = test_rows(y, party, fraction)
+    test = test_rows(kinds, party, fraction)
     if not test.any():
         raise UserError(f"{name} has too few rows for a test set: {len(y)}. Add rows, or make test larger.")
     x, features, units = _code(roles.features, ~test, indicate=missing == "indicate")
@@ -197,6 +208,7 @@ def _dataset(name: str, roles: Roles, fraction: float, missing: Missing) -> Data
         group_names=tuple(map(str, parties[present])) if roles.party else (),
         group_test=place[party[test]] if roles.party else None,
         units=units,
+        task=task,
     )
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from unalike.data.dataset import Array, Dataset
-from unalike.rounds.evaluation import Figures, row_scores
+from unalike.rounds.evaluation import Figures
+from unalike.rounds.judging import judge
 from unalike.runs.run import Watcher, run
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
@@ -60,8 +61,8 @@ def _right(simulation: Simulation | None) -> Array:
     assert models.global_model is not None, "the demonstration trains algorithms with one global model"
     test = simulation.federation.test
     index = torch.arange(len(test), device=models.global_model.device)
-    scores = row_scores(simulation.task, models.global_model, models.buffers, test, index)
-    right: Array = scores[:, 1].cpu().numpy().astype(np.int64)
+    judged = judge(simulation.task, models.global_model, models.buffers, test, index)
+    right: Array = judged.table[:, 1].cpu().numpy().astype(np.int64)
     return right
 
 

@@ -30,11 +30,11 @@ class WithFallback:
 
     @property
     def name(self) -> str:
-        """The engine in use."""
+        """The name of the engine that is in use by now."""
         return self._engine.name
 
     def answer(self, workers: Workers, orders: Sequence[Order]) -> list[Reply]:
-        """The parties' replies."""
+        """The parties' replies to their orders, in any order."""
         return self._tried(orders, lambda engine: engine.answer(workers, orders))
 
     def adapt(self, workers: Workers, orders: Sequence[Order]) -> list[tuple[Tensor, Tensor]]:
@@ -67,7 +67,7 @@ class PerNet:
 
     @property
     def name(self) -> str:
-        """The first net's engine."""
+        """The name of the engine that the first net runs on."""
         return self._engines[0].name
 
     @property
@@ -77,7 +77,7 @@ class PerNet:
         return next((reason for reason in reasons if reason), None)
 
     def answer(self, workers: Workers, orders: Sequence[Order]) -> list[Reply]:
-        """The parties' replies."""
+        """The parties' replies to their orders, in any order."""
         return [reply for engine, own in self._cut(orders) for reply in engine.answer(workers, own)]
 
     def adapt(self, workers: Workers, orders: Sequence[Order]) -> list[tuple[Tensor, Tensor]]:

@@ -69,7 +69,7 @@ class Vectorised:
         return WithFallback(cls(), say, job.threads)
 
     def answer(self, workers: Workers, orders: Sequence[Order]) -> list[Reply]:
-        """The parties' replies."""
+        """The parties' replies to their orders, in any order."""
         return [reply for stack in self._stacks(workers, orders) for reply in stack.answer()]
 
     def adapt(self, workers: Workers, orders: Sequence[Order]) -> list[tuple[Tensor, Tensor]]:

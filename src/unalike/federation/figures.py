@@ -1,36 +1,64 @@
-"""What the server makes of the figures that sites tell of their own rows."""
+"""What sites tell of how well a model does on their own rows: sums and histograms, never a row."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+import torch
+
+from unalike.algorithms.contract import Vectors
 from unalike.data.sites.description import MOST_ROWS
 from unalike.federation.envelope import Envelope, Refused
+from unalike.rounds.evaluation import chosen_scores
+from unalike.scores import Score, figures_of
+from unalike.tallies import Tally, check_tally, pooled
+
+SETS = ("test", "validation", "held_out", "personal validation", "personal held_out")
+"""The rows of a site that are told of."""
 
 
-def checked_sums(message: Envelope) -> dict[str, list[float]]:
-    """Rows, sum of losses and right answers under each name, if they can be that."""
-    sums = message.header.get("sums")
-    if not isinstance(sums, dict):
-        raise Refused("they are missing")
-    for values in sums.values():
-        good = isinstance(values, list) and len(values) == 3
-        if not good or not all(type(v) in (int, float) and 0 <= v <= 2**53 for v in values):
-            raise Refused("they are not numbers")
-        if values[0] > MOST_ROWS:
-            raise Refused(f"they are of {values[0]:g} rows; at most {MOST_ROWS:,} are possible")
-        if values[2] > values[0]:
-            raise Refused("they have more right answers than rows")
-    return sums
+def told_scores(chosen: Score, rows: str, *, last: bool) -> list[Score]:
+    """The scores that a site tells the sums of: all on its test rows after the last round, else the cheap ones.
+
+    Both sides work it out by themselves: a server cannot ask for more.
+    """
+    return chosen_scores(chosen, everything=last and rows == "test")
 
 
-def pooled(sums: Mapping[str, Mapping[str, list[float]]], name: str) -> tuple[float | None, float | None]:
-    """Mean loss and accuracy over all rows of all sites that answered."""
-    rows, loss, right = (math.fsum(one[name][i] for one in sums.values() if name in one) for i in range(3))
-    return (loss / rows, right / rows) if rows else (None, None)
+def parts_of(scores: Iterable[Score]) -> list[str]:
+    """The parts of a tally that these scores need."""
+    return list(dict.fromkeys(part for score in scores for part in score.needs))
 
 
-def accuracy(sums: list[float] | None) -> float | None:
-    """The fraction of one site's rows that the model gets right; None where there are no rows."""
-    return sums[2] / sums[0] if sums and sums[0] else None
+def packed(tallies: Mapping[str, Tally]) -> Vectors:
+    """The tallies as arrays for a message."""
+    return {f"{rows}/{part}": torch.from_numpy(v) for rows, one in tallies.items() for part, v in one.items()}
+
+
+def checked_tallies(message: Envelope, chosen: Score, classes: int, *, last: bool) -> dict[str, Tally]:
+    """The tallies in a message, if they can be that: of the agreed parts, whole, and of rows that there can be."""
+    found: dict[str, Tally] = {}
+    for name, value in message.vectors().items():
+        rows, _, part = name.partition("/")
+        found.setdefault(rows, {})[part] = value.double().numpy()
+    for rows, tally in found.items():
+        if rows not in SETS:
+            raise Refused(f"they are of {rows[:40]!r} rows, which nobody asked for")
+        wanted = {"rows", "loss", *parts_of(told_scores(chosen, rows, last=last))}
+        if tally.keys() != wanted:
+            raise Refused(f"they have {', '.join(sorted(tally))[:80]}, not {', '.join(sorted(wanted))}")
+        try:
+            check_tally(tally, classes)
+        except ValueError as error:
+            raise Refused(f"of its {rows} rows, {error}") from None
+        if tally["rows"] > MOST_ROWS:
+            raise Refused(f"they are of {float(tally['rows']):g} rows; at most {MOST_ROWS:,} are possible")
+    return found
+
+
+def together(sites: Mapping[str, Mapping[str, Tally]], rows: str, scores: Iterable[Score]) -> dict[str, Any]:
+    """Mean loss and scores over all rows of all sites that told of them."""
+    tally = pooled(one[rows] for one in sites.values() if rows in one)
+    loss = float(tally["loss"] / tally["rows"]) if tally and tally["rows"] else None
+    return {"loss": loss, **figures_of(scores, tally)}

@@ -21,6 +21,7 @@ from unalike.federation.envelope import ANYBODY, MOST_BYTES, SERVER
 from unalike.runs.files import atomic_write
 from unalike.runs.rules import cohort_size
 from unalike.runs.spec import RunSpec
+from unalike.scores import choose
 from unalike.secure.policy import safe_threshold
 from unalike.toml import read_toml, write_toml
 
@@ -99,6 +100,7 @@ class Plan:
             raise UserError("public must be the SHA-256 of the public table: 64 hexadecimal digits.")
         object.__setattr__(self, "train", self._settled())
         self._check_algorithm()
+        choose(self.spec.score, "classification")  # real sites agree on classes: numbers cannot be predicted yet
         self._check_hidden()
 
     def _check_types(self) -> None:

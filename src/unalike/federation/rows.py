@@ -42,7 +42,7 @@ def share_public(
 def split_rows(spec: RunSpec, data: Dataset, number: int) -> PartyRows:
     """A site's rows to train on, to select rounds on and to report on: split as in simulation."""
     rng = stream(spec.seed, "holdout", number)
-    return PartyRows(*hold_out(np.arange(len(data.y)), data.y, spec.validation, spec.held_out, rng))
+    return PartyRows(*hold_out(np.arange(len(data.y)), data.labels, spec.validation, spec.held_out, rng))
 
 
 def rows_of(data: Dataset, task: Task) -> Rows:

@@ -23,7 +23,7 @@ from unalike.federation import folders
 from unalike.federation.agreeing import agreement
 from unalike.federation.dealing import deal_keys
 from unalike.federation.envelope import Refused, pack
-from unalike.federation.figures import accuracy, checked_sums, pooled
+from unalike.federation.figures import checked_tallies, together, told_scores
 from unalike.federation.lengths import FAR, NORMS, longest
 from unalike.federation.measuring import measure_sites
 from unalike.federation.plan import Plan
@@ -49,7 +49,9 @@ from unalike.runs.folder import RunDirectory
 from unalike.runs.record import SEALS_WEIGHTS
 from unalike.runs.rules import deploying
 from unalike.runs.training import Training
+from unalike.scores import score_of, scores_of, shown, value_of
 from unalike.secure.crypto.primitives import signing_public
+from unalike.tallies import Tally
 
 T = TypeVar("T")
 
@@ -147,24 +149,28 @@ class RemoteTraining(Training):
 
     def evaluate(self, after: State) -> Figures:
         """The figures of all sites' own rows, each counted at its site; none where the plan says so."""
-        figures: Figures = dict.fromkeys(("loss", "accuracy", "validation_loss", "validation_accuracy"))
+        last = after.round == self.spec.rounds
+        few, scores = (told_scores(self.score, rows, last=last) for rows in ("validation", "test"))
+        figures: Figures = {"score": self.score.name, **together({}, "test", scores)}
+        figures |= {f"validation_{key}": None for key in together({}, "validation", few)}
         w = self.algorithm.global_model(self.task, after.server)
         own = self.algorithm.overrides("personal") or bool(self.adapting)
         if self.plan.figures == "none" or (w is None and not own):
             return figures
-        sums: dict[str, dict[str, list[float]]] = {}
+        told: dict[str, dict[str, Tally]] = {}
         for party, message in self.sites.speaker.ask(self._about(after, "evaluate"), self.plan.deadline):
             try:
-                sums[party] = checked_sums(message)
+                told[party] = checked_tallies(message, self.score, self.task.classes, last=last)
             except Refused as error:
                 self.sites.speaker.say(f"{party}'s figures are not used: {error}.")
-        figures["loss"], figures["accuracy"] = pooled(sums, "test")
+        figures |= together(told, "test", scores)
         personal = "personal " if own else ""
-        figures["validation_loss"], figures["validation_accuracy"] = pooled(sums, f"{personal}validation")
+        selecting = together(told, f"{personal}validation", few)
+        figures |= {f"validation_{key}": value for key, value in selecting.items()}
         for key, name in (("parties", "held_out"), ("personal", "personal held_out")):
-            each = [accuracy(sums.get(party, {}).get(name)) for party in self.plan.parties]
+            each = [together({party: told.get(party, {})}, name, [self.score]) for party in self.plan.parties]
             if own if key == "personal" else w is not None:
-                figures[key] = summary(each)
+                figures[key] = summary([one[self.score.key] for one in each], self.score)
         return without_each(figures)
 
     def finish(self) -> list[str]:
@@ -307,10 +313,11 @@ def _check_origin(saved: Checkpoint, training: RemoteTraining, run: Path) -> Non
 
 def _outcome(training: RemoteTraining, rows: list[Figures], left: list[str]) -> Figures:
     last = rows[-1]
-    kept = ("accuracy", "loss", "train_loss", "validation_accuracy", "parties", "personal")
+    scores = (score.key for score in scores_of(training.score.task))
+    kept = ("score", "loss", "train_loss", "parties", "personal", *scores)
     return {
         "key": training.spec.key,
-        **{key: last[key] for key in kept if key in last},
+        **{key: value for key, value in last.items() if key in kept or key.startswith("validation_")},
         "rounds": last["round"],
         **training.privacy(last),
         **{key: sum(row[key] for row in rows) for key in ("bytes_up", "bytes_down", "seconds")},
@@ -323,6 +330,6 @@ def _outcome(training: RemoteTraining, rows: list[Figures], left: list[str]) -> 
 
 
 def _line(row: Figures, rounds: int) -> str:
-    accuracy = row.get("accuracy")
-    told = "" if accuracy is None else f", accuracy {accuracy:.1%} on the sites' test rows"
+    value = value_of(row)
+    told = "" if value is None else f", {score_of(row)} {shown(score_of(row), value)} on the sites' test rows"
     return f"Round {row['round']} of {rounds}: {len(row['answered'][-1])} parties{told}."

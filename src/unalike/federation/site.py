@@ -24,7 +24,8 @@ from unalike.data.sites.schema import Schema
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
 from unalike.federation.dealing import BOX, DEAL, KEY, SiteKeys
-from unalike.federation.envelope import SERVER, Envelope, Refused, peek, read, shown, write
+from unalike.federation.envelope import SERVER, Envelope, Refused, pack, peek, read, shown, write
+from unalike.federation.figures import packed
 from unalike.federation.folders import AGREED, PUBLIC, Card
 from unalike.federation.measuring import BITS, SUM, SiteMeasure
 from unalike.federation.once import Once, read_json
@@ -250,7 +251,8 @@ class Site:
         asked = digest_of(message.body, str(message.header.get("arrays")).encode())
         why = "this site has told the figures of another model of that round"
         self._once.ask(f"evaluate {work.round_of(message)}", asked, why)
-        return {"sums": work.evaluation(message, self._vault)}, b""
+        arrays, body = pack(packed(work.evaluation(message, self._vault)))
+        return {"arrays": arrays}, body
 
     def _finish(self, message: Envelope) -> Answer:
         path = self.folder / "model.safetensors"

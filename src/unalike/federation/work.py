@@ -26,6 +26,7 @@ from unalike.data.sites.description import MOST_ROWS
 from unalike.data.sites.schema import Schema
 from unalike.engines.sequential import Sequential
 from unalike.federation.envelope import Envelope, Refused, pack, shown
+from unalike.federation.figures import parts_of, told_scores
 from unalike.federation.once import Once
 from unalike.federation.plan import Plan
 from unalike.federation.rows import agreed_tasks, made_up_worker, rows_of, share_public, split_rows
@@ -33,7 +34,8 @@ from unalike.federation.summing import Occasion
 from unalike.federation.vault import Vault, version_name
 from unalike.models.task import Task
 from unalike.own_code import explained
-from unalike.rounds.evaluation import Figures, row_scores
+from unalike.rounds.evaluation import Figures, chosen_scores
+from unalike.rounds.judging import Judged, judge
 from unalike.rounds.order import Order, Reply, phases_of
 from unalike.rounds.personal import PersonalModels
 from unalike.rounds.rehearse import Line, Script, rehearse
@@ -43,6 +45,8 @@ from unalike.rounds.worker import Worker
 from unalike.runs.checkpoint import tensor_bytes
 from unalike.runs.files import atomic_write
 from unalike.runs.rules import check_finite, cohort_of, cohort_size, deploying, learning_rate, recipe_of
+from unalike.scores import choose
+from unalike.tallies import Tally
 
 MOST_QUESTIONS = 10
 """Of one exchange, where no noise is weakened by a second: a server that restarts may ask it of other parties."""
@@ -53,8 +57,6 @@ _STATE, _STATISTICS, _MEMORY = "state/", "statistics", "memory/"
 ENVELOPE = ("kind", "sender", "receiver", "plan", "number", "arrays", "step", "session", "protocol")
 EXCHANGE = ("schema", "ask", "phase", "round", "turn", "base", "keep", "version", "most_rows")
 """All that a message may say of an exchange: phases, rows and learning rate are not among it."""
-Sums = list[float]
-"""Rows, sum of their losses, right answers."""
 
 
 class SiteWork:
@@ -76,6 +78,7 @@ class SiteWork:
         self._digest = digest_of(data.x.tobytes(), data.y.tobytes())
         self.tasks, self.channel = agreed_tasks(spec, schema), parse_channel(spec.channel)
         self.task = self.tasks[number % len(self.tasks)]
+        self.score = choose(spec.score, self.task.objective.task)
         self.initial = self.task.initial()
         self.algorithm = checked(ALGORITHMS.build(spec.algorithm))
         wire = Wire(self.channel, self._asked_in, self._random, plan.needed) if self.channel.parts else None
@@ -94,7 +97,7 @@ class SiteWork:
 
     @property
     def rows(self) -> int:
-        """Training rows."""
+        """How many rows this site trains on."""
         return len(self.split.train)
 
     @property
@@ -255,24 +258,32 @@ class SiteWork:
         vault.save(version, kept)
         vault.keep({version, str(header.get("base", "")), *map(str, named)})
 
-    def evaluation(self, message: Envelope, vault: Vault) -> dict[str, Sums]:
+    def evaluation(self, message: Envelope, vault: Vault) -> dict[str, Tally]:
+        """The tallies that the site tells of its own rows: what the plan's score needs; at the end, all."""
+        last = self.round_of(message) == self.spec.rounds
+        return {
+            rows: judged.tally(parts_of(told_scores(self.score, rows, last=last)))
+            for rows, judged in self._judged(message, vault).items()
+        }
+
+    def _judged(self, message: Envelope, vault: Vault) -> dict[str, Judged]:
         """How well the global model, and the personal one where there is one, does on the site's own rows."""
         order = self._tried(message, vault)
-        w, train = self._model(message), self.worker.data
-        own = {"validation": self.split.validation, "held_out": self.split.held_out}
-        sums = {}
+        train, scores = self.worker.data, chosen_scores(self.score, everything=True)
+        test = Rows(self.data.x_test, self.data.y_test, self.data, self.task.dtype, self.task.device)
+        rows = {
+            "test": (test, torch.arange(len(test))),
+            "validation": (train, torch.from_numpy(self.split.validation)),
+            "held_out": (train, torch.from_numpy(self.split.held_out)),
+        }
+        judged, w = {}, self._model(message)
         if w is not None:
-            test = Rows(self.data.x_test, self.data.y_test, self.data, self.task.dtype, self.task.device)
-            sums["test"] = _sums(row_scores(self.task, w, order.buffers, test, torch.arange(len(test))))
-            for key, rows in own.items():
-                index = torch.from_numpy(rows)
-                sums[key] = _sums(row_scores(self.task, w, order.buffers, train, index))
+            judged = {name: judge(self.task, w, order.buffers, *those, scores) for name, those in rows.items()}
         if self.has_own_model:
-            personal, buffers = self._personal(order)
-            for key, rows in own.items():
-                index = torch.from_numpy(rows)
-                sums[f"personal {key}"] = _sums(row_scores(self.task, personal, buffers, train, index))
-        return sums
+            own = self._personal(order)
+            for name in ("validation", "held_out"):
+                judged[f"personal {name}"] = judge(self.task, *own, *rows[name], scores)
+        return judged
 
     def _tried(self, message: Envelope, vault: Vault) -> Order:
         """The state that a model is tried or deployed at; the algorithm's ``send`` must give what was sent."""
@@ -312,7 +323,11 @@ class SiteWork:
         named = self.task.named(w, buffers)
         about = {"schema": self.schema.digest, "features": "\n".join(self.schema.features)}
         atomic_write(path, tensor_bytes(named, about | {"classes": "\n".join(self.schema.classes)}))
-        return {key: _figures(sums) for key, sums in self.evaluation(message, vault).items()}
+        scores = chosen_scores(self.score, everything=True)
+        return {
+            rows: {"rows": len(judged), "score": self.score.name, **judged.figures(scores)}
+            for rows, judged in self._judged(message, vault).items()
+        }
 
 
 class _Alone:
@@ -366,16 +381,6 @@ def model_digest(task: Task) -> str:
 def _told(kind: object, phase: object) -> str:
     """An ask in words that are safe to show."""
     return repr(shown(kind, 40)) + (f" in phase {shown(phase, 40)!r}" if phase != "" else "")
-
-
-def _sums(scores: Tensor) -> Sums:
-    loss, right = scores.double().sum(dim=0).tolist()
-    return [float(len(scores)), loss, right]
-
-
-def _figures(sums: Sums) -> Figures:
-    rows, loss, right = sums
-    return {"rows": int(rows), "loss": loss / rows, "accuracy": right / rows} if rows else {"rows": 0}
 
 
 def _whole(header: dict[str, Any], key: str, most: int = 2**31 - 1) -> int:

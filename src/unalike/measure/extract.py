@@ -28,7 +28,7 @@ def party_labels(dataset: Dataset, partition: Partition) -> dict[str, dict[str, 
     _check(partition)
     counts = seen_label_counts(dataset, partition)
     return {
-        name: {label: int(rows) for label, rows in zip(dataset.classes, line, strict=True) if rows}
+        name: {label: int(rows) for label, rows in zip(dataset.label_names, line, strict=True) if rows}
         for name, line in zip(partition.names, counts, strict=True)
     }
 

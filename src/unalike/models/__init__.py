@@ -5,7 +5,8 @@ from __future__ import annotations
 from unalike.models.batch import Batch
 from unalike.models.fedavg_cnn import FedAvgCnn
 from unalike.models.layout import WeightLayout
-from unalike.models.logistic import Logistic
+from unalike.models.logistic import Linear, Logistic
+from unalike.models.loss import LOSSES, Classification, CrossEntropy, Loss, Regression, SquaredError, register_loss
 from unalike.models.lstm import Lstm
 from unalike.models.mlp import Mlp
 from unalike.models.model import MODELS, Model, ReadsWords, SeveralModels, register_model
@@ -16,23 +17,31 @@ from unalike.models.token_mlp import TokenMlp
 from unalike.models.vgg9 import Vgg9
 
 __all__ = [
+    "LOSSES",
     "MODELS",
     "Batch",
+    "Classification",
+    "CrossEntropy",
     "FedAvgCnn",
+    "Linear",
     "Logistic",
+    "Loss",
     "Lstm",
     "Mlp",
     "Model",
     "Net",
     "ReadsWords",
+    "Regression",
     "ResNet18",
     "ResNet50",
     "SeveralModels",
     "SimpleCnn",
+    "SquaredError",
     "Task",
     "TokenMlp",
     "Vgg9",
     "WeightLayout",
+    "register_loss",
     "register_model",
     "without_running_statistics",
 ]

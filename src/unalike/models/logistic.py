@@ -1,4 +1,4 @@
-"""Multinomial logistic regression: the convex case."""
+"""Linear models: the convex case."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ class Logistic:
     def build(self, shape: tuple[int, ...], classes: int) -> Net:
         """The net; rows of any shape are flattened first."""
         return Net(nn.Flatten(), nn.Linear(math.prod(shape), classes))
+
+
+@register_model("linear")
+class Linear(Logistic):
+    """A linear function of the row: least squares where numbers are predicted, with classes as logistic."""

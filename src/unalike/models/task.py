@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad
-from torch.nn import functional
 
 from unalike.errors import UserError, unknown
 from unalike.models.batch import Batch
 from unalike.models.extra import Extra
 from unalike.models.layout import WeightLayout, slices_of
+from unalike.models.loss import CrossEntropy, Loss
 from unalike.randomness import stream
 
 _NORMALISES = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm)
@@ -75,6 +75,9 @@ class _Templates(threading.local):
 class Task:
     """A net and its loss on a kind of data, as functions of a flat weight vector.
 
+    ``objective`` is the loss, ``shape`` that of a row, ``classes`` how many classes there are (0 where the task is
+    regression; then ``batch.y`` are standardised numbers, and the net has one output).
+
     ``slices`` maps a layer's or parameter's name ("head", "body.0", "head.weight") to its slice of the
     vector; the body comes first and the head last. A frozen parameter (``requires_grad`` is False) is no part of
     the vector, and its slice is empty: it is a constant of the net, which nothing can train, send or average.
@@ -91,8 +94,14 @@ class Task:
         device: torch.device | str = "cpu",
         public: Batch | None = None,
         population: int = 0,
+        objective: Loss | None = None,
+        shape: tuple[int, ...] = (),
+        classes: int = 0,
     ) -> None:
         self._make_net = make_net
+        self.objective: Loss = objective or CrossEntropy()
+        self.shape = shape
+        self.classes = classes
         self.seed = seed
         self.dtype = dtype
         self.device = torch.device(device)
@@ -260,7 +269,7 @@ class Task:
         return self.forward(w, batch, track)[1]
 
     def loss(self, w: Tensor, batch: Batch, track: bool = True) -> Tensor:
-        """The mean cross-entropy over the batch's real rows."""
+        """The mean of the task's loss over the batch's real rows: cross-entropy, unless another was chosen."""
         return self.loss_of(self.logits(w, batch, track), batch)
 
     def gradient(self, w: Tensor, batch: Batch) -> Tensor:
@@ -271,8 +280,8 @@ class Task:
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         """The same, where the logits are at hand (an algorithm that also needs the features has both)."""
         if batch.mask is None:
-            return functional.cross_entropy(logits, batch.y)
-        return batch.mean(functional.cross_entropy(logits, batch.y, reduction="none"))
+            return self.objective.mean(logits, batch.y)
+        return batch.mean(self.objective.losses(logits, batch.y))
 
     def named(self, w: Tensor, buffers: Tensor) -> dict[str, Tensor]:
         """Weights, frozen ones too, and buffers by layer name, as an ordinary PyTorch state dict."""

@@ -53,7 +53,7 @@ def seen_by(dataset: Dataset, partition: Partition, party: int) -> tuple[Any, Ar
 
 def seen_label_counts(dataset: Dataset, partition: Partition) -> Array:
     """The party-by-label table as the parties see it, that is after distortions of labels."""
-    if not partition.distortions:
+    if not partition.distortions or dataset.task == "regression":  # no distortion changes numbers
         return partition.label_counts(dataset)
     labels = len(dataset.classes)
     return np.stack(

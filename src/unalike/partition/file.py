@@ -152,7 +152,7 @@ def _of_saved(path: Path, saved: SavedPartition, dataset: Dataset) -> Partition:
     """The saved partition, if the labels of its rows are those of this data set."""
     made = replace(saved.partition, distortions=())
     counts = made.label_counts(dataset)
-    if saved.classes != dataset.classes or not np.array_equal(counts, saved.label_counts):
+    if saved.classes != dataset.label_names or not np.array_equal(counts, saved.label_counts):
         raise UserError(f"{path} was saved of a {dataset.name} with other labels. Save it again.")
     return made
 

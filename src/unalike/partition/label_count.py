@@ -36,7 +36,7 @@ class LabelCount:
     def split(self, dataset: Dataset, parties: int | None, rng: np.random.Generator) -> Partition:
         """Assign k labels to each party, then share each label's rows between its owners."""
         number = count_parties(dataset, parties)
-        labels, sizes = np.unique(dataset.y, return_counts=True)
+        labels, sizes = np.unique(dataset.labels, return_counts=True)
         if self.k > len(labels):
             raise UserError(
                 f"label-count's k must be at most the {len(labels)} labels of {dataset.name}, got {self.k}. "
@@ -49,12 +49,12 @@ class LabelCount:
             )
         owns = assign_labels(number, len(labels), self.k, rng)
         owner = np.empty(dataset.size, np.int64)
-        parts = np.split(grouped_order(dataset.y, rng), np.cumsum(sizes)[:-1])
+        parts = np.split(grouped_order(dataset.labels, rng), np.cumsum(sizes)[:-1])
         for place, rows in enumerate(parts):
             owners = np.flatnonzero(owns[:, place])
             if len(owners) > len(rows):
                 raise UserError(
-                    f"Label {dataset.classes[labels[place]]!r} of {dataset.name} has {len(rows)} row(s) for "
+                    f"Label {dataset.label_names[labels[place]]!r} of {dataset.name} has {len(rows)} row(s) for "
                     f"{len(owners)} parties. Use fewer parties or a smaller k."
                 )
             # In random order, so that no party is always the one with a row more.

@@ -55,13 +55,15 @@ class LabelDirichlet:
     def split(self, dataset: Dataset, parties: int | None, rng: np.random.Generator) -> Partition:
         """Draw the proportions, share the rows of each label accordingly, fill up the smallest parties."""
         number = count_parties(dataset, parties)
-        label_sizes = np.bincount(dataset.y, minlength=len(dataset.classes))
+        label_sizes = np.bincount(dataset.labels, minlength=len(dataset.label_names))
         if self.balanced:
             counts = _balanced_counts(label_sizes, self.beta, number, rng)
         else:
             counts = _counts(label_sizes, draw_dirichlet(self.beta, (len(label_sizes), number), rng))
-        owner = np.empty(len(dataset.y), np.int64)
-        owner[grouped_order(dataset.y, rng)] = np.repeat(np.tile(np.arange(number), len(counts)), counts.ravel())
+        owner = np.empty(len(dataset.labels), np.int64)
+        owner[grouped_order(dataset.labels, rng)] = np.repeat(
+            np.tile(np.arange(number), len(counts)), counts.ravel()
+        )
         if not self.balanced:
             _fill_up(owner, number, min(self.minimum, len(owner) // number), rng)
         return Partition.of_owners(PARTITIONS.describe(self), owner, number_parties(number))

@@ -59,6 +59,11 @@ class Mistakes:
 
 
 def check_two_labels(dataset: Dataset, name: str) -> None:
-    """Refuse to change labels where there is one only."""
+    """Refuse to change labels where there is one only, or numbers in place of labels."""
+    if dataset.task == "regression":
+        raise UserError(
+            f"{name} changes classes, but the task of {dataset.name} is regression. Use feature-noise, or a split "
+            "such as label-dirichlet, which goes by tenths of the target."
+        )
     if len(dataset.classes) < 2:
         raise UserError(f"{name} changes labels, but {dataset.name} has one label only. Leave it out.")

@@ -54,11 +54,11 @@ class Like:
         if number < len(names):
             chosen = np.sort(random_order(len(names), rng)[:number])
             names, table = tuple(names[k] for k in chosen), table[chosen]
-        sizes = np.bincount(dataset.y, minlength=len(dataset.classes))
+        sizes = np.bincount(dataset.labels, minlength=len(dataset.label_names))
         weights = table[:, _match(Path(self.path), labels, table, dataset, sizes)]
         counts = _scale(Path(self.path), names, weights, sizes[sizes > 0])
         owner = np.empty(dataset.size, np.int64)
-        owner[grouped_order(dataset.y, rng)] = np.repeat(
+        owner[grouped_order(dataset.labels, rng)] = np.repeat(
             np.tile(np.arange(number), counts.shape[1]), counts.T.ravel()
         )
         return Partition.of_owners(PARTITIONS.describe(self), owner, names)
@@ -132,7 +132,7 @@ def _count(path: Path, party: str, value: Any) -> float:
 def _match(path: Path, labels: tuple[str, ...], table: Array, dataset: Dataset, sizes: Array) -> list[int]:
     """The column of the table for each label that has rows here, in the order of the labels."""
     here = np.flatnonzero(sizes)
-    names = [dataset.classes[label] for label in here]
+    names = [dataset.label_names[label] for label in here]
     if set(names) <= set(labels):
         return [labels.index(name) for name in names]
     if len(labels) < len(here):

@@ -67,7 +67,9 @@ class Partition:
 
     def label_counts(self, dataset: Dataset) -> Array:
         """The party-by-label table: how many rows of each label each party holds."""
-        return np.stack([np.bincount(dataset.y[rows], minlength=len(dataset.classes)) for rows in self.rows])
+        return np.stack(
+            [np.bincount(dataset.labels[rows], minlength=len(dataset.label_names)) for rows in self.rows]
+        )
 
 
 class Rule(Protocol):

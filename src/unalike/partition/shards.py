@@ -38,6 +38,6 @@ class Shards:
                 f"{number} parties of {self.n} shards need {shards} rows, but {dataset.name} has {dataset.size}. "
                 f"Use shards({dataset.size // number}) or fewer parties."
             )
-        shard = deal(grouped_order(dataset.y, rng), even_sizes(dataset.size, shards))
+        shard = deal(grouped_order(dataset.labels, rng), even_sizes(dataset.size, shards))
         owner = random_order(shards, rng)[shard] // self.n
         return Partition.of_owners(PARTITIONS.describe(self), owner, number_parties(number))

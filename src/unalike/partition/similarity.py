@@ -43,5 +43,5 @@ class Similarity:
         rest_sizes = even_sizes(dataset.size, number) - dealt_sizes  # the first parties are larger in both: >= 0
         owner = np.empty(dataset.size, np.int64)
         owner[dealt] = np.repeat(np.arange(number), dealt_sizes)
-        owner[rest[grouped_order(dataset.y[rest], rng)]] = np.repeat(np.arange(number), rest_sizes)
+        owner[rest[grouped_order(dataset.labels[rest], rng)]] = np.repeat(np.arange(number), rest_sizes)
         return Partition.of_owners(PARTITIONS.describe(self), owner, number_parties(number))

@@ -96,7 +96,7 @@ def save_partition(path: str | Path, partition: Partition, dataset: Dataset, see
         "seed": seed,
         "dataset": dataset.name,
         "size": dataset.size,
-        "classes": list(dataset.classes),
+        "classes": list(dataset.label_names),
         "names": list(partition.names),
         "lengths": {name: len(values) for name, values in arrays.items()},
         **{flag: getattr(partition, flag) for flag in _FLAGS},

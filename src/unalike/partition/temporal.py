@@ -69,8 +69,8 @@ class Temporal:
         if self.by == "row":
             return np.arange(dataset.size)
         if self.by == "label":
-            labels = len(dataset.classes)
+            labels = len(dataset.label_names)
             place = (random_order(labels, rng) + 0.5) / labels
-            time = place[dataset.y] + _SPREAD * rng.standard_normal(dataset.size)
+            time = place[dataset.labels] + _SPREAD * rng.standard_normal(dataset.size)
             return np.argsort(time, kind="stable")
         return np.lexsort((rng.random(dataset.size), column_values(dataset, self.by, "temporal")))

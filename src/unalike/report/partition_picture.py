@@ -58,7 +58,7 @@ def _horizontal_picture(portrait: Portrait) -> Figure:
     dataset, partition = portrait.dataset, portrait.partition
     least = 3.0 if dataset.shape == (3,) else min(2.4, 0.8 * partition.parties)  # a cube needs its height
     height = float(np.clip(_LINE * partition.parties, least, 5.2))
-    above = 0.58 if slanted(dataset.classes) else 0.22
+    above = 0.58 if slanted(dataset.label_names) else 0.22
     figure, top, bottom = _new(portrait, height, above)
     left = _left(partition.names)
     beside = _beside_width(portrait, height)
@@ -74,7 +74,7 @@ def _horizontal_picture(portrait: Portrait) -> Figure:
         wspace=0,
     )
     labels, sizes = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[0, 2])
-    _heat_map(labels, portrait.counts, partition.names, dataset.classes, room)
+    _heat_map(labels, portrait.counts, partition.names, dataset.label_names, room)
     size_bars(sizes, portrait.counts.sum(axis=1))
     numbered = max(portrait.counts.shape) <= MOST_NUMBERED
     _title(labels, "Who has which labels" if numbered else "Labels (darker: more rows)", above)
@@ -111,7 +111,7 @@ def _beside(figure: Figure, cell: Any, portrait: Portrait, width: float, above: 
     if partition.phases is not None:
         axes = figure.add_subplot(cell)
         counts = _phase_counts(dataset, partition)
-        _heat_map(axes, counts, [f"phase {k}" for k in range(len(counts))], dataset.classes, width)
+        _heat_map(axes, counts, [f"phase {k}" for k in range(len(counts))], dataset.label_names, width)
         _title(axes, f"Labels of all parties; a phase is {partition.rounds_per_phase} round(s)", above)
     elif are_images(dataset):
         axes = figure.add_subplot(cell)
@@ -196,6 +196,6 @@ def _phase_counts(dataset: Dataset, partition: Partition) -> Array:
     """The phase-by-label table of all parties together."""
     assert partition.phases is not None
     phase, rows = np.concatenate(partition.phases), np.concatenate(partition.rows)
-    counts = np.zeros((int(phase.max()) + 1, len(dataset.classes)), np.int64)
-    np.add.at(counts, (phase, dataset.y[rows]), 1)
+    counts = np.zeros((int(phase.max()) + 1, len(dataset.label_names)), np.int64)
+    np.add.at(counts, (phase, dataset.labels[rows]), 1)
     return counts

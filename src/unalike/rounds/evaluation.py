@@ -3,6 +3,9 @@
 Three disjoint sets of rows, none of which is trained on: the global test set; each party's validation rows,
 which may select a round; and each party's held-out rows, which tell how the parties fare one by one. The
 final round and the round selected on validation rows are reported; the best test round never is.
+
+Papers on personal models try each party on rows of the *test* set that have its labels: ``by_labels`` adds that.
+Newcomers, which never train, select no round and are reported apart.
 """
 
 from __future__ import annotations
@@ -10,22 +13,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from unalike.data.dataset import Array
-from unalike.models.task import Task
-from unalike.rounds import local
 from unalike.rounds.federation import Federation
-from unalike.rounds.rows import Rows, batch_of
+from unalike.rounds.judging import Figures as Figures
+from unalike.rounds.judging import Judged, fewest, joined, judge
+from unalike.rounds.rows import Rows
 from unalike.rounds.threads import on_threads
+from unalike.scores import Score, choose, goodness, scores_of
 
-Figures = dict[str, Any]
-"""Numbers by name, ready for JSON."""
+Model = Callable[[int], tuple[Tensor, Tensor]]
+"""By party, the weights, and the running statistics that go with them."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,12 @@ class Models:
     """
 
     global_model: Tensor | None
-    personal: Callable[[int], tuple[Tensor, Tensor]] | None
-    """by party, the weights and the running statistics that go with them"""
+    personal: Model | None
     buffers: Tensor
     own_buffers: Mapping[int, Tensor] | None = None
 
     @property
-    def shared(self) -> Callable[[int], tuple[Tensor, Tensor]] | None:
+    def shared(self) -> Model | None:
         """The global model as each party's, where there is one."""
         w = self.global_model
         return None if w is None else lambda number: (w, self.statistics(number))
@@ -52,72 +53,94 @@ class Models:
         return self.buffers if self.own_buffers is None else self.own_buffers.get(number, self.buffers)
 
 
-def row_scores(task: Task, w: Tensor, buffers: Tensor, rows: Rows, index: Tensor, threads: int = 1) -> Tensor:
-    """Cross-entropy and correctness (1 or 0) of each row at ``index``, as a [rows, 2] tensor.
-
-    Blocks of rows go through the net at once on that many threads; the bits are the same on any number.
-    """
-    if len(index) < _fewest(task):
-        return torch.zeros(0, 2, dtype=w.dtype, device=w.device)
-
-    @torch.no_grad()  # a thread has a grad mode of its own
-    def block(part: Tensor) -> Tensor:
-        batch = batch_of(rows, part, buffers)
-        logits = task.logits(w, batch)
-        losses = functional.cross_entropy(logits, batch.y, reduction="none")
-        return torch.stack([losses, (logits.argmax(dim=1) == batch.y).to(losses)], dim=1)
-
-    # In even parts: none has one row, if there are more.
-    parts = torch.tensor_split(index, math.ceil(len(index) / local.MEASURE_ROWS))
-    return torch.cat(on_threads(threads, block, parts))
+def chosen_scores(chosen: Score, *, everything: bool) -> list[Score]:
+    """The score that the run goes by, and all others of its task, or accuracy alone, which is cheap."""
+    others = [score for score in scores_of(chosen.task) if score is not chosen]
+    return [chosen, *(score for score in others if everything or score.name == "accuracy")]
 
 
-def evaluate(federation: Federation, models: Models, threads: int = 1) -> Figures:
+def evaluate(
+    federation: Federation,
+    models: Models,
+    threads: int = 1,
+    scores: Sequence[Score] | None = None,
+    *,
+    by_labels: bool = False,
+) -> Figures:
     """All figures of one round. A figure that does not exist (no such rows, no such model) is None.
 
-    No row goes through the same weights twice.
+    The first of the scores (where none are given, the task's own) is the one that the run goes by: rounds are
+    selected and parties compared by it. No row goes through the same weights twice.
     """
-    figures: Figures = dict.fromkeys(("loss", "accuracy"))
-    w = models.global_model
+    scores = scores or [choose(None, federation.task.objective.task)]
+    chosen, w = scores[0], models.global_model
+    figures: Figures = {"score": chosen.name, "loss": None, **{score.key: None for score in scores}}
     if w is not None:
-        figures["loss"], figures["accuracy"] = _means(test_scores(federation, models, w, threads))
-    validation = [party.validation for party in federation.parties]
-    held_out = [party.held_out for party in federation.parties]
+        figures |= _test(federation, models, w, scores, threads)
+    newcomers = set(federation.population.newcomers)
+    nothing = np.zeros(0, np.int64)
+    validation = [nothing if k in newcomers else own.validation for k, own in enumerate(federation.parties)]
     # A personal model, where the algorithm has one, is what the parties would deploy: it selects the round.
-    scores = _by_party(federation, models, validation, personal=models.personal is not None, threads=threads)
-    loss, accuracy = (None, None) if scores is None else _means(scores)
-    figures |= {"validation_loss": loss, "validation_accuracy": accuracy}
-    for key, personal in (("parties", False), ("personal", True)):
-        scores = _by_party(federation, models, held_out, personal=personal, threads=threads)
-        if scores is not None:
-            figures[key] = summary(_accuracies(federation, scores, held_out))
+    few = [score for score in scores if score is chosen or score.name == "accuracy"]
+    own = models.personal or models.shared
+    judged = own and _by_party(federation, models, own, federation.train, validation, few, threads)
+    keys = ("loss", *(score.key for score in few))
+    selecting = dict.fromkeys(keys) if judged is None else judged.figures(few)
+    figures |= {f"validation_{key}": selecting[key] for key in keys}
+    held_out = [party.held_out for party in federation.parties]
+    figures |= _parties(federation, models, federation.train, held_out, chosen, threads)
+    if by_labels:
+        found = _parties(federation, models, federation.test, federation.test_by_labels, chosen, threads)
+        figures |= {f"{key}_by_labels": value for key, value in found.items()}
     return figures
 
 
-def test_scores(federation: Federation, models: Models, w: Tensor, threads: int) -> Tensor:
-    """Row scores on the global test set.
+def _parties(
+    federation: Federation, models: Models, data: Rows, rows: Sequence[Array], chosen: Score, threads: int
+) -> Figures:
+    """How the parties fare one by one on rows of their own, under the global model and under personal ones."""
+    newcomers = set(federation.population.newcomers)
+    sizes = np.array([len(own) if len(own) >= fewest(federation.task) else 0 for own in rows])
+    figures: Figures = {}
+    for key, model in (("parties", models.shared), ("personal", models.personal)):
+        if model is None:
+            continue
+        each = _by_party(federation, models, model, data, rows, [chosen], threads).each(chosen, sizes)
+        figures[key] = summary([None if k in newcomers else one for k, one in enumerate(each)], chosen)
+        if newcomers:  # the last is what they would deploy
+            figures["newcomers"] = summary([one if k in newcomers else None for k, one in enumerate(each)], chosen)
+    return figures
+
+
+def _test(federation: Federation, models: Models, w: Tensor, scores: Sequence[Score], threads: int) -> Figures:
+    """The figures of the global test set.
 
     Where every party keeps its own running statistics, there are as many global models as parties that have any:
     their mean.
     """
     everything = torch.arange(len(federation.test), device=w.device)
+
+    def figures(buffers: Tensor) -> Figures:
+        return judge(federation.task, w, buffers, federation.test, everything, scores, threads).figures(scores)
+
     if models.own_buffers is None:
-        return row_scores(federation.task, w, models.buffers, federation.test, everything, threads)
+        return figures(models.buffers)
     # By number, not as they came: a run that goes on has them in another order, and a sum's bits depend on it.
-    each = [models.own_buffers[number] for number in sorted(models.own_buffers)] or [models.buffers]
-    scores = [row_scores(federation.task, w, buffers, federation.test, everything, threads) for buffers in each]
-    return torch.stack(scores).mean(dim=0)
+    each = [figures(models.own_buffers[number]) for number in sorted(models.own_buffers)]
+    found = each or [figures(models.buffers)]
+    known = {key: [one[key] for one in found if one[key] is not None] for key in found[0]}
+    return {key: math.fsum(values) / len(values) if values else None for key, values in known.items()}
 
 
-def summary(accuracies: Sequence[float | None]) -> Figures:
+def summary(values: Sequence[float | None], score: Score) -> Figures:
     """How the parties fare one by one; parties without held-out rows are left out.
 
-    ``worst_10_percent`` is the mean over the lowest tenth of the parties (at least one), as in q-FedAvg
+    ``worst_10_percent`` is the mean over the worst tenth of the parties (at least one), as in q-FedAvg
     (Li et al. 2020, arXiv:1905.10497, section 4).
     """
-    known = np.sort([a for a in accuracies if a is not None])
+    known = np.array(sorted((v for v in values if v is not None), key=lambda v: goodness(score.name, v)))
     if not len(known):
-        return {"count": 0, "each": list(accuracies)}
+        return {"count": 0, "each": list(values)}
     return {
         "count": len(known),
         "mean": float(known.mean()),
@@ -125,7 +148,7 @@ def summary(accuracies: Sequence[float | None]) -> Figures:
         "worst": float(known[0]),
         "worst_10_percent": float(known[: math.ceil(len(known) / 10)].mean()),
         "best": float(known[-1]),
-        "each": list(accuracies),
+        "each": list(values),
     }
 
 
@@ -138,39 +161,26 @@ def without_each(figures: Figures) -> Figures:
 
 
 def _by_party(
-    federation: Federation, models: Models, rows: Sequence[Array], *, personal: bool, threads: int
-) -> Tensor | None:
-    """Scores of all parties' own rows, party after party, under its personal model or the global one."""
+    federation: Federation,
+    models: Models,
+    model: Model,
+    data: Rows,
+    rows: Sequence[Array],
+    scores: Sequence[Score],
+    threads: int,
+) -> Judged:
+    """All parties' own rows, party after party, judged under each one's model."""
     device = federation.task.device
-    model = models.personal if personal else models.shared
-    if model is None:
-        return None
-    if personal or models.own_buffers is not None or not federation.task.rows_are_apart:
+    if model is models.personal or models.own_buffers is not None or not federation.task.rows_are_apart:
 
-        def own(k: int) -> Tensor:
+        def own(k: int) -> Judged:
             index = torch.from_numpy(rows[k]).to(device)
-            return row_scores(federation.task_of(k), *model(k), federation.train, index)
+            return judge(federation.task_of(k), *model(k), data, index, scores)
 
-        return torch.cat(on_threads(threads, own, range(len(rows))))
-    together = torch.from_numpy(np.concatenate(rows)).to(device)  # one model: all parties' rows in one go
-    return row_scores(federation.task, model(0)[0], models.buffers, federation.train, together, threads)
-
-
-def _accuracies(federation: Federation, scores: Tensor, rows: Sequence[Array]) -> list[float | None]:
-    """Each party's share of right answers, or None where it has no rows that can be tried."""
-    fewest = _fewest(federation.task)
-    sizes = np.array([len(own) if len(own) >= fewest else 0 for own in rows])
-    owner = np.repeat(np.arange(len(rows)), sizes)
-    right = np.bincount(owner, weights=scores[:, 1].cpu().double().numpy(), minlength=len(rows))
-    return [float(r / n) if n else None for r, n in zip(right, sizes, strict=True)]
-
-
-def _fewest(task: Task) -> int:
-    return 1 if task.rows_are_apart else 2  # one row alone has no statistics
-
-
-def _means(scores: Tensor) -> tuple[float | None, float | None]:
-    if not len(scores):
-        return None, None
-    loss, accuracy = scores.cpu().double().mean(dim=0).tolist()
-    return loss, accuracy
+        return joined(on_threads(threads, own, range(len(rows))))
+    # One model: all parties' rows in one go, each once, also where several parties have it.
+    together = np.concatenate(rows)
+    once, back = (together, None) if data is federation.train else np.unique(together, return_inverse=True)
+    index = torch.from_numpy(once).to(device)
+    judged = judge(federation.task, model(0)[0], models.buffers, data, index, scores, threads)
+    return judged if back is None else judged.at(torch.from_numpy(back).to(device))

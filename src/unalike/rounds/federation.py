@@ -57,7 +57,7 @@ class Federation:
 
     @cached_property
     def test(self) -> Rows:
-        """The global test set."""
+        """The global test set, in memory from its first use on."""
         data = self.dataset
         return Rows(data.x_test, data.y_test, data, self.task.dtype, self.task.device)
 
@@ -67,7 +67,7 @@ class Federation:
         made = []
         for number, rows in enumerate(self.partition.rows):
             rng = stream(self._seed, "holdout", number)
-            made.append(PartyRows(*hold_out(rows, self.dataset.y[rows], *self._fractions, rng)))
+            made.append(PartyRows(*hold_out(rows, self.dataset.labels[rows], *self._fractions, rng)))
             if not len(made[-1].train):
                 raise UserError(f"Party {number} has no training rows. Use fewer parties or hold out less.")
         return made
@@ -84,6 +84,8 @@ class Federation:
     @cached_property
     def test_by_labels(self) -> list[Array]:
         """For each party the rows of the global test set whose labels are among those that the party has."""
+        if self.dataset.task != "classification":
+            raise UserError(f"--test-by labels needs classes, but {self.dataset.name} has numbers to predict.")
         test = np.asarray(self.dataset.y_test)
         own = [np.unique(self.dataset.y[rows]) for rows in self.partition.rows]
         return [np.flatnonzero(np.isin(test, labels)) for labels in own]

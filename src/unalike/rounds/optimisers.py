@@ -175,7 +175,7 @@ class Adam(_Adaptive):
         _check("adam", weight_decay=(self.weight_decay, 0, LARGEST), epsilon=(self.epsilon, 1e-12, LARGEST))
 
     def init(self, w: Tensor) -> Slots:
-        """First and second moments."""
+        """The running means of gradients and of their squares."""
         return {"first": w.new_zeros(w.shape), "second": w.new_zeros(w.shape)}
 
     def step(self, w: Tensor, grad: Tensor, slots: Slots, lr: float, step: int) -> None:

@@ -41,7 +41,7 @@ class Order:
 
     @property
     def trains(self) -> bool:
-        """Whether the party trains."""
+        """Whether the party trains in this exchange."""
         return self.kind != "measure"
 
     @property

@@ -19,7 +19,9 @@ class Rows:
     """Rows and labels on the device, handed out as batches in floating point (tokens: as whole numbers)."""
 
     def __init__(self, x: Any, y: Array, dataset: Dataset, dtype: torch.dtype, device: torch.device) -> None:
-        self.y = torch.from_numpy(np.asarray(y, dtype=np.int64)).to(device)
+        self.y = _answers(y, dataset, dtype).to(device)
+        self.unit = float(dataset.target.scale)
+        """what 1 in ``y`` is in the table's own units, where these are standardised numbers"""
         self._dtype = torch.int64 if dataset.kind == "tokens" else dtype
         self._shape = dataset.shape
         self._plain = dataset.kind == "tokens" or (not dataset.shift.any() and (dataset.scale == 1).all())
@@ -61,6 +63,13 @@ class Rows:
             x = torch.from_numpy(self._sparse[flat.cpu().numpy()].toarray()).to(self.y.device)
         x = x if self._prepared else self._prepare(x)
         return x.reshape(*index.shape, *self._shape), self.y.index_select(0, flat).reshape(index.shape)
+
+
+def _answers(y: Array, dataset: Dataset, dtype: torch.dtype) -> Tensor:
+    """The labels, or the standardised targets."""
+    if dataset.task == "classification":
+        return torch.from_numpy(np.asarray(y, dtype=np.int64))
+    return torch.from_numpy(np.asarray((y - dataset.target.shift) / dataset.target.scale)).to(dtype)
 
 
 def batch_of(rows: Rows, index: Tensor, buffers: Tensor | None = None, places: Tensor | None = None) -> Batch:

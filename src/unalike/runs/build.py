@@ -10,6 +10,7 @@ from unalike.data import Dataset, load_dataset, trainable
 from unalike.engines.job import choose_device
 from unalike.errors import UserError
 from unalike.models import MODELS, Model, Net, ReadsWords, Task, without_running_statistics
+from unalike.models.loss import check_loss, choose_loss
 from unalike.own_code import check_signature, explained, is_own, place
 from unalike.partition import as_seen, make_partition
 from unalike.rounds.federation import Federation, take_public
@@ -20,8 +21,19 @@ from unalike.runs.spec import RunSpec
 def make_tasks(spec: RunSpec, data: Dataset, device: torch.device, parties: int = 0) -> tuple[Task, ...]:
     """The task of each net that the spec names, for such data."""
     dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
+    objective = choose_loss(spec.loss, data.task)
+    check_loss(objective, len(data.classes))
     return tuple(
-        Task(net_maker(spec, model, data), seed=spec.seed, dtype=dtype, device=device, population=parties)
+        Task(
+            net_maker(spec, model, data),
+            seed=spec.seed,
+            dtype=dtype,
+            device=device,
+            population=parties,
+            objective=objective,
+            shape=data.shape,
+            classes=len(data.classes),
+        )
         for model in MODELS.terms(MODELS.build(str(spec.model)))
     )
 
@@ -37,18 +49,19 @@ def net_maker(spec: RunSpec, model: Model, data: Dataset) -> Callable[[], Net]:
     with explained(model):
         known = model.with_vocabulary(data.features) if isinstance(model, ReadsWords) else model
     check_signature(known, "build", Model.build)
+    outputs = choose_loss(spec.loss, data.task).outputs(len(data.classes))
 
     def make() -> Net:
         with explained(known):
-            net = known.build(data.shape, len(data.classes))
+            net = known.build(data.shape, outputs)
         if is_own(known):
-            _try(net, known, data)
+            _try(net, known, data, outputs)
         return without_running_statistics(net) if spec.batch_norm == "drop" else net
 
     return make
 
 
-def _try(net: Net, model: Model, data: Dataset) -> None:
+def _try(net: Net, model: Model, data: Dataset, outputs: int) -> None:
     """Refuse a net of the user's own that is no body and head, or that does not take these rows."""
     made = place(model, "build")
     if not isinstance(net, Net):
@@ -66,9 +79,9 @@ def _try(net: Net, model: Model, data: Dataset) -> None:
     finally:
         net.train()
     shapes = [tuple(part.shape) for part in answer] if isinstance(answer, tuple) else type(answer).__name__
-    if not isinstance(shapes, list) or len(shapes) != 2 or shapes[0] != (2, len(data.classes)):
+    if not isinstance(shapes, list) or len(shapes) != 2 or shapes[0] != (2, outputs):
         raise UserError(
-            f"The net of {made} must give (logits, features), {len(data.classes)} logits for each row, but gives "
+            f"The net of {made} must give (logits, features), {outputs} logits for each row, but gives "
             f"{shapes} for 2 rows of shape {data.shape}."
         )
 

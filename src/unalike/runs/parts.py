@@ -13,6 +13,7 @@ PARTS = {
     "algorithm": ("unalike.algorithms", "ALGORITHMS"),
     "optimiser": ("unalike.rounds.optimisers", "OPTIMISERS"),
     "model": ("unalike.models", "MODELS"),
+    "loss": ("unalike.models", "LOSSES"),
     "channel": ("unalike.channels", "CHANNELS"),
 }
 """By field of RunSpec, the module and the name of its registry."""

@@ -18,7 +18,7 @@ from unalike.data.given import given
 from unalike.engines.vectorised import Vectorised
 from unalike.errors import UserError, shown
 from unalike.measure.situation import simulated_situation
-from unalike.rounds.evaluation import Figures, evaluate
+from unalike.rounds.evaluation import Figures
 from unalike.rounds.ledger import Traffic
 from unalike.rounds.state import State
 from unalike.runs.checkpoint import CHECKPOINT_SECONDS, Checkpoint
@@ -28,6 +28,7 @@ from unalike.runs.record import SEALS_WEIGHTS, read_run
 from unalike.runs.rounds_file import finite
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
+from unalike.scores import SUMMARIES, Score, goodness, scores_of, value_of
 
 COUNTED = ("bytes_up", "bytes_down", "seconds")
 """What every recorded round has, and the outcome adds up."""
@@ -57,9 +58,14 @@ class Result:
 
     @property
     def accuracy(self) -> float | None:
-        """Accuracy of the final global model on the global test set."""
-        value: float | None = self.figures["accuracy"]
+        """Accuracy of the final global model on the global test set; None where numbers are predicted."""
+        value: float | None = self.figures.get("accuracy")
         return value
+
+    @property
+    def score(self) -> float | None:
+        """The score that the run goes by, of the final global model on the global test set."""
+        return value_of(self.figures)
 
     def to_dict(self) -> dict[str, Any]:
         """One object, ready for JSON."""
@@ -224,17 +230,15 @@ def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
     if known is not None and known[0] == simulation.state.round:
         final = known[1]
     else:  # the run was stopped between its last round and its end
-        final = evaluate(simulation.federation, simulation.models(simulation.state), simulation.spec.threads)
-    evaluated = [row for row in rows if row.get("validation_accuracy") is not None]
-    # The earliest of equals; the test figures take no part in the choice.
-    chosen = max(evaluated, key=lambda row: (row["validation_accuracy"], -row["round"]), default=None)
-    kept = ("round", "accuracy", "loss", "validation_accuracy", "validation_loss", "parties", "personal")
+        final = simulation.figures(simulation.state)
+    selected = _selected(rows, simulation.score)
     return {
         "key": simulation.spec.key,
-        **{key: last.get(key) for key in ("accuracy", "loss", "train_loss", "validation_accuracy")},
+        "train_loss": last["train_loss"],
         "rounds": last["round"],
-        **{key: final[key] for key in ("parties", "personal") if key in final},
-        "selected": None if chosen is None else {key: chosen[key] for key in kept if key in chosen},
+        **final,
+        **_target(simulation.federation.dataset),
+        "selected": selected,
         **{key: sum(row[key] for row in rows) for key in COUNTED},
         "traffic": _traffic(rows),
         **simulation.privacy(last),
@@ -248,6 +252,26 @@ def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
         "data_sha256": simulation.federation.dataset.digest,
         "torch": torch.__version__,
     }
+
+
+def _target(data: Dataset) -> Figures:
+    """How to read a net that predicts numbers: its output times scale, plus shift."""
+    shift, scale = map(float, data.target)
+    return {"target": {"shift": shift, "scale": scale}} if data.task == "regression" else {}
+
+
+def _selected(rows: list[Figures], score: Score) -> Figures | None:
+    """The figures of the round with the best score on validation rows, the earliest of equals.
+
+    The test figures take no part in the choice.
+    """
+    key = f"validation_{score.key}"
+    evaluated = [row for row in rows if row.get(key) is not None]
+    chosen = max(evaluated, key=lambda row: (goodness(score.name, row[key]), -row["round"]), default=None)
+    if chosen is None:
+        return None
+    kept = ("round", "loss", *SUMMARIES, *(each.key for each in scores_of(score.task)))
+    return {name: value for name, value in chosen.items() if name in kept or name.startswith("validation_")}
 
 
 def _traffic(rows: list[Figures]) -> Traffic:

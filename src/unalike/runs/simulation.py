@@ -12,7 +12,7 @@ from unalike.engines.choose import choose_engine
 from unalike.engines.compiled.engine import trains_whole
 from unalike.engines.job import Job
 from unalike.engines.several import PerNet
-from unalike.rounds.evaluation import Figures, Models, evaluate, without_each
+from unalike.rounds.evaluation import Figures, Models, chosen_scores, evaluate, without_each
 from unalike.rounds.federation import Crew
 from unalike.rounds.gather import Engine, Gathered
 from unalike.rounds.ledger import Ledger
@@ -72,20 +72,26 @@ class Simulation(Training):
 
     def evaluate(self, after: State) -> Figures:
         """The figures on the global test set and on the parties' own rows."""
-        self.evaluated = after.round, evaluate(self.federation, self.models(after), self.spec.threads)
+        self.evaluated = after.round, self.figures(after, everything=after.round == self.spec.rounds)
         return without_each(self.evaluated[1])
+
+    def figures(self, state: State, *, everything: bool = True) -> Figures:
+        """The same, with each party's own; all scores of the task, or the cheap ones and the run's own."""
+        scores = chosen_scores(self.score, everything=everything)
+        by_labels = self.spec.test_by == "labels"
+        return evaluate(self.federation, self.models(state), self.spec.threads, scores, by_labels=by_labels)
 
     def use(self, engine: str, say: Callable[[str], None]) -> None:
         """Run on the engine of that name."""
         spec = self.spec
         rows = len(self.federation.train) * (1 - spec.validation - spec.held_out) / self.federation.size
-        whole = trains_whole(self.algorithm, self.recipe.optimiser) and self.federation.train.stored() is not None
+        whole = trains_whole(self.task, self.algorithm, self.recipe.optimiser)
         job = Job(
             task=self.task,
             parties=self.cohort_size,
             shape=self.federation.dataset.shape,
             threads=spec.threads,
-            whole=whole,
+            whole=whole and self.federation.train.stored() is not None,
             steps=spec.rounds * self.cohort_size * spec.work.count(round(rows)),
             batch_size=min(spec.batch_size, math.ceil(rows)),
         )

@@ -18,6 +18,7 @@ from unalike.own_code import explained, is_own, source_of
 from unalike.part_text import coerce, text_of
 from unalike.rounds.optimisers import LARGEST, USUAL_RATE, usual_rate
 from unalike.runs.parts import PARTS, registry
+from unalike.scores import named
 from unalike.toml import read_toml, write_toml
 
 if TYPE_CHECKING:
@@ -61,6 +62,12 @@ class RunSpec:
     sample: float = _option(1.0, "fraction of the parties in each round")
     public: float = _option(0.0, "fraction of the training rows that the server owns")
     validation: float = _option(0.1, "fraction of each party's rows that selects a round")
+    loss: str | None = _option(
+        None, "what is minimised, e.g. a loss of your own [cross-entropy; squared-error in regression]"
+    )
+    score: str | None = _option(
+        None, "what rounds are selected and parties compared by, e.g. auroc [accuracy; rmse in regression]"
+    )
     held_out: float = _option(0.1, "fraction of each party's rows that the party is evaluated on")
     evaluate_every: int = _option(1, "rounds between evaluations (the last is always evaluated)")
     fine_tune: int = _option(0, "epochs that each party trains its model further before it is tried on its rows")
@@ -108,6 +115,8 @@ class RunSpec:
         _ = self.work  # which checks its own numbers
         if self.engine not in engine_names():
             raise unknown("engine", self.engine, engine_names())
+        if self.score is not None:
+            named(self.score)
         for name, most in (("rounds", 10**7), ("evaluate_every", 10**7), ("threads", 1024)):
             if not 1 <= getattr(self, name) <= most:
                 raise UserError(f"{name} must be from 1 to {most:,}, got {getattr(self, name)}.")

@@ -28,6 +28,7 @@ from unalike.rounds.state import State
 from unalike.rounds.upload import Wire
 from unalike.runs.rules import Diverged, check_finite, cohort_of, cohort_size, learning_rate, recipe_of
 from unalike.runs.spec import RunSpec
+from unalike.scores import choose
 
 
 class Training(ABC):
@@ -45,6 +46,7 @@ class Training(ABC):
         self.recipe = recipe_of(spec, self.algorithm, tasks, wire)
         self.receiver = Receiver(self.recipe)
         self._check_fit()
+        self.score = choose(spec.score, self.task.objective.task)
         self.initial = self.task.initial()
         with explained(self.algorithm):
             server = self.algorithm.init_server(self.task, self.initial)

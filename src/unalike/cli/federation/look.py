@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from unalike.cli.show import MISSING, Paragraph, draw, percent, print_json, size
+from unalike.cli.show import MISSING, Paragraph, draw, print_json, size
 from unalike.cli.table import Table, table
 from unalike.federation.attempts import Attempts
 from unalike.federation.audit import FILE, read_audit
@@ -15,6 +15,7 @@ from unalike.federation.making import SiteFolder, is_server
 from unalike.federation.plan import Plan
 from unalike.runs.files import is_held
 from unalike.runs.record import read_run
+from unalike.scores import score_of, shown, value_of
 
 _LAST = 5
 _KEYS = {True: "as in its own file", False: "NOT as in its own file", None: "as the server says"}
@@ -38,16 +39,15 @@ def audit(folder: Path, *, as_json: bool) -> None:
     if as_json:
         print_json({"whole": True, "messages": rows})
         return
-    shown = [_audit_row(row) for row in rows]
-    draw(_messages("time", shown), "")
+    draw(_messages("time", [_audit_row(row) for row in rows]), "")
     told = f"{folder / FILE}: {len(rows)} lines, each follows the one before: none between was changed or removed."
     draw(Paragraph(told))
 
 
-def _messages(first: str, shown: list[list[str]]) -> Table:
+def _messages(first: str, rows: list[list[str]]) -> Table:
     """Messages, a line each; ``first`` heads their times."""
     columns = [first, "", "kind", "bytes", "sha256", "outcome"]
-    return table(columns, shown, right=["bytes"], text=["outcome"], spare=["sha256"])
+    return table(columns, rows, right=["bytes"], text=["outcome"], spare=["sha256"])
 
 
 def _audit_row(row: dict[str, Any]) -> list[str]:
@@ -78,7 +78,8 @@ def _server(folder: Path) -> dict[str, Any]:
         "reason": "" if outcome is None else outcome.reason,
         "round": rows[-1]["round"] if rows else 0,
         "rounds": plan.spec.rounds,
-        "accuracy": rows[-1].get("accuracy") if rows else None,
+        "score": score_of(rows[-1]) if rows else None,
+        "value": value_of(rows[-1]) if rows else None,
         "parties": [
             {**_party(folder, party), "rows": sizes.get(party), "update": _update(updates.get(party))}
             for party in plan.parties
@@ -109,7 +110,7 @@ def _print_server(found: dict[str, Any]) -> None:
     draw(
         f"Federation {found['federation']}: the server {running} ({found['address']}).",
         f"Training: {found['state']}; {found['round']} of {found['rounds']} rounds are done"
-        + (f", accuracy {percent(found['accuracy'])}." if found["accuracy"] is not None else "."),
+        + (f", {found['score']} {shown(found['score'], found['value'])}." if found["value"] is not None else "."),
         "",
         table(
             ["site", "", "key", "rows", "update"],
@@ -192,13 +193,13 @@ def _print_site(found: dict[str, Any]) -> None:
             told = "Compare these with the other sites by telephone: masks are worth what these keys are worth."
             draw(Paragraph(told))
     if found["last"]:
-        shown = [_audit_row(row) for row in found["last"]]
-        draw("", _messages("last messages", shown))
+        draw("", _messages("last messages", [_audit_row(row) for row in found["last"]]))
     if found["figures"]:
+        score = score_of(next(iter(found["figures"].values())))
         rows = [
-            [name, f"{each['rows']:,}", percent(each.get("accuracy"))] for name, each in found["figures"].items()
+            [name, f"{each['rows']:,}", shown(score, value_of(each))] for name, each in found["figures"].items()
         ]
-        draw("", table(["own rows", "rows", "accuracy"], rows, right=["rows", "accuracy"]))
+        draw("", table(["own rows", "rows", score], rows, right=["rows", score]))
     if found["model"]:
         draw("", f"The final model is in {found['model']}")
 

@@ -7,12 +7,20 @@ from unalike.cli.table import Table, table
 from unalike.federation.folders import Card
 from unalike.federation.public import TABLE
 from unalike.federation.terms import Disclosure, Terms
+from unalike.scores import choose
 
 _WORDS = {
     "weight": "how much this site counts: its number of training rows",
     "loss": "the mean training loss",
     "buffers": "running statistics of batch norm",
 }
+_SUMS = {
+    "confusion": "how many rows of each class were taken for which class",
+    "odds": "histograms of the probabilities, by class",
+    "distances": "the sum of the probabilities' squared errors",
+    "calibration": "how many were right by the model's confidence",
+}
+"""What a site tells of its rows for scores other than accuracy."""
 _KINDS = {
     "train": "after training",
     "measure": "after one pass over the training rows",
@@ -123,7 +131,15 @@ def _upload(upload: Disclosure, terms: Terms) -> list[str]:
 def _figures(terms: Terms) -> list[str]:
     if terms.plan.figures == "none":
         return ["  No figures: how well the model does on this site's rows stays here."]
-    return ["  After a round: number of own test rows, their summed loss and how many were right."]
+    score = choose(terms.plan.spec.score, "classification")
+    needs = ", ".join(_SUMS[part] for part in score.needs if part != "right")
+    more = [f"  For {score.name} also: {needs}."] if needs else []
+    return [
+        "  After a round: number of own test, validation and held-out rows, their summed loss, and how many were",
+        "  right.",
+        *more,
+        f"  After the last round, of the test rows: {', '.join(_SUMS[part] for part in _SUMS)}.",
+    ]
 
 
 def _measure(terms: Terms) -> list[str]:

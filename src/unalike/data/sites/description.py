@@ -16,7 +16,7 @@ import numpy as np
 
 from unalike.data.columns import Column, check_few
 from unalike.data.dataset import Array
-from unalike.data.labels import check_labels, class_names, plain_number
+from unalike.data.labels import NO_NUMBERS, check_labels, class_names, plain_number
 from unalike.data.table import Missing, Roles, complete, test_rows
 from unalike.errors import UserError
 
@@ -84,7 +84,7 @@ def describe(
     roles = complete(Roles.choose(columns, label, "", ignore), missing)
     labels = label_texts(roles.label)
     classes = class_names(labels)
-    check_labels(roles.label.name, len(classes), len(labels))
+    check_labels(roles.label.name, len(classes), len(labels), NO_NUMBERS)
     codes = {name: place for place, name in enumerate(classes)}
     y = np.array([codes[text] for text in labels])
     train = ~test_rows(y, np.zeros(len(y), np.int64), test)

@@ -14,7 +14,7 @@ import numpy as np
 
 from unalike.data.columns import BINARY, MOST_CATEGORIES, Column
 from unalike.data.dataset import Array, Units
-from unalike.data.labels import check_quantity, class_names
+from unalike.data.labels import NO_NUMBERS, check_quantity, class_names
 from unalike.data.sites.description import (
     MOST_COLUMNS,
     Described,
@@ -191,7 +191,7 @@ def agree(descriptions: Mapping[str, Description]) -> Schema:
     classes = class_names([name for one in descriptions.values() for name in one.classes])
     if len(classes) < 2:
         raise UserError(f"The label {first.label} is {classes[0]!r} at every site. It needs two classes or more.")
-    check_quantity(first.label, classes)
+    check_quantity(first.label, classes, NO_NUMBERS)
     return Schema(first.label, classes, tuple(fields), tuple(constant))
 
 

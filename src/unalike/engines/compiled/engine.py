@@ -19,6 +19,7 @@ from unalike.engines.compiled.operation import Operation
 from unalike.engines.compiled.source import CROP
 from unalike.engines.job import Job, Say, Unfit
 from unalike.engines.sequential import Sequential
+from unalike.models.loss import CrossEntropy
 from unalike.models.task import Task
 from unalike.rounds import local
 from unalike.rounds.gather import Engine
@@ -74,15 +75,16 @@ def kernel_of(task: Task, shape: tuple[int, ...], say: Say) -> Kernel:
     return Kernel(describe(task.net, shape), say, frozen=named)
 
 
-def trains_whole(algorithm: Algorithm, optimiser: LocalOptimiser) -> bool:
-    """Whether the kernels know the local training: SGD on FedAvg's objective and ``proximal`` and ``linear``."""
-    return type(optimiser) is Sgd and not algorithm.overrides("loss", "correct")
+def trains_whole(task: Task, algorithm: Algorithm, optimiser: LocalOptimiser) -> bool:
+    """Whether the kernels know the local training: SGD on cross-entropy and ``proximal`` and ``linear``."""
+    known = type(task.objective) is CrossEntropy and type(optimiser) is Sgd
+    return known and not algorithm.overrides("loss", "correct")
 
 
 def _descent(worker: Worker, order: Order, phase: Phase, me: Party) -> Descent | None:
     """The local training as the kernels know it, or None where the algorithm or the optimiser goes beyond."""
     algorithm, optimiser = worker.recipe.algorithm, worker.recipe.optimiser
-    if not trains_whole(algorithm, optimiser) or not isinstance(optimiser, Sgd):
+    if not trains_whole(worker.task, algorithm, optimiser) or not isinstance(optimiser, Sgd):
         return None
     strength, centre = algorithm.proximal(me) or (0.0, None)
     if isinstance(strength, Tensor) and not strength.dim():
