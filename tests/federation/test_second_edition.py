@@ -8,8 +8,11 @@ from safetensors.torch import load_file
 
 from tests.federation import second_edition
 from tests.federation.inside import HOSPITALS, World, write_tables
+from unalike.channels.accountant import gauss_epsilon
+from unalike.data.sites import read_table
 from unalike.errors import UserError
 from unalike.federation.envelope import Envelope, pack, peek, write
+from unalike.federation.terms import terms_of
 from unalike.runs.record import read_rounds
 
 NETS = "mlp(6)|mlp(5,4)|logistic"
@@ -91,7 +94,7 @@ def test_sites_and_server_that_restart_change_no_bit(name, tmp_path, public):
         if header["kind"] == "exchange":
             heard.append(node)
             world.start(node, HOSPITALS[node - 11])  # the site was killed before: nothing but its folder is left
-            if len(heard) in (2, 5):
+            if len(heard) in (2, 7):
                 raise KeyboardInterrupt
         return raw
 
@@ -131,6 +134,67 @@ def test_hidden_sums_of_phases_and_of_what_prepares(name, tmp_path, public):
     world = world_of(tmp_path, name, public, train={"channel": "masked"})
     assert world.serve()["server_sha256"] == world.simulation()[0].state.server_digest()
     assert not exchanges(world)[11]  # not one single upload was asked for
+
+
+@pytest.mark.parametrize("step", [2, 8, 11])
+def test_a_server_that_dies_in_a_hidden_sum_of_round_0_goes_on(step, tmp_path, public):
+    world = world_of(tmp_path, "site-mean-rows", public, train={"channel": "masked"})
+    heard = []
+
+    def dying(node, raw):
+        if peek(raw).kind == "sum":
+            heard.append(node)
+            if len(heard) == step:
+                raise KeyboardInterrupt
+        return raw
+
+    world.transport.before = dying
+    with pytest.raises(KeyboardInterrupt):
+        world.serve()
+    assert world.serve()["server_sha256"] == world.simulation()[0].state.server_digest()
+
+
+@pytest.mark.parametrize(
+    ("channel", "multiplier"),  # a party that changes its rows moves what it sends by twice the bound
+    [("clip(1.0)+gauss(0.5)", 0.5), ("clip(1.0)+gauss(0.5,where=party)", 0.25)],
+)
+def test_the_epsilon_that_a_site_agreed_to_has_round_0_in_it(channel, multiplier, tmp_path, public):
+    world = world_of(tmp_path, "site-mean-rows", public, train={"channel": channel})
+    told = world.serve()["privacy"]["epsilon"]
+    assert told == gauss_epsilon(multiplier, 3, 1e-5)  # two rounds of one exchange, and one before them
+    columns = read_table(str(tmp_path / "tables" / "va.csv"))
+    assert terms_of(world.plan, "va", columns).epsilon == told
+
+
+def test_norms_of_rounds_that_upload_nothing_do_not_accuse_anybody(tmp_path, public):
+    world = world_of(tmp_path, "site-fedmd", public)
+    world.serve()
+    norms = read_rounds(world.folder.run)[0]["norms"]
+    assert [sorted(each) for each in norms] == [sorted(HOSPITALS)] * 3
+    assert set(norms[0].values()) == set(norms[2].values()) == {0.0}
+    assert not any("times as long" in line for line in world.said)
+
+
+def test_a_site_that_weighs_more_than_its_rows_is_refused_in_phases_too(tmp_path, public):
+    world = world_of(tmp_path, "site-fedrep", public, deadline=1)
+    site = world.transport.sites[11]
+    size = 0
+
+    def heavier(node, answer):
+        nonlocal size
+        message = peek(answer)
+        if node != 11 or "arrays" not in message.header or peek(world.transport.log[-1][1]).kind != "exchange":
+            return answer
+        vectors = message.vectors()
+        size = float(vectors["message/engine/weight"])
+        vectors = {key: value * 2 if key.startswith("message/") else value for key, value in vectors.items()}
+        arrays, body = pack(vectors)
+        return write(Envelope({**message.header, "arrays": arrays}, body), site.signer)
+
+    world.transport.after = heavier
+    with pytest.raises(UserError, match="training rows that it agreed with weigh"):
+        world.serve()
+    assert size > 1
 
 
 def test_a_site_is_sent_its_own_row_and_no_other(tmp_path, public):

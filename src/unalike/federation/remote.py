@@ -17,12 +17,12 @@ from unalike.channels import Coded
 from unalike.channels.errors import ChannelError
 from unalike.errors import UserError
 from unalike.federation.asking import MOST_FAILURES, Asking
+from unalike.federation.contents import BUFFERS, MESSAGE, PAYLOAD, UPLOAD, message_of, message_vectors
 from unalike.federation.envelope import Envelope, Refused, pack
 from unalike.federation.speaker import Outgoing, Speaker
 from unalike.federation.summing import Protection, ProtocolError, TooFewParties, secure_total
 from unalike.federation.vault import START, version_name
 from unalike.federation.weighing import check_single, check_weight, norm_of, update_in
-from unalike.federation.work import BUFFERS, MESSAGE, PAYLOAD, UPLOAD, message_of, message_vectors
 from unalike.rounds.gather import Gathered, Receiver
 from unalike.rounds.order import Order, Reply
 from unalike.rounds.rehearse import Line, Script

@@ -23,7 +23,9 @@ from unalike.data.sites.description import Description, describe
 from unalike.data.sites.schema import Schema
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
+from unalike.federation.contents import digest_of
 from unalike.federation.dealing import BOX, DEAL, KEY, SiteKeys
+from unalike.federation.deployed import SiteModels
 from unalike.federation.envelope import SERVER, Envelope, Refused, pack, peek, read, shown, write
 from unalike.federation.figures import packed
 from unalike.federation.folders import AGREED, PUBLIC, Card
@@ -33,7 +35,7 @@ from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
 from unalike.federation.summing import Protection, SiteSum
 from unalike.federation.vault import Vault
-from unalike.federation.work import SiteWork, digest_of
+from unalike.federation.work import SiteWork
 from unalike.runs.files import atomic_write, private_folder
 
 MOST_SCHEMAS = 10
@@ -251,12 +253,12 @@ class Site:
         asked = digest_of(message.body, str(message.header.get("arrays")).encode())
         why = "this site has told the figures of another model of that round"
         self._once.ask(f"evaluate {work.round_of(message)}", asked, why)
-        arrays, body = pack(packed(work.evaluation(message, self._vault)))
+        arrays, body = pack(packed(SiteModels(work).evaluation(message, self._vault)))
         return {"arrays": arrays}, body
 
     def _finish(self, message: Envelope) -> Answer:
         path = self.folder / "model.safetensors"
-        figures = self._ready(message).finish(message, path, self._vault)
+        figures = SiteModels(self._ready(message)).finish(message, path, self._vault)
         atomic_write(self.folder / "figures.json", json.dumps(figures, indent=1).encode())
         self._tell(f"Training is over: the model is in {path}.")
         return {}, b""

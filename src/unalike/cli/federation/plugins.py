@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from unalike.federation.speaker import Transport
 
 VARIABLE = "UNALIKE_PLUGINS"
-"""In the environment of the server's process: the files, which ``serve`` was given."""
+"""In the environment of the server's process: the files that ``serve`` was given."""
+_loaded: list[str] = []
 
 
 def loads_plugins(function: Callable[..., None]) -> Callable[..., None]:
@@ -29,13 +30,17 @@ def loads_plugins(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def command(*args: Any, plugin: list[Path] | None = None, **options: Any) -> None:
         load_plugins(plugin)
-        if plugin:
-            os.environ[VARIABLE] = os.pathsep.join(str(path.resolve()) for path in plugin)
+        _loaded[:] = [str(path.resolve()) for path in plugin or ()]
         function(*args, **options)
 
     option = inspect.Parameter("plugin", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
     command.__signature__ = own.replace(parameters=[*own.parameters.values(), option])  # type: ignore[attr-defined]
     return command
+
+
+def pass_on() -> None:
+    """Have the processes that this one starts load the same files."""
+    os.environ[VARIABLE] = os.pathsep.join(_loaded)
 
 
 def serve(transport: Transport, folder: Path) -> None:

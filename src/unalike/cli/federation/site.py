@@ -160,7 +160,8 @@ def _line(raw: bytes, made: bytes) -> str:
     if kind == "error":
         return ""  # the site has said why
     if header.get("kind") == "exchange":
-        return f"Round {header.get('round')}: answered {header.get('ask')!r} with {size(len(made))}"
+        where = f"Round {header['round']}" if header.get("round") else "Before round 1"
+        return f"{where}: answered {header.get('ask')!r} with {size(len(made))}"
     if header.get("kind") == "evaluate":
         return f"Round {header.get('round')}: tried the model on the own rows"
     return ""
