@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from unalike.models import MODELS
 from unalike.runs.build import build_federation, net_maker
 from unalike.runs.spec import RunSpec
 
@@ -34,7 +35,7 @@ SETTING: dict[str, Any] = {
 def play(spec: RunSpec) -> None:
     """Print accuracy, and how often the second class is answered, every ten rounds."""
     federation = build_federation(spec)
-    net = net_maker(spec, federation.dataset)()
+    net = net_maker(spec, MODELS.build(str(spec.model)), federation.dataset)()
     parameters = list(net.parameters())
     x, y = federation.train.take(torch.arange(len(federation.train)))
     x_test, y_test = federation.test.take(torch.arange(len(federation.test)))

@@ -273,7 +273,15 @@ def test_examples_in_python_run(pages, here):
 
 def test_no_example_in_python_is_left_out():
     have = {page.name for page in PAGES if examples(page.name)}
-    assert have == {"extending.md", "runs.md", *(page for pages in TRIED for page in pages)}
+    assert have == {"extending.md", "own-nets.md", "runs.md", *(page for pages in TRIED for page in pages)}
+
+
+def test_an_own_loss_on_numbers(here):
+    (here / "huber.py").write_text(examples("own-nets.md"))
+    (words,) = written_out(read(DOCS / "own-nets.md"))
+    assert call(words) == 0
+    (folder,) = (path for path in (here / "runs").iterdir() if path.is_dir())
+    assert read_run(folder).result["r2"] > 0.2  # 0 is as good as the mean
 
 
 def test_the_saved_model_is_used_as_it_was_judged(here):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from unalike.data.dataset import register_dataset
     from unalike.errors import UserError
     from unalike.models import MODELS, Batch, Net, Task
+    from unalike.models.loss import register_loss
     from unalike.models.model import register_model
     from unalike.partition import PARTITIONS, Partition, make_partition
     from unalike.partition.partition import register_partition
@@ -32,6 +33,7 @@ _HOME = {
     "unalike.runs.spec": ("RunSpec",),
     "unalike.errors": ("UserError",),
     "unalike.models": ("MODELS", "Batch", "Net", "Task"),
+    "unalike.models.loss": ("register_loss",),
     "unalike.models.model": ("register_model",),
     "unalike.partition": ("PARTITIONS", "Partition", "make_partition"),
     "unalike.partition.partition": ("register_partition",),
@@ -64,6 +66,7 @@ __all__ = [
     "make_partition",
     "register_channel",
     "register_dataset",
+    "register_loss",
     "register_model",
     "register_optimiser",
     "register_partition",

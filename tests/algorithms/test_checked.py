@@ -102,9 +102,10 @@ def test_further_arguments_with_defaults_and_other_names_are_fine():
     check_algorithm(NAME)
 
 
-@pytest.mark.parametrize(
-    "method", sorted(set(METHODS) - {"global_model", "proximal", "linear", "adapt", *_SCRIPTS})
-)
+MAY_BE_NONE = {"global_model", "proximal", "linear"}
+
+
+@pytest.mark.parametrize("method", sorted(set(METHODS) - MAY_BE_NONE - set(_SCRIPTS)))
 def test_nothing_returned(method):
     names = contract(method)
     mine(**{method: eval(f"lambda self, {names}: None")})
@@ -208,6 +209,8 @@ WRONG = {
         lambda self, task, round: (Phase(trains="haed"),),
         "a part of the net that there is",
     ),
+    "a list of phases to adapt": ("adapt", lambda self, task: [Phase()], "a tuple of Phase"),
+    "no such part to adapt": ("adapt", lambda self, task: (Phase(trains="haed"),), "a part of the net"),
     "a list by party": ("send", lambda self, task, server: {"w": [server["w"]]}, "or of ByParty"),
     "a row that is not there": (
         "send",
@@ -260,13 +263,6 @@ def test_exchanges_that_are_misused(method, function, message):
         mistake(engine)
     with pytest.raises(UserError, match=message):
         check_algorithm(NAME)
-
-
-@pytest.mark.parametrize("phases", [None, [Phase()], (Phase(trains="haed"),), (1,)])
-def test_phases_of_adapting_that_are_none(phases):
-    part = checked(mine(adapt=lambda self, task: phases)())
-    with pytest.raises(UserError, match=r"Mine.adapt \(test_checked.py, line \d+\) must return a tuple of Phase"):
-        part.adapt(small_simulation("fedavg").task)
 
 
 def test_a_key_that_nobody_uploads():

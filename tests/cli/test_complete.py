@@ -15,6 +15,7 @@ import pytest
 from tests.cli.conftest import UNALIKE
 from unalike.cli.complete import SIGNS, registered
 from unalike.cli.main import _COMMANDS, _load
+from unalike.engines.table import engine_names
 from unalike.registry import CompositionRegistry
 from unalike.runs.parts import PARTS, registry
 from unalike.runs.spec import RunSpec
@@ -85,7 +86,12 @@ def test_parts_are_completed(complete, field):
     assert complete(f"unalike run --{field} {names[0][:3]}") == [n for n in names if n.startswith(names[0][:3])]
 
 
-@pytest.mark.parametrize("field", ["engine", "batch_norm", "augment", "dtype"])
+def test_engines_are_completed(complete):
+    assert complete("unalike run --engine ") == list(engine_names())
+    assert "compiled" in engine_names()
+
+
+@pytest.mark.parametrize("field", ["batch_norm", "augment", "dtype", "test_by"])
 def test_words_are_completed(complete, field):
     words = get_args(get_type_hints(RunSpec)[field])
     assert complete(f"unalike run --{field.replace('_', '-')} ") == list(words)

@@ -228,8 +228,8 @@ CARRIERS = [
         "rounds/evaluation.py",
         (
             "everybody evaluates with shared statistics",
-            "models.statistics(k), federation",
-            "models.buffers, federation",
+            "lambda number: (w, self.statistics(number))",
+            "lambda number: (w, self.buffers)",
         ),
         (
             "absent parties' fresh statistics count",

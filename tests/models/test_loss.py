@@ -16,7 +16,7 @@ from unalike.runs.simulation import Simulation
 from unalike.runs.small import distance, play, small_dataset
 from unalike.runs.spec import RunSpec
 
-DOCS = Path(__file__).parents[2] / "docs" / "models.md"
+DOCS = Path(__file__).parents[2] / "docs" / "own-nets.md"
 
 
 @pytest.fixture

@@ -48,8 +48,8 @@ def check(partition: Partition, dataset: Dataset, parties: int) -> None:
     assert partition.parties == parties == len(set(partition.names))
     assert sorted(np.concatenate(partition.rows)) == list(range(dataset.size))
     assert all(len(rows) and (np.diff(rows) > 0).all() for rows in partition.rows)
-    if partition.phases is not None:
-        assert [len(part) for part in partition.phases] == [len(rows) for rows in partition.rows]
+    if partition.seasons is not None:
+        assert [len(part) for part in partition.seasons] == [len(rows) for rows in partition.rows]
 
 
 @settings(max_examples=300, deadline=None)
@@ -81,7 +81,7 @@ def test_same_seed_same_rows_other_seed_other_rows(made: Make, rule: str) -> Non
     first, again, other = (make_partition(rule, dataset, 7, seed) for seed in (3, 3, 4))
     for a, b in zip(first.rows, again.rows, strict=True):
         np.testing.assert_array_equal(a, b)
-    for a, b in zip(first.phases or (), again.phases or (), strict=True):
+    for a, b in zip(first.seasons or (), again.seasons or (), strict=True):
         np.testing.assert_array_equal(a, b)
     assert not all(np.array_equal(a, b) for a, b in zip(first.rows, other.rows, strict=True))
 
@@ -124,9 +124,9 @@ def test_labels_without_training_rows(made: Make) -> None:
         ("natural(-1)", r"natural's minimum must be >= 0, got -1\."),
         ("natural(1000)", r"made has no natural party of 1000 rows\. Use a smaller minimum\."),
         ("temporal(often)", r"temporal's kind must be one of party, drift, got 'often'\."),
-        ("temporal(drift, 1)", r"temporal's phases must be >= 2, got 1\. Use 4\."),
+        ("temporal(drift, 1)", r"temporal's seasons must be >= 2, got 1\. Use 4\."),
         ("temporal(drift, every=0)", r"temporal's every must be >= 1 round, got 0\. Use 10\."),
-        ("temporal(drift, 26)", r"4 parties in 26 phases need 104 rows, but made has 100\."),
+        ("temporal(drift, 26)", r"4 parties in 26 seasons need 104 rows, but made has 100\."),
         ("temporal(by=hour)", r"made has columns 0 to 0, got 'hour'\. Use one of them\."),
         ("by('1')", r"made has columns 0 to 0, got '1'\."),
         ("fcube", r"fcube needs at least 3 columns, but made has 1\. Use by\(column\)\."),

@@ -21,10 +21,10 @@ Make = Callable[..., Dataset]
 
 
 def same(first: Partition, second: Partition) -> bool:
-    parts = [(first.rows, second.rows), (first.phases or (), second.phases or ())]
+    parts = [(first.rows, second.rows), (first.seasons or (), second.seasons or ())]
     parts.append((first.columns or (), second.columns or ()))
     arrays = all(len(a) == len(b) and all(map(np.array_equal, a, b)) for a, b in parts)
-    flags = ("recipe", "names", "rounds_per_phase", "label_holder", "shares_rows", "leaves_rows")
+    flags = ("recipe", "names", "rounds_per_season", "label_holder", "shares_rows", "leaves_rows")
     return arrays and all(getattr(first, flag) == getattr(second, flag) for flag in flags)
 
 

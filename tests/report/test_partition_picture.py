@@ -112,16 +112,16 @@ def test_long_names_are_slanted():
     assert all(label.get_rotation() == 38 for label in figure.axes[0].get_xticklabels())
 
 
-def test_phases():
+def test_seasons():
     data = load_dataset("digits")
-    shown = portrait(data, "temporal(drift, phases=3)", 4)
+    shown = portrait(data, "temporal(drift, seasons=3)", 4)
     figure = partition_picture(shown)
     written = texts(figure)
-    assert {"phase 0", "phase 1", "phase 2"} <= set(written)
+    assert {"season 0", "season 1", "season 2"} <= set(written)
     (mesh,) = figure.axes[2].collections
     assert mesh.get_array().shape == (3, 10)
-    phase, rows = np.concatenate(shown.partition.phases), np.concatenate(shown.partition.rows)
-    counts = np.stack([np.bincount(data.y[rows[phase == k]], minlength=10) for k in range(3)])
+    season, rows = np.concatenate(shown.partition.seasons), np.concatenate(shown.partition.rows)
+    counts = np.stack([np.bincount(data.y[rows[season == k]], minlength=10) for k in range(3)])
     np.testing.assert_allclose(mesh.get_array(), counts / counts.sum(axis=1, keepdims=True))
 
 

@@ -80,39 +80,39 @@ def test_the_servers_rows_are_nobody_elses():
     assert len(left.group) == left.size
 
 
-def drifting(rounds_per_phase=2):
+def drifting(rounds_per_season=2):
     data = small_dataset()
     rows = tuple(np.flatnonzero(data.group == k) for k in range(6))
-    phases = tuple(np.arange(len(r)) * 3 // len(r) for r in rows)
-    partition = Partition("drift", rows, data.group_names, phases=phases, rounds_per_phase=rounds_per_phase)
+    seasons = tuple(np.arange(len(r)) * 3 // len(r) for r in rows)
+    partition = Partition("drift", rows, data.group_names, seasons=seasons, rounds_per_season=rounds_per_season)
     return data, partition, Federation(data, partition, Task(lambda: Mlp((4,)).build((5,), 3)))
 
 
-def test_rows_follow_the_phases():
+def test_rows_follow_the_seasons():
     _, partition, federation = drifting()
     for number in range(6):
-        for round_number, phase in ((1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 2), (99, 2)):
-            expected = partition.rows[number][partition.phases[number] == phase]
+        for round_number, season in ((1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 2), (99, 2)):
+            expected = partition.rows[number][partition.seasons[number] == season]
             assert np.array_equal(federation.train_rows(number, round_number), expected)
 
 
-def test_a_party_without_rows_of_a_phase_keeps_those_before():
+def test_a_party_without_rows_of_a_season_keeps_those_before():
     data, partition, _ = drifting(1)
-    phases = (np.array([0, 0, 2]), np.full(8, 1), *partition.phases[2:])
-    federation = Federation(data, replace(partition, phases=phases), Task(lambda: Mlp((4,)).build((5,), 3)))
-    assert len(federation.train_rows(0, 2)) == 2  # phase 1 has none: phase 0 stays
+    seasons = (np.array([0, 0, 2]), np.full(8, 1), *partition.seasons[2:])
+    federation = Federation(data, replace(partition, seasons=seasons), Task(lambda: Mlp((4,)).build((5,), 3)))
+    assert len(federation.train_rows(0, 2)) == 2  # season 1 has none: season 0 stays
     assert len(federation.train_rows(0, 3)) == 1
     assert len(federation.train_rows(1, 1)) == 8  # nothing yet: the first that comes
 
 
 @register_partition("test-drift")
 class Drift:
-    """Three phases by row order."""
+    """Three seasons by row order."""
 
     def split(self, dataset, parties, rng):
         natural = PARTITIONS.build("natural").parts[0].split(dataset, parties, rng)
-        phases = tuple(np.arange(len(r)) * 3 // len(r) for r in natural.rows)
-        return replace(natural, phases=phases, rounds_per_phase=1)
+        seasons = tuple(np.arange(len(r)) * 3 // len(r) for r in natural.rows)
+        return replace(natural, seasons=seasons, rounds_per_season=1)
 
 
 @register_partition("test-shift")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unalike.models.batch import Batch
-from unalike.models.task import Task
+    from unalike.models.task import Task
 
 __all__ = [
     "ALGORITHMS",

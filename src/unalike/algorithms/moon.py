@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unalike.models.batch import Batch
-from unalike.models.task import Task
+    from unalike.models.task import Task
 
 
 @algorithm("moon", paper="Li et al. 2021 (arXiv:2103.16257), Algorithm 1")

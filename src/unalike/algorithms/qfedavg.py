@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unalike.models.batch import Batch
-from unalike.models.task import Task
+    from unalike.models.task import Task
 
 _LEAST_LOSS = 1e-10
 """Added to F_k: F_k^(q-1) has no value at 0 where q < 1. (The authors' code adds the same.)"""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unalike.models.batch import Batch
-from unalike.models.task import Task
+    from unalike.models.task import Task
 
 
 @algorithm("rfedavg", paper="Wang et al. 2023 (ICDE), Algorithm 1")

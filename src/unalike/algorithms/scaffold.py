@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unalike.models.batch import Batch
-from unalike.models.task import Task
+    from unalike.models.task import Task
 
 
 @algorithm("scaffold", paper="Karimireddy et al. 2020 (arXiv:1910.06378), Algorithm 1")

@@ -167,7 +167,7 @@ def _some_parties(partition: Partition) -> Partition:
     """``SAMPLED_PARTIES``, drawn at random but always the same."""
     drawn = np.random.default_rng(_SEED).choice(partition.parties, SAMPLED_PARTIES, replace=False)
     rows, names = zip(*((partition.rows[k], partition.names[k]) for k in np.sort(drawn)), strict=True)
-    return replace(partition, rows=rows, names=names, phases=None)
+    return replace(partition, rows=rows, names=names, seasons=None)
 
 
 def _some_rows(partition: Partition) -> Partition:
@@ -175,7 +175,7 @@ def _some_rows(partition: Partition) -> Partition:
     rng = np.random.default_rng(_SEED)
     most = max(_LEAST_ROWS, SAMPLED_ROWS // partition.parties)
     rows = [own if len(own) <= most else np.sort(rng.choice(own, most, replace=False)) for own in partition.rows]
-    return replace(partition, rows=tuple(rows), phases=None)
+    return replace(partition, rows=tuple(rows), seasons=None)
 
 
 def _clearly(degree: float, by_chance: float) -> bool:

@@ -45,7 +45,7 @@ class Classification(Loss):
     task: ClassVar[Kind] = "classification"
 
     def outputs(self, classes: int) -> int:
-        """One for each class."""
+        """How many numbers the net gives for a row: one for each class."""
         return classes
 
     def predict(self, outputs: Tensor) -> Tensor:
@@ -94,7 +94,7 @@ class SquaredError(Regression):
     """Regression: the squared difference from the standardised target."""
 
     def losses(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """The squares, not halved."""
+        """The squared difference of each row, without the half that some define it with."""
         return (outputs[:, 0] - y) ** 2
 
 

@@ -26,7 +26,7 @@ class File:
 
     A list of lists in JSON is the same with parties without names. Rows are numbered from 0, as in the data
     set. A row that is in no party is an error, unless ``partial=true`` or the saved partition left it out itself.
-    A saved partition comes back with its phases, and with its distortions, which are made again from its recipe
+    A saved partition comes back with its seasons, and with its distortions, which are made again from its recipe
     and seed. It must have been saved of this data set, which its name, its number of rows and the labels of the
     rows tell. Nothing is random here: each seed gives the same rows.
     """

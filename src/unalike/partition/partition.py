@@ -35,9 +35,9 @@ class Distortion(Protocol):
 class Partition:
     """``rows[k]`` are the training rows of party k, ascending; ``names[k]`` is what to call it.
 
-    ``distortions`` are applied to each party's rows in order. ``phases[k]`` is the phase of each of party k's rows
-    where the data drift: in round t the party trains on the rows of phase (t - 1) // ``rounds_per_phase``, and the
-    last phase stays. ``columns[k]`` are the attributes that party k holds where the split is vertical, and
+    ``distortions`` are applied to each party's rows in order. ``seasons[k]`` is the season of each of party k's
+    rows where the data drift: in round t it trains on the rows of season (t - 1) // ``rounds_per_season``, and the
+    last season stays. ``columns[k]`` are the attributes that party k holds where the split is vertical, and
     ``label_holder`` the party that has the labels. ``shares_rows``: the skew wants rows in several parties;
     ``leaves_rows``: it uses only some.
     """
@@ -46,8 +46,8 @@ class Partition:
     rows: tuple[Array, ...]
     names: tuple[str, ...]
     distortions: tuple[Distortion, ...] = ()
-    phases: tuple[Array, ...] | None = None
-    rounds_per_phase: int = 1
+    seasons: tuple[Array, ...] | None = None
+    rounds_per_season: int = 1
     columns: tuple[Array, ...] | None = None
     label_holder: int = 0
     shares_rows: bool = False

@@ -28,7 +28,7 @@ from unalike.data.unpack import NPY_HEADER, read_member, read_npy
 from unalike.errors import UserError
 from unalike.partition.partition import Partition
 
-FORMAT = "unalike partition 1"
+FORMAT = "unalike partition 2"
 _HEADER = "header.json"
 _MOST_HEADER = 1 << 24  # bytes; a million parties' names fit
 _MOST_VALUES = 1 << 25  # in a file whose data set is not at hand; all data sets here need fewer
@@ -37,7 +37,7 @@ _UNREADABLE = (
     *(ValueError, KeyError, TypeError, AttributeError, OverflowError, EOFError, OSError, MemoryError),
     *(RecursionError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error),
 )
-_FLAGS = ("rounds_per_phase", "label_holder", "shares_rows", "leaves_rows")
+_FLAGS = ("rounds_per_season", "label_holder", "shares_rows", "leaves_rows")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ def save_partition(path: str | Path, partition: Partition, dataset: Dataset, see
         "sizes": _lengths(partition.rows),
         "label_counts": partition.label_counts(dataset).ravel(),
     }
-    for name, parts in (("phases", partition.phases), ("columns", partition.columns)):
+    for name, parts in (("seasons", partition.seasons), ("columns", partition.columns)):
         if parts is not None:
             arrays[name] = np.concatenate(parts)
             arrays[f"{name}_sizes"] = _lengths(parts)
@@ -129,13 +129,13 @@ def _saved(header: dict[str, Any], arrays: dict[str, Array], sha256: str) -> Sav
         recipe=header["recipe"],
         rows=tuple(np.cumsum(part) for part in _split(arrays["rows"], arrays["sizes"])),
         names=tuple(header["names"]),
-        phases=_split(arrays["phases"], arrays["phases_sizes"]) if "phases" in arrays else None,
+        seasons=_split(arrays["seasons"], arrays["seasons_sizes"]) if "seasons" in arrays else None,
         columns=_split(arrays["columns"], arrays["columns_sizes"]) if "columns" in arrays else None,
         **{flag: header[flag] for flag in _FLAGS},
     )
     rows = np.concatenate(partition.rows)
     fits = len(partition.names) == partition.parties and rows.min() >= 0 and rows.max() < header["size"]
-    if header["format"] != FORMAT or not fits or (partition.phases and not _same_lengths(partition)):
+    if header["format"] != FORMAT or not fits or (partition.seasons and not _same_lengths(partition)):
         raise ValueError
     return SavedPartition(
         partition=partition,
@@ -181,7 +181,7 @@ def _split(values: Array, sizes: Array) -> tuple[Array, ...]:
 
 
 def _same_lengths(partition: Partition) -> bool:
-    return [len(part) for part in partition.phases or ()] == [len(rows) for rows in partition.rows]
+    return [len(part) for part in partition.seasons or ()] == [len(rows) for rows in partition.rows]
 
 
 def _lengths(parts: tuple[Array, ...]) -> Array:
@@ -239,8 +239,8 @@ def _check_lengths(path: Path, header: dict[str, Any], dataset: Dataset | None) 
     if parties > (columns if shared else size):
         raise ValueError
     most = {
-        **dict.fromkeys(("rows", "phases"), size * parties if shared else size),
-        **dict.fromkeys(("sizes", "phases_sizes", "columns_sizes"), parties),
+        **dict.fromkeys(("rows", "seasons"), size * parties if shared else size),
+        **dict.fromkeys(("sizes", "seasons_sizes", "columns_sizes"), parties),
         "label_counts": parties * len(header["classes"]),
         "columns": parties * columns,
     }

@@ -19,12 +19,12 @@ _SPREAD = 0.25  # standard deviation of a row's time about its label's, all time
 
 @register_partition("temporal", paper="Zhu et al. 2021, arXiv:2106.06843, section 3.3")
 class Temporal:
-    """Temporal skew: each party has a period of its own, or all parties' data drift from phase to phase.
+    """Temporal skew: each party has a period of its own, or all parties' data drift from season to season.
 
     ``kind="party"``: rows in order of time are cut into one period of equal length (to within a row) for each
-    party, as in figure 8 of the survey. ``kind="drift"``: rows in order of time are cut into ``phases`` equal
+    party, as in figure 8 of the survey. ``kind="drift"``: rows in order of time are cut into ``seasons`` equal
     periods, and each party gets a random and even share of each period; training moves on to the next
-    phase after each ``every`` rounds and stays in the last. ``phases`` and ``every`` do nothing for ``party``.
+    season after each ``every`` rounds and stays in the last. ``seasons`` and ``every`` do nothing for ``party``.
 
     ``by`` says what time is: the name or index of a column (rows of the same time are in random order), ``row``
     for the order of the rows in the data set, or ``label`` for data without time. Then the label distribution is
@@ -35,13 +35,13 @@ class Temporal:
     any_number: ClassVar[bool] = True
 
     kind: Literal["party", "drift"] = "party"
-    phases: int = 4
+    seasons: int = 4
     by: str = "label"
     every: int = 10
 
     def __post_init__(self) -> None:
-        if self.phases < 2:
-            raise UserError(f"temporal's phases must be >= 2, got {self.phases}. Use 4.")
+        if self.seasons < 2:
+            raise UserError(f"temporal's seasons must be >= 2, got {self.seasons}. Use 4.")
         if self.every < 1:
             raise UserError(f"temporal's every must be >= 1 round, got {self.every}. Use 10.")
 
@@ -52,17 +52,17 @@ class Temporal:
         order = self._order(dataset, rng)
         if self.kind == "party":
             return Partition.of_owners(recipe, deal(order, even_sizes(dataset.size, number)), names)
-        if number * self.phases > dataset.size:
+        if number * self.seasons > dataset.size:
             raise UserError(
-                f"{number} parties in {self.phases} phases need {number * self.phases} rows, but {dataset.name} "
-                f"has {dataset.size}. Use fewer parties or phases."
+                f"{number} parties in {self.seasons} seasons need {number * self.seasons} rows, but "
+                f"{dataset.name} has {dataset.size}. Use fewer parties or seasons."
             )
-        phase = deal(order, even_sizes(dataset.size, self.phases))
+        season = deal(order, even_sizes(dataset.size, self.seasons))
         owner = np.empty(dataset.size, np.int64)
-        # In turn through all phases, in random order within each: an even share of each phase for each party.
-        owner[grouped_order(phase, rng)] = np.arange(dataset.size) % number
+        # In turn through all seasons, in random order within each: an even share of each season for each party.
+        owner[grouped_order(season, rng)] = np.arange(dataset.size) % number
         made = Partition.of_owners(recipe, owner, names)
-        return replace(made, phases=tuple(phase[rows] for rows in made.rows), rounds_per_phase=self.every)
+        return replace(made, seasons=tuple(season[rows] for rows in made.rows), rounds_per_season=self.every)
 
     def _order(self, dataset: Dataset, rng: np.random.Generator) -> Array:
         """The rows in order of time."""

@@ -1,1 +1,1 @@
-"""Figures and reports."""
+"""Figures, tables and pages about runs: HTML for reading, SVG, PDF and LaTeX for papers."""

@@ -48,7 +48,7 @@ class Portrait:
 
 
 def partition_picture(portrait: Portrait) -> Figure:
-    """Labels and sizes party by party; beside them images, features, phases or columns, whichever tell most."""
+    """Labels and sizes party by party; beside them images, features, seasons or columns, whichever tell most."""
     with drawing(9.5):
         vertical = portrait.partition.columns is not None
         return _vertical_picture(portrait) if vertical else _horizontal_picture(portrait)
@@ -87,11 +87,11 @@ def _horizontal_picture(portrait: Portrait) -> Figure:
 def _beside_width(portrait: Portrait, height: float) -> float:
     """Inches for the panel beside the labels; 0 where there is nothing to show."""
     dataset, partition = portrait.dataset, portrait.partition
-    if partition.phases is None and are_images(dataset):
+    if partition.seasons is None and are_images(dataset):
         tall, wide = dataset.shape[1:]
         lines = min(partition.parties, MOST_PARTIES)
         return float(np.clip(height * wide / tall * MOST_IMAGES / lines, 2.2, 4.4))
-    return 4.1 if partition.phases is not None or takes_features(dataset) else 0.0
+    return 4.1 if partition.seasons is not None or takes_features(dataset) else 0.0
 
 
 def _heat_map(axes: Axes, counts: Array, names: Sequence[str], classes: tuple[str, ...], width: float) -> None:
@@ -108,11 +108,11 @@ def _heat_map(axes: Axes, counts: Array, names: Sequence[str], classes: tuple[st
 
 def _beside(figure: Figure, cell: Any, portrait: Portrait, width: float, above: float) -> None:
     dataset, partition = portrait.dataset, portrait.partition
-    if partition.phases is not None:
+    if partition.seasons is not None:
         axes = figure.add_subplot(cell)
-        counts = _phase_counts(dataset, partition)
-        _heat_map(axes, counts, [f"phase {k}" for k in range(len(counts))], dataset.label_names, width)
-        _title(axes, f"Labels of all parties; a phase is {partition.rounds_per_phase} round(s)", above)
+        counts = _season_counts(dataset, partition)
+        _heat_map(axes, counts, [f"season {k}" for k in range(len(counts))], dataset.label_names, width)
+        _title(axes, f"Labels of all parties; a season is {partition.rounds_per_season} round(s)", above)
     elif are_images(dataset):
         axes = figure.add_subplot(cell)
         changed = example_images(axes, dataset, partition)
@@ -192,10 +192,10 @@ def _title(axes: Axes, text: str, above: float) -> None:
     axes.set_title(text, loc="left", fontsize=10, fontweight="bold", y=1.0, pad=72 * above + 6)
 
 
-def _phase_counts(dataset: Dataset, partition: Partition) -> Array:
-    """The phase-by-label table of all parties together."""
-    assert partition.phases is not None
-    phase, rows = np.concatenate(partition.phases), np.concatenate(partition.rows)
-    counts = np.zeros((int(phase.max()) + 1, len(dataset.label_names)), np.int64)
-    np.add.at(counts, (phase, dataset.labels[rows]), 1)
+def _season_counts(dataset: Dataset, partition: Partition) -> Array:
+    """The season-by-label table of all parties together."""
+    assert partition.seasons is not None
+    season, rows = np.concatenate(partition.seasons), np.concatenate(partition.rows)
+    counts = np.zeros((int(season.max()) + 1, len(dataset.label_names)), np.int64)
+    np.add.at(counts, (season, dataset.labels[rows]), 1)
     return counts

@@ -107,19 +107,19 @@ class Federation:
         )
 
     def train_rows(self, number: int, round: int) -> Array:
-        """The rows that a party trains on in a round: all of its own, or those of the phase where the data drift.
+        """The rows that a party trains on in a round: all of its own, or those of the season where the data drift.
 
-        A party without rows of the phase (they may all be held out) keeps those of the phase before, or waits with
-        the first that it has.
+        A party without rows of the season (they may all be held out) keeps those of the one before, or waits
+        with the first that it has.
         """
         train = self.parties[number].train
-        if self.partition.phases is None:
+        if self.partition.seasons is None:
             return train
-        phases = self.partition.phases[number][np.searchsorted(self.partition.rows[number], train)]
-        there = np.unique(phases)
-        now = (round - 1) // self.partition.rounds_per_phase
+        seasons = self.partition.seasons[number][np.searchsorted(self.partition.rows[number], train)]
+        there = np.unique(seasons)
+        now = (round - 1) // self.partition.rounds_per_season
         earlier = there[there <= now]
-        chosen: Array = train[phases == (earlier[-1] if len(earlier) else there[0])]
+        chosen: Array = train[seasons == (earlier[-1] if len(earlier) else there[0])]
         return chosen
 
 

@@ -41,7 +41,7 @@ class Worker:
         self._data: OrderedDict[str, Any] = OrderedDict()
 
     def serve(self) -> None:
-        """Until stdin ends."""
+        """Play one run after the other as the study orders them, until it closes stdin."""
         signal.signal(signal.SIGINT, self._interrupted)  # Ctrl-C at the terminal is the study's to answer
         threading.Thread(target=self._read, daemon=True).start()
         try:

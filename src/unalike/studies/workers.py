@@ -44,7 +44,7 @@ class StudyWatcher:
     """Follows a study. This one stays silent."""
 
     def progress(self, now: Progress) -> None:
-        """Something has moved."""
+        """Hear how far the study is, whenever that has changed."""
 
     def run_ended(self, record: Record) -> None:
         """A run has finished or failed."""

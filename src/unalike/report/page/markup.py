@@ -67,7 +67,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], caption: Any
 
 
 def definitions(pairs: Iterable[tuple[Any, Any]]) -> Html:
-    """A definition list."""
+    """A list of names, each with what is to be said of it."""
     return tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs))
 
 

@@ -53,7 +53,7 @@ _MOST_VALUES = 8
 
 
 def render(page: Page, use_data: bool = True) -> str:
-    """The whole file."""
+    """The page as one HTML file: charts, tables, style and script are all in it."""
     looker = Looker(len(page.settings), use_data)
     sections, drawn = [], []
     for number, setting in enumerate(page.settings, start=1):

@@ -31,7 +31,7 @@ class Lead:
 
     @property
     def tied(self) -> bool:
-        """Whether nobody leads."""
+        """Whether several algorithms share the best mean, so that nobody leads."""
         return len(self.equals) > 1
 
     @property
