@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from unalike.algorithms import Algorithm, algorithm
 from unalike.algorithms.contract import sent_to
 from unalike.data import Dataset
 from unalike.engines.sequential import Sequential
@@ -34,7 +35,7 @@ class Quadratics(Task):
     def __init__(self, dimension):
         super().__init__(lambda: Net(_Centre(), nn.Linear(dimension, 1, bias=False)), dtype=torch.float64)
 
-    def loss(self, w, batch):
+    def loss(self, w, batch, track=True):
         c, a = batch.x[..., :-1], batch.x[..., -1]
         return batch.mean(a / 2 * ((w - c) ** 2).sum(dim=-1))
 
@@ -45,7 +46,7 @@ class Slopes(Task):
     def __init__(self, dimension):
         super().__init__(lambda: Net(_Centre(), nn.Linear(dimension, 1, bias=False)), dtype=torch.float64)
 
-    def loss(self, w, batch):
+    def loss(self, w, batch, track=True):
         return batch.mean((batch.x[..., :-1] * w).sum(dim=-1))
 
 
@@ -206,3 +207,40 @@ def regression_data(rows=120, features=5, outlier=None, seed=0):
         "numbers", x[:rows], y[:rows], x[rows:], y[rows:], (), task="regression",
         group=group, group_names=("a", "b", "c", "d"),
     )  # fmt: skip
+
+
+@register_model("test-layer-norm")
+class LayerNormBody:
+    """A layer that normalises and can be stacked; the compiled engine does not know it."""
+
+    def build(self, shape, classes):
+        body = nn.Sequential(nn.Linear(int(np.prod(shape)), 4), nn.LayerNorm(4), nn.ReLU())
+        return Net(body, nn.Linear(4, classes))
+
+
+@register_model("test-tanh")
+class TanhBody:
+    """A smooth net, which can be differentiated twice; the compiled engine does not know it."""
+
+    def build(self, shape, classes):
+        return Net(nn.Sequential(nn.Linear(int(np.prod(shape)), 4), nn.Tanh()), nn.Linear(4, classes))
+
+
+PROBE = "broken-probe"
+"""The text of what :func:`probe` registers: never among the algorithms that must hold the contract."""
+
+
+def probe(**methods):
+    """Register an algorithm that folds nothing, with these methods and class attributes on top."""
+
+    def fold(self, task, server, replies):
+        return server
+
+    def upload(self, party, w):
+        return {}, party.state
+
+    body = {"fold": fold, "upload": upload, "__module__": __name__, "__doc__": "A probe."}
+    return algorithm(PROBE)(type("Probe", (Algorithm,), body | methods))
+
+
+EVERY_ENGINE = pytest.mark.parametrize("engine", ["sequential", "vectorised", "compiled"])

@@ -176,3 +176,40 @@ def test_values_are_shown_in_the_score_s_unit():
     assert scores.shown("auroc", 0.41211) == "0.412"
     assert scores.shown("rmse", 54321.0) == "5.432e+04"
     assert scores.shown("rmse", None) == "–"
+
+
+WRONG = {
+    "no rows": lambda tally: tally.pop("rows"),
+    "another shape": lambda tally: tally.update(confusion=np.ones((2, 2))),
+    "below zero": lambda tally: tally.update(distances=np.array(-1.0)),
+    "not a number": lambda tally: tally.update(loss=np.array(np.nan)),
+    "a confusion of other rows": lambda tally: tally.update(confusion=tally["confusion"] * 2),
+    "odds of other rows": lambda tally: tally.update(odds=tally["odds"] + 1),
+    "more right than rows": lambda tally: tally.update(right=tally["rows"] + 1),
+    "surer than sure": lambda tally: tally.update(calibration=tally["calibration"][[0, 0, 0]] * [[1], [1], [2]]),
+    "too far from what happened": lambda tally: tally.update(distances=3 * tally["rows"]),
+}
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_what_no_rows_can_have_is_refused(how):
+    tally = tally_of(CLASSIFICATION, *predictions(1)) | {"loss": np.array(3.0)}
+    tallies.check_tally(tally, 4)
+    WRONG[how](tally)
+    refused(tally, 4)
+
+
+@pytest.mark.parametrize("change", [{"absolutes": 1e6}, {"targets": [1e6, 1.0]}, {"squares": -1.0}])
+def test_sums_of_errors_that_disagree_are_refused(change):
+    rng = np.random.default_rng(0)
+    tally = tally_of(REGRESSION, rng.normal(size=50), rng.normal(size=50))
+    tallies.check_tally(tally, 0)
+    refused(tally | {name: np.asarray(value) for name, value in change.items()}, 0)
+
+
+def refused(tally, classes):
+    try:
+        tallies.check_tally(tally, classes)
+    except ValueError:
+        return
+    raise AssertionError("it was believed")

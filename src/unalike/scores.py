@@ -27,6 +27,8 @@ class Score:
     compute: Callable[[Tally], float]
     """from the tally of one row or more; NaN where it is not defined"""
     summary: str
+    title: str = ""
+    """what tables and figures call it; by default its name"""
 
     @property
     def key(self) -> str:
@@ -89,14 +91,17 @@ _TABLE = (
     Score(
         *("macro-f1", "classification", "up", "number", ("confusion",), _macro_f1),
         "the mean over classes of F1, the harmonic mean of precision and recall",
+        title="macro F1",
     ),
     Score(
         *("auroc", "classification", "up", "number", ("odds",), _auroc),
         "how probably a row of a class gets a higher probability of it than another row; the mean over classes",
+        title="AUROC",
     ),
     Score(
         *("brier", "classification", "down", "number", ("distances",), _brier),
         "the mean squared distance of the probabilities from what happened",
+        title="Brier score",
     ),
     Score(
         *("calibration-error", "classification", "down", "fraction", ("calibration",), _calibration_error),
@@ -105,14 +110,17 @@ _TABLE = (
     Score(
         *("rmse", "regression", "down", "number", ("squares",), lambda t: math.sqrt(t["squares"] / t["rows"])),
         "the root of the mean squared error, in the units of the target",
+        title="RMSE",
     ),
     Score(
         *("mae", "regression", "down", "number", ("absolutes",), lambda t: float(t["absolutes"] / t["rows"])),
         "the mean absolute error, in the units of the target",
+        title="MAE",
     ),
     Score(
         *("r2", "regression", "up", "number", ("squares", "targets"), _r2),
         "the share of the target's variance that is explained; 0 is as good as its mean",
+        title="R2",
     ),
 )
 SCORES: dict[str, Score] = {score.name: score for score in _TABLE}

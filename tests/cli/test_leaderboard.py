@@ -99,7 +99,6 @@ def test_the_published_table_alone(unalike):
         (["--published", "niid-bench-table3", "-o", "x.gif"], ".svg, .png or .pdf"),
         (["--published", "niid-bench-table3", "--tree", "x"], ".svg, .png or .pdf"),
         (["--published", "niid-bench-table3", "--alpha", "0"], "alpha must be"),
-        (["--target", "0"], "--target must be"),
     ],
 )
 def test_mistakes_get_one_line(unalike, args, words):
@@ -110,8 +109,41 @@ def test_mistakes_get_one_line(unalike, args, words):
     assert not answer.out
 
 
+def test_a_target_must_be_a_value_of_the_score(unalike, folder):
+    answer = unalike("leaderboard", "--target", "101")
+    assert answer.code == 2
+    assert answer.err == (
+        "Error: --target must be accuracy in percent, above 0 and up to 100, or fedavg, got '101'.\n"
+    )
+
+
 def test_one_algorithm_alone_says_that_nothing_follows(unalike, tmp_path):
     write_run(tmp_path / "runs", algorithm="fedavg")
     answer = unalike("leaderboard", "-o", "r.svg")
     assert answer.code == 0
     assert "Nothing can be concluded" in answer.out
+
+
+def test_errors_are_ranked_from_the_lowest_and_told_as_they_are(unalike, tmp_path):
+    for partition in PARTITIONS:
+        for algorithm, error in (("fedavg", 53.2), ("moon", 49.75)):
+            write_run(
+                tmp_path / "runs", by="rmse", accuracies=(90.0, error), algorithm=algorithm, partition=partition
+            )
+    answer = unalike("leaderboard", "--target", "60", "-o", "r.svg")
+    assert answer.code == 0
+    first, second = [line.split() for line in answer.out.splitlines() if line.startswith(("1 ", "2 "))][:2]
+    assert (first[1], first[4], second[1], second[4]) == ("moon", "49.750", "fedavg", "53.200")
+    assert "RMSE" in answer.out
+    assert "rounds to 60 " in answer.out
+    assert "%" not in answer.out.replace("5 %", "")
+
+
+def test_scores_of_several_kinds_are_ranked_and_not_averaged(unalike, tmp_path):
+    for algorithm, error in (("fedavg", 53.2), ("moon", 49.75)):
+        write_run(tmp_path / "runs", by="rmse", accuracies=(90.0, error), algorithm=algorithm)
+        write_run(tmp_path / "runs", accuracies=(0.1, error / 100), algorithm=algorithm, partition=PARTITIONS[0])
+    answer = unalike("leaderboard")
+    assert "all settings (2 compared)" in answer.out
+    assert "cannot be averaged" in answer.out
+    assert unalike("leaderboard", "--target", "60").err.count("several scores: accuracy, rmse") == 1

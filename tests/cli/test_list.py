@@ -10,7 +10,10 @@ import unalike as package
 HEAVY = ("torch", "sklearn", "scipy", "matplotlib")
 
 
-@pytest.mark.parametrize("kind", ["algorithms", "datasets", "partitions", "models", "optimisers", "engines"])
+KINDS = ["algorithms", "datasets", "partitions", "models", "losses", "optimisers", "scores", "engines"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind(unalike, kind):
     parts = unalike("list", kind, "--json").json[kind]
     assert parts
@@ -20,6 +23,14 @@ def test_every_kind(unalike, kind):
         assert part["summary"]
         assert part["summary"] in text  # a pipe has no width: nothing is wrapped or cut
         assert part["paper"] in text
+
+
+def test_scores_say_what_they_are_of_and_which_way_is_better(unalike):
+    by_name = {part["name"]: part for part in unalike("list", "scores", "--json").json["scores"]}
+    assert by_name["rmse"]["task"] == "regression"
+    assert by_name["rmse"]["better"] == "down"
+    assert by_name["auroc"]["better"] == "up"
+    assert "(regression, lower is better)" in unalike("list", "scores").out
 
 
 def test_parameters_with_and_without_defaults(unalike):

@@ -122,3 +122,31 @@ def test_auto_in_a_file(unalike, tmp_path):
     file.write_text('algorithm = "auto"\npartition = "iid"\nmodel = "mlp(8)"\nrounds = 1\nepochs = 1\n')
     result = unalike("run", "--spec", str(file), "--json", "--quiet", "--runs", str(tmp_path))
     assert json.loads(result.out)["spec"]["algorithm"] == "fedavg"
+
+
+def test_of_regression_it_says_what_is_known(unalike, tmp_path):
+    split = ["--dataset", "diabetes", "--partition", "label-dirichlet(0.3)", "--parties", "5"]
+    result = unalike("recommend", *split, "--runs", str(tmp_path))
+    assert result.code == 0
+    assert result.out.startswith("fedavg, low confidence (label skew)")
+    assert "published comparisons are of classification" in result.out
+    assert "better" not in result.out.split("What would change this")[0].split("not known")[1]  # no empty table
+    assert unalike("recommend", *split, "--runs", str(tmp_path), "--json").json["source"] == "no comparisons"
+
+
+def test_own_runs_of_regression_become_evidence_and_others_do_not(unalike, tmp_path):
+    common = ["--partition", "iid", "--rounds", "1", "--epochs", "1", "--parties", "3", "--quiet"]
+    for rate in ("0.01", "0.02", "0.03", "0.04", "0.05"):
+        for algorithm in ("fedavg", "fedavgm(0.5)"):
+            run = ("run", *common, "--lr", rate, "--algorithm", algorithm, "--runs", str(tmp_path))
+            assert unalike(*run, "--dataset", "diabetes").code == 0
+    iid = ["--partition", "iid", "--parties", "3", "--json", "--runs", str(tmp_path)]
+    advice = unalike("recommend", "--dataset", "diabetes", *iid).json
+    assert advice["source"] == "5 comparisons of your own runs"
+    assert "Table 3" in unalike("recommend", "--dataset", "heart", *iid).json["source"]
+
+
+def test_auto_works_for_regression(unalike, tmp_path):
+    common = ["--dataset", "diabetes", "--parties", "3", "--rounds", "1", "--algorithm", "auto", "--json"]
+    result = unalike("run", *common, "--runs", str(tmp_path))
+    assert result.json["spec"]["algorithm"] == "fedavg"

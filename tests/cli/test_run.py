@@ -67,6 +67,26 @@ def test_summary_keeps_final_and_selected_apart(unalike):
     assert "None" not in answer.out
 
 
+def test_the_chosen_score_is_what_is_shown(unalike):
+    made = unalike("run", "--dataset", "heart", "--partition", "natural", "--rounds", "2", "--score", "auroc")
+    assert "round 2/2  auroc 0." in made.err
+    lines = {line[:33].strip(): line.split()[-2:] for line in made.out.splitlines()}
+    assert lines["auroc, global test"]
+    assert lines["accuracy, global test"][0].endswith("%")
+    assert "auroc, validation" in made.out
+    assert unalike("run", "--score", "aurocs").err.startswith("Error: Unknown score 'aurocs'. Did you mean")
+
+
+def test_numbers_are_predicted(unalike):
+    made = unalike("run", "--dataset", "diabetes", "--parties", "4", "--rounds", "2", "--json").json
+    assert made["score"] == "rmse"
+    assert 40 < made["rmse"] < 100
+    assert made["target"]["scale"] > 0
+    shown = unalike("run", "--dataset", "diabetes", "--parties", "4", "--rounds", "2").out
+    assert "r2, global test" in shown
+    assert "accuracy" not in shown
+
+
 def test_without_validation_rows_no_round_is_selected(unalike):
     answer = unalike(*QUICK, "--validation", "0", "--held-out", "0", "--quiet")
     assert answer.code == 0

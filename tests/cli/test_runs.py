@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import UNALIKE
+from tests.studies.made_up import write_run
 from unalike.runs.folder import RunDirectory
 from unalike.runs.record import read_run
 
@@ -92,7 +93,7 @@ def test_tables_of_runs_fit_any_width(unalike, many, monkeypatch, width, command
     words = {word for line in lines for word in line.split()}
     assert width is None or max(map(len, lines)) <= width
     assert {"fedavg", "fedprox(0.5)", "scaffold", "fedavgm(0.5)", "label-dirichlet(0.5)"} <= words
-    assert {f"{100 * run['accuracy']:.1f}%" for run in everything} <= words
+    assert {f"{100 * run['value']:.1f}%" for run in everything} <= words
     assert all(any(word and key.startswith(word) for word in words) for key in many)
     if width is None:
         row = next(line for line in lines if line.startswith(many[0][:6]))
@@ -129,7 +130,7 @@ def test_no_figure_is_broken_on_a_real_terminal(unalike, many):
     assert max(map(len, lines)) <= 80
     words = {word for line in lines for word in line.split()}
     assert {key[:8] for key in many} <= words
-    assert {f"{100 * run['accuracy']:.1f}%" for run in unalike("runs", "compare", "--json").json["runs"]} <= words
+    assert {f"{100 * run['value']:.1f}%" for run in unalike("runs", "compare", "--json").json["runs"]} <= words
     assert lines[0].startswith("All: dataset digits, parties 3")
 
 
@@ -240,7 +241,7 @@ def test_compare(unalike, two):
     assert compared.json["not_comparable"] == []
     result = json.loads((two["fedavg"] / "result.json").read_text())
     first = compared.json["runs"][0]
-    assert (first["accuracy"], first["bytes_up"], first["selected_accuracy"]) == (
+    assert (first["value"], first["bytes_up"], first["selected_value"]) == (
         result["accuracy"],
         result["bytes_up"],
         result["selected"]["accuracy"],
@@ -320,3 +321,57 @@ def test_show_says_why_it_was_this_engine(unalike, two):
     assert shown.code == 0
     assert "Engine:" not in shown.out
     assert states(unalike)[two["fedavg"].name] == "finished"
+
+
+@pytest.fixture
+def errors():
+    """Two runs of a regression, the better one second."""
+    for algorithm, values in (("fedavg", (90.0, 60.0, 53.27)), ("moon", (70.0, 55.0, 49.5))):
+        write_run(Path("runs"), by="rmse", accuracies=values, algorithm=algorithm, parties=3)
+
+
+def test_another_score_is_told_as_it_is(unalike, errors):
+    listed = unalike("runs", "list", "--json").json["runs"]
+    assert {(run["score"], run["value"]) for run in listed} == {("rmse", 53.27), ("rmse", 49.5)}
+    header, *lines = unalike("runs", "list").out.splitlines()
+    assert "rmse" in header.split()
+    assert any("49.500" in line.split() for line in lines)
+    shown = unalike("runs", "show", "digits-moon").out
+    assert "RMSE by round: 70.000" in shown
+
+
+def test_rounds_to_the_weakest_error(unalike, errors):
+    compared = unalike("runs", "compare", "digits-fedavg", "digits-moon", "--json").json
+    assert compared["target"] == 53.3  # a little worse than what the weaker one ends with
+    assert [run["rounds_to_target"] for run in compared["runs"]] == [3, 3]
+    assert compared["common"]["score"] == "rmse"
+    out = unalike("runs", "compare").out
+    assert "rounds to 53.3" in out
+    assert "rmse, final" in out
+
+
+def test_runs_of_different_scores_are_not_comparable(unalike, errors, two_scores):
+    compared = unalike("runs", "compare", "--json")
+    assert "differ in score" in compared.err.replace("differ in seed, score", "differ in score")
+    assert (compared.json["target"], "score" in compared.json["differing"]) == (None, True)
+    header, *lines = unalike("runs", "list").out.splitlines()
+    assert header.split()[5:7] == ["score", "value"]
+    assert {tuple(line.split()[5:7]) for line in lines} == {
+        ("rmse", "53.270"),
+        ("rmse", "49.500"),
+        ("accuracy", "80.0%"),
+    }
+
+
+@pytest.fixture
+def two_scores(errors):
+    """A third run, by accuracy, of a time when no score was named."""
+    write_run(Path("runs"), algorithm="fedavg", seed=7, parties=3)
+
+
+def test_a_run_of_an_unknown_score_hides_no_other(unalike, errors):
+    write_run(Path("runs"), by="glory", seed=9, parties=3)
+    answer = unalike("runs", "list")
+    assert answer.code == 0
+    assert "its score 'glory' is not known here" in answer.err
+    assert "49.500" in answer.out

@@ -81,7 +81,7 @@ def test_run_and_look(finished, unalike):
     assert re.search(r"digits\s+iid\s+mlp\(8\)\s+fedavg\s+\d", report.out)
     assert "Tuned on validation rows" in report.out
     lines = unalike("study", "report", name, "--runs", runs, "--json").json["lines"]
-    assert {line["accuracy"]["seeds"] for line in lines} == {2}
+    assert {line["value"]["seeds"] for line in lines} == {2}
     again = unalike("study", "run", name, "--runs", runs)
     assert again.code == 0
     assert again.err == ""
@@ -157,7 +157,7 @@ def test_the_report_fits_any_width(finished, unalike, monkeypatch, width):
     shown = unalike("study", "report", name, "--runs", runs).out.splitlines()
     assert max(map(len, shown)) <= width
     text = " ".join(" ".join(shown).split())
-    assert all(f"{line['accuracy']['mean']:.1f}±" in text for line in lines)
+    assert all(f"{line['value']['mean']:.1f}±" in text for line in lines)
     assert (width == 120) != ("All: dataset digits, partition iid, seeds 2" in text)  # where needed, told once
 
 
@@ -256,3 +256,57 @@ def test_plugins_reach_the_workers(unalike):
     (result,) = Path("runs").glob("*/result.json")
     assert json.loads(result.read_text())["rounds"] == 1
     assert unalike("study", "report", "plug.toml", "--plugin", "mine.py", "--json").json["done"] == 1
+
+
+ERRORS = """
+title = "Two algorithms predict a number"
+target = {target}
+seeds = [0, 1]
+[base]
+dataset = "diabetes"
+parties = 3
+rounds = 2
+validation = 0.1
+score = {score!r}
+[axes]
+algorithm = ["fedavg", "fedprox"]
+[tune.fedprox]
+mu = [0.1, 100.0]
+"""
+
+
+@pytest.mark.parametrize(("score", "target", "head"), [("mae", 70, "MAE"), ("r2", -0.5, "R2")])
+def test_a_study_of_another_score(unalike, score, target, head):
+    Path("errors.toml").write_text(ERRORS.format(score=score, target=target))
+    assert unalike("study", "run", "errors.toml", "--quiet").code == 0
+    report = unalike("study", "report", "errors.toml")
+    assert f"{head} after the last round: on the test set" in report.out
+    assert f"rounds to {target}" in report.out
+    assert "%" not in report.out
+    found = unalike("study", "report", "errors.toml", "--json").json
+    assert {line["score"] for line in found["lines"]} == {score}
+    (tuned,) = found["tuned"].values()
+    best = min if score == "mae" else max
+    assert tuned["chosen"] == best(tuned["validation"], key=tuned["validation"].get)
+    assert unalike("study", "export", "--csv", "all.csv", "--runs", "runs").code == 0
+    rows = list(csv.DictReader(io.StringIO(Path("all.csv").read_text())))
+    assert {row["score"] for row in rows} == {score}
+    assert all(float(row[score]) for row in rows)
+    assert unalike("study", "report", "errors.toml", "-o", "errors.html").code == 0
+    assert f"Final {head}" in Path("errors.html").read_text()
+
+
+def test_scores_as_an_axis_are_settings_of_their_own(unalike):
+    text = ERRORS.format(score="mae", target=70).replace("score = 'mae'", "").split("[tune")[0]
+    Path("both.toml").write_text(f'{text}score = ["mae", "rmse"]\n')
+    assert unalike("study", "run", "both.toml", "--quiet").code == 0
+    out = unalike("study", "report", "both.toml").out
+    assert re.search(r"diabetes\s+iid\s+mae\s+fedavg\s+MAE \d", out)
+    assert re.search(r"diabetes\s+iid\s+rmse\s+fedavg\s+RMSE \d", out)
+
+
+def test_a_score_of_another_task_fails_in_one_line(unalike):
+    Path("wrong.toml").write_text(ERRORS.format(score="auroc", target=0.5))
+    unalike("study", "run", "wrong.toml", "--quiet")
+    out = unalike("study", "report", "wrong.toml").out
+    assert "auroc is a score of classification, but the task is regression" in out

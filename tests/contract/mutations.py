@@ -233,8 +233,48 @@ CARRIERS = [
         ),
         (
             "absent parties' fresh statistics count",
-            "[models.own_buffers[number] for number in sorted(models.own_buffers)] or",
-            "[models.statistics(k) for k in range(federation.size)] or",
+            "[figures(models.own_buffers[number]) for number in sorted(models.own_buffers)]",
+            "[figures(models.statistics(k)) for k in range(federation.size)]",
         ),
+    ),
+]
+SCORES = [
+    *_of(
+        "scores.py",
+        (
+            "right answers by what was said",
+            'own = tally["confusion"].sum(axis=1)',
+            'own = tally["confusion"].sum(axis=0)',
+        ),
+        ("half of F1", "2 * confusion.diagonal()", "confusion.diagonal()"),
+        ("pairs in one bin are won", "cumsum(axis=1) - others / 2", "cumsum(axis=1)"),
+        ("variance around 0", 'squares - total**2 / tally["rows"]', "squares"),
+        ("an error is better when it is larger", 'better == "up" else -value', 'better == "up" else value'),
+    ),
+    *_of(
+        "tallies.py",
+        ("another distance from what happened", "- 2 * chosen + 1", "- chosen + 1"),
+        ("ties are won", "np.cumsum(counts) - (counts - 1) / 2", "np.cumsum(counts)"),
+        ("own rows and others are swapped", "(labels == k) == own", "(labels == k) != own"),
+        ("what cannot be is believed", 'name != "targets" and (value < 0).any()', "False"),
+        ("parts may be of other rows", "not np.allclose(counts, rows", "not np.allclose(counts, counts"),
+        ("more right than rows", "not np.all(least <= most * (1 + 1e-9) + 1e-9)", "False"),
+    ),
+    *_of(
+        "rounds/judging.py",
+        ("errors in standard deviations", "(objective.predict(outputs) - batch.y) * rows.unit", "losses"),
+        ("a party has the rows of those before it", "slice(end - size, end)", "slice(0, end)"),
+    ),
+    *_of(
+        "rounds/evaluation.py",
+        ("the worst party is the lowest error", "key=lambda v: goodness(score.name, v)", "key=lambda v: v"),
+    ),
+    *_of(
+        "runs/run.py",
+        ("the round with the largest error is selected", "(goodness(score.name, row[key]), -", "(row[key], -"),
+    ),
+    *_of(
+        "models/loss.py",
+        ("the square is forgotten", "(outputs[:, 0] - y) ** 2", "(outputs[:, 0] - y).abs()"),
     ),
 ]

@@ -1,7 +1,7 @@
 """Algorithms from papers, written against the contract: proof that it can carry more than is shipped.
 
-Personal slices (FedPer), a leading cluster axis (IFCA), training on the server (FedDF), two kinds of training in a
-round (FedRep), several models in one loss (Ditto).
+Personal slices (FedPer), a leading cluster axis (IFCA), training on the server (FedDF), several models in one loss
+(Ditto, which as two phases is in personal_algorithms.py).
 """
 
 import torch
@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from unalike.algorithms import Algorithm, Ask, algorithm
 
-NAMES = ["test-fedper", "test-ifca", "test-feddf", "test-fedrep", "test-ditto"]
+NAMES = ["test-fedper", "test-ifca", "test-feddf", "test-ditto-one-loss"]
 
 
 @algorithm("test-fedper", paper="Arivazhagan et al. 2019 (arXiv:1912.00818)")
@@ -103,24 +103,8 @@ class FedDf(Algorithm):
         return {"w": w.detach()}
 
 
-@algorithm("test-fedrep", paper="Collins et al. 2021 (arXiv:2102.07078), Algorithm 1")
-class FedRep(FedPer):
-    """The head first, then the body: two phases of training in one round."""
-
-    def round(self, task, server):
-        body = self.send(task, server)
-        yield Ask("train", body, phase="head")
-        replies = yield Ask("train", body, phase="body")
-        return self.fold(task, server, replies)
-
-    def correct(self, party, w, grad):
-        keep = torch.zeros_like(grad)
-        keep[party.task.slices[party.phase]] = 1
-        return grad * keep
-
-
-@algorithm("test-ditto", paper="Li et al. 2021 (arXiv:2012.04221), Algorithm 1")
-class Ditto(Algorithm):
+@algorithm("test-ditto-one-loss", paper="Li et al. 2021 (arXiv:2012.04221), Algorithm 1")
+class DittoInOneLoss(Algorithm):
     """A personal model beside the global one, kept near it: both in one stacked vector."""
 
     lam: float = 0.1

@@ -1,32 +1,63 @@
-"""Every registered algorithm passes the same checks on both engines."""
+"""Every registered algorithm passes the same checks on all engines."""
 
 import pytest
 
-from tests.contract import paper_algorithms  # registers FedPer, IFCA, ... as the contract must carry them
+from tests.contract import distilling_algorithms, paper_algorithms, personal_algorithms
 from unalike.algorithms import ALGORITHMS
 from unalike.runs.check import check_algorithm
 
 REGISTERED = [entry.name for entry in ALGORITHMS if not entry.name.startswith("broken-")]
+PAPERS = [*paper_algorithms.NAMES, *personal_algorithms.NAMES, *distilling_algorithms.NAMES]
+NEEDS = personal_algorithms.NEEDS | distilling_algorithms.NEEDS
 SETTINGS = {
     "momentum": {},
     "steps": {"epochs": None, "steps": 5},
     "drop-last": {"drop_last": True, "lr_decay": 0.9},
     "all-parties": {"sample": 1.0, "optimiser": "sgd(weight_decay=0.01)"},
 }
+THREE_NETS = {"model": "mlp(6,4)|mlp(8)|logistic"}
+VARIANTS = {
+    "test-ditto(base=scaffold, lam=0.5)": {},
+    "test-ditto(base=scaffold(option=i), steps=2)": {},
+    "test-ditto(base=fedprox(mu=0.5))": {},
+    "test-ditto(base=fedadam(server_lr=0.01))": {},
+    "test-per-fedavg(order=hf)": {},
+    "test-per-fedavg(order=exact)": {"model": "test-tanh"},
+    "test-fedbn": {"model": "test-layer-norm"},
+    "test-fedbn(own=nothing)": {"model": "test-norm-body", "batch_size": 64},
+    "test-fedmd": THREE_NETS,
+    "test-def-kt": {"sample": 1.0, "model": "mlp(6,4)", "optimiser": "sgd"},
+    "test-fedgan(noise=3)": THREE_NETS,
+    "test-fedamp": {"newcomers": 0.34},
+    "test-fedrep": {"fine_tune": 1},
+}
 
 
 def test_the_papers_are_there():
     shipped = {"fedavg", "fedprox", "scaffold", "fednova", "qfedavg", "rfedavg", "rfedavg+", "moon"}
     shipped |= {"fedavgm", "fedadagrad", "fedadam", "fedyogi"}
-    assert {*shipped, *paper_algorithms.NAMES} <= set(REGISTERED)
+    assert {*shipped, *PAPERS} <= set(REGISTERED)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("name", REGISTERED)
 def test_holds_the_contract(name, setting):
-    check_algorithm(name, **SETTINGS[setting])
+    check_algorithm(name, **SETTINGS[setting] | NEEDS.get(name, {}))
+
+
+@pytest.mark.parametrize("text", VARIANTS)
+def test_so_do_variants_and_nets_that_differ(text):
+    check_algorithm(text, **VARIANTS[text])
+
+
+def test_success_is_said():
+    said = []
+    check_algorithm("test-ditto", said.append)
+    assert len(said) == 1
+    assert said[0].startswith("test-ditto holds the contract: engines agree, ")
 
 
 @pytest.mark.parametrize("optimiser", ["rmsprop(weight_decay=0.01)", "adam(weight_decay=0.01)"])
-def test_adaptive_optimisers_too(optimiser):
-    check_algorithm("fedprox(mu=0.5)", optimiser=optimiser, lr=0.01)
+@pytest.mark.parametrize("text", ["fedprox(mu=0.5)", "test-ditto(lam=0.5)", "test-fedrep"])
+def test_adaptive_optimisers_too(text, optimiser):
+    check_algorithm(text, optimiser=optimiser, lr=0.01)

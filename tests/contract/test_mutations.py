@@ -12,6 +12,7 @@ from types import CodeType, FunctionType
 import pytest
 
 import unalike
+from tests import test_scores
 from tests.algorithms import (
     test_adaptive,
     test_contract,
@@ -30,6 +31,7 @@ from tests.algorithms import (
 )
 from tests.contract import mutations
 from tests.rounds import test_batch_norm, test_traffic, test_train_measure
+from tests.runs import test_regression, test_score
 from unalike.algorithms import FedAdagrad, FedAdam, FedYogi
 from unalike.engines.sequential import Sequential
 from unalike.engines.vectorised import Vectorised
@@ -116,6 +118,18 @@ CARRIERS = [
     (test_contract.test_sums_do_not_depend_on_arrival,),
     (check_engines_agree, "scaffold"),
 ]
+SCORES = [
+    *((test_scores.test_scores_of_classification_are_those_of_scikit_learn, case) for case in ("skilled", "ties")),
+    (test_scores.test_auroc_by_histograms_is_within_its_bound, "skilled"),
+    (test_scores.test_the_bound_is_reached_where_a_bin_holds_all_pairs_the_right_way_round,),
+    (test_scores.test_scores_of_regression_are_those_of_scikit_learn, 0),
+    (test_scores.test_better_follows_the_direction_of_the_score,),
+    *((test_scores.test_what_no_rows_can_have_is_refused, how) for how in test_scores.WRONG),
+    (test_score.test_party_by_party_is_the_same_as_each_alone,),
+    (test_regression.test_figures_are_in_the_units_of_the_table,),
+    (test_regression.test_the_worst_party_has_the_highest_error_and_the_selected_round_the_lowest,),
+    (test_regression.test_a_linear_net_converges_to_ridge_regression, 1, "iid", 1, 1500),
+]
 CHECKS = {
     "SCAFFOLD": SCAFFOLD,
     "FEDNOVA": FEDNOVA,
@@ -126,6 +140,7 @@ CHECKS = {
     "MOON": MOON,
     "SERVERS": SERVERS,
     "CARRIERS": CARRIERS,
+    "SCORES": SCORES,
 }
 MUTATIONS = [(group, mutation) for group in CHECKS for mutation in getattr(mutations, group)]
 
@@ -185,7 +200,7 @@ def test_nothing_fails_as_it_is(group):
 
 
 @pytest.mark.parametrize(
-    ("group", "mutation"), MUTATIONS, ids=[f"{m.file.split('/')[1]}: {m.what}" for _, m in MUTATIONS]
+    ("group", "mutation"), MUTATIONS, ids=[f"{m.file.split('/')[-1]}: {m.what}" for _, m in MUTATIONS]
 )
 def test_is_noticed(group, mutation, monkeypatch):
     mutate(monkeypatch, mutation)

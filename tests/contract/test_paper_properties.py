@@ -8,25 +8,11 @@ from unalike.rounds.work import LocalWork
 from unalike.runs.small import play, small_simulation
 
 
-def test_fedrep_trains_one_part_at_a_time():
-    """Phase by phase: with the body's phase left out the body stays, and weight decay moves nothing frozen."""
-    fields = {"sample": 1.0, "optimiser": "sgd(weight_decay=0.5)"}
-    simulation = small_simulation("test-fedrep", **fields)
-    first, _ = simulation.play_round()
-    assert not torch.equal(first.server["w"], simulation.initial)
-    frozen = small_simulation("test-fedrep", **fields)
-    object.__setattr__(frozen.algorithm, "correct", lambda party, w, grad: grad * 0)
-    after, row = frozen.play_round()
-    assert torch.equal(after.server["w"], frozen.initial)
-    body = simulation.task.slices["body"]
-    assert row["bytes_up"] == 2 * 6 * (body.stop - body.start) * 4  # both exchanges count
-
-
-def test_ditto_without_pull_is_training_alone_and_its_shared_model_is_fedavgs():
-    ditto = play(small_simulation("test-ditto(lam=0)", sample=1.0, optimiser="sgd", dtype="float64"), 2)
+def test_ditto_in_one_loss_without_pull_is_training_alone_and_its_shared_model_is_fedavgs():
+    ditto = play(small_simulation("test-ditto-one-loss(lam=0)", sample=1.0, optimiser="sgd", dtype="float64"), 2)
     shared = play(small_simulation("fedavg", sample=1.0, optimiser="sgd", dtype="float64"), 2)
     assert torch.allclose(ditto.state.server["w"], shared.state.server["w"], atol=1e-10)
-    near = play(small_simulation("test-ditto(lam=5)", sample=1.0, optimiser="sgd", dtype="float64"), 2)
+    near = play(small_simulation("test-ditto-one-loss(lam=5)", sample=1.0, optimiser="sgd", dtype="float64"), 2)
     gap = {
         name: sum(float((s["personal"] - run.state.server["w"]).norm()) for s in run.state.parties.values())
         for name, run in (("free", ditto), ("pulled", near))

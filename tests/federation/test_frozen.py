@@ -37,13 +37,13 @@ def test_sites_train_the_bits_of_simulation(tmp_path, algorithm):
 def test_a_site_with_another_frozen_layer_is_noticed(tmp_path, monkeypatch):
     """It would train another model than the rest, although its free weights start the same."""
     world = World.make(tmp_path, train={"model": frozen_model("body.1")})
-    make = work.make_task
+    make = work.agreed_tasks
 
     def other(spec, schema):
-        task = make(spec, schema)
+        (task,) = make(spec, schema)
         task._constants["body.1.bias"] = task._constants["body.1.bias"] + 1
-        return task
+        return (task,)
 
-    monkeypatch.setattr(work, "make_task", other)
+    monkeypatch.setattr(work, "agreed_tasks", other)
     with pytest.raises(UserError, match="makes another model from the plan"):
         world.serve()

@@ -9,11 +9,13 @@ from tests.federation.inside import HOSPITALS, World
 from unalike.algorithms import ALGORITHMS
 from unalike.channels.accountant import gauss_epsilon
 from unalike.data.sites import read_table
+from unalike.errors import UserError
 from unalike.federation.envelope import Envelope, peek, write
 from unalike.federation.terms import terms_of
 from unalike.rounds.state import State
 from unalike.runs.checkpoint import load_latest
 from unalike.runs.record import read_rounds
+from unalike.scores import scores_of
 
 CHANNELS = ["clip(0.5)", "quantise(8)", "topk(0.1)+quantise(8)", "masked", "clip(1.0)+masked(64)", "encrypted"]
 OURS = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
@@ -49,6 +51,30 @@ def test_every_algorithm_has_the_bits_of_simulation(algorithm, tmp_path):
     assert figures["loss"] == pytest.approx(rows[-1]["loss"], abs=1e-6)
     assert figures["parties"]["worst"] == pytest.approx(rows[-1]["parties"]["worst"], abs=1e-9)
     assert figures["train_loss"] == rows[-1]["train_loss"]
+
+
+@pytest.mark.parametrize("score", ["auroc", "brier", "balanced-accuracy"])
+def test_scores_of_tallies_are_those_of_all_rows(score, tmp_path):
+    """Sites tell sums and histograms, never a row: pooled they give what a simulation computes from all rows."""
+    world = World.make(tmp_path, train={"rounds": 2, "score": score})
+    figures = world.serve()
+    _, rows = world.simulation()
+    first, last = read_rounds(world.folder.run)
+    assert figures["score"] == score
+    for each in scores_of("classification"):
+        error = 0.02 if each.name == "auroc" else 1e-6  # histograms, not ranks
+        assert figures[each.key] == pytest.approx(rows[-1][each.key], abs=error), each.name
+    key = score.replace("-", "_")
+    error = 0.03 if score == "auroc" else 1e-6
+    assert last[f"validation_{key}"] == pytest.approx(rows[-1][f"validation_{key}"], abs=error)
+    assert last["parties"]["worst"] == pytest.approx(rows[-1]["parties"]["worst"], abs=error)
+    # Before the last round a site tells what the chosen score needs, and no more.
+    assert {each.key for each in scores_of("classification")} & first.keys() == {key, "accuracy"}
+
+
+def test_a_plan_goes_by_a_score_of_classes(tmp_path):
+    with pytest.raises(UserError, match=r"rmse is a score of regression, but the task is classification\."):
+        World.make(tmp_path, train={"score": "rmse"})
 
 
 @pytest.mark.parametrize("algorithm", ["scaffold", "rfedavg+"])

@@ -103,3 +103,20 @@ def test_ready_for_json():
     assert made["algorithm"] == made["ranking"][0]["algorithm"] == "fedprox(mu=0.01)"
     assert made["kind"] == "one label each"
     assert made["situation"]["label"] == 0.9
+
+
+def test_for_regression_the_papers_tables_say_nothing():
+    advice = recommend(SITUATIONS["one label each"], [], "regression")
+    assert (advice.algorithm, advice.confidence) == ("fedavg", "low")
+    said = " ".join([*advice.reasons, *advice.doubts, advice.source])
+    assert "Table 3" not in said
+    assert "tree" not in said
+    assert f"{ENOUGH} comparisons" in said
+    json.dumps(advice.to_dict())
+
+
+def test_for_regression_runs_of_ones_own_are_what_counts():
+    advice = recommend(SITUATIONS["label skew"], [{"scaffold": 5.0 + k} for k in range(ENOUGH)], "regression")
+    assert advice.algorithm == "scaffold"
+    assert "your own" in advice.source
+    assert "NIID" not in " ".join([*advice.reasons, *advice.doubts])

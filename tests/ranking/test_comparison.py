@@ -1,6 +1,6 @@
 import pytest
 
-from tests.studies.made_up import record
+from tests.studies.made_up import record, scored
 from unalike.ranking.comparison import Compared, compare
 from unalike.ranking.published import Cell
 from unalike.runs.results import Spread, settings
@@ -66,3 +66,8 @@ def test_settings_of_a_table_and_notes():
     assert found.paper is not None
     assert found.note == "why"
     assert one(runs, "rfedavg-tables1-2").paper is None  # the table has no such setting
+
+
+def test_a_papers_accuracy_stands_beside_no_other_score():
+    found = one([scored("auroc", value=0.99, dataset="mnist")])
+    assert (found.ours.mean, found.paper, found.within) == (0.99, None, None)

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from tests.studies.made_up import DEGREES, write_run
 from unalike import run
 from unalike.measure.situation import Situation
 from unalike.ranking.evidence import own_comparisons
@@ -61,3 +62,12 @@ def test_damaged_and_foreign_folders_are_passed_over(folder, tmp_path):
     (tmp_path / "b" / "spec.toml").write_text("x = [")
     (tmp_path / "b" / "result.json").write_text(json.dumps({"accuracy": 0.5, "degrees": {"nonsense": 1}}))
     assert own_comparisons(tmp_path, here) == []
+
+
+def test_runs_of_a_task_are_compared_by_their_own_score(tmp_path):
+    for partition, by, values in (("iid", "rmse", (50.0, 45.0)), ("shards(2)", "accuracy", (0.5, 0.7))):
+        for algorithm, value in zip(("fedavg", "moon"), values, strict=True):
+            write_run(tmp_path, by=by, accuracies=(value,), algorithm=algorithm, partition=partition)
+    here = Situation(**{**DEGREES, "feature_expected": None})
+    assert own_comparisons(tmp_path, here) == [pytest.approx({"moon": 20})]
+    assert own_comparisons(tmp_path, here, "regression") == [pytest.approx({"moon": 10})]  # percent of FedAvg's

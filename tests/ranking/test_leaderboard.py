@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.studies.made_up import ALIKE, record
+from tests.studies.made_up import ALIKE, record, scored
 from unalike.errors import UserError
-from unalike.ranking.blocks import UNKNOWN, Block, Score, parse_target, published_blocks, run_blocks
+from unalike.ranking.blocks import UNKNOWN, Block, Trial, parse_target, published_blocks, run_blocks
 from unalike.ranking.leaderboard import complete, leaderboard
 from unalike.runs.results import settings
+from unalike.runs.scales import scale_of
 
 PARTITIONS = ("label-dirichlet(0.5)", "label-count(2)", "label-count(3)")
 
@@ -18,7 +19,7 @@ PARTITIONS = ("label-dirichlet(0.5)", "label-count(2)", "label-count(3)")
 def block(name, kind="label skew", **scores):
     """``fedavg=80`` for seed 0, ``fedavg={0: 80, 1: None}`` for several, None where the run failed."""
     by_seed = {name: value if isinstance(value, dict) else {0: value} for name, value in scores.items()}
-    made = {name: {seed: Score(each, name) for seed, each in found.items()} for name, found in by_seed.items()}
+    made = {name: {seed: Trial(each, name) for seed, each in found.items()} for name, found in by_seed.items()}
     return Block(name, kind, made)
 
 
@@ -111,7 +112,7 @@ presence = st.lists(st.sets(st.sampled_from("abcd")), min_size=1, max_size=6)
 def test_no_other_choice_has_more_degrees_of_freedom(patterns):
     blocks = [block(str(i), **dict.fromkeys(sorted(names), 1.0)) for i, names in enumerate(patterns)]
     names, used = complete(blocks, "abcd")
-    assert all(set(names) <= set(each.scores) for each in used)
+    assert all(set(names) <= set(each.trials) for each in used)
 
     def freedom(chosen):
         return (len(chosen) - 1) * (sum(set(chosen) <= each for each in patterns) - 1)
@@ -130,7 +131,7 @@ def test_seeds_must_be_shared():
     ]
     table = leaderboard(blocks)[0]
     assert table.settings == ("1",)
-    assert {entry.algorithm: entry.accuracy for entry in table.entries} == {"fedavg": 60, "fedprox": 70}
+    assert {entry.algorithm: entry.value for entry in table.entries} == {"fedavg": 60, "fedprox": 70}
 
 
 def test_only_those_that_are_wanted():
@@ -171,8 +172,8 @@ def test_a_failed_seed_puts_an_algorithm_last_in_its_setting():
         1,
     )
     assert (entries["fedavg"].wins, entries["fedavg"].failed) == (1, 0)
-    assert entries["moon"].accuracy == pytest.approx(90.0)  # both, where nobody failed
-    assert entries["fedavg"].accuracy == pytest.approx(50.0)
+    assert entries["moon"].value == pytest.approx(90.0)  # both, where nobody failed
+    assert entries["fedavg"].value == pytest.approx(50.0)
 
 
 def test_a_finished_run_without_a_number_failed():
@@ -203,7 +204,7 @@ def tuned(accuracies, validations):
 
 def test_parameters_are_selected_on_validation_rows_never_on_test():
     table = overall(tuned(accuracies=(0.9, 0.4), validations=(0.6, 0.7)))
-    entries = {entry.algorithm: entry.accuracy for entry in table.entries}
+    entries = {entry.algorithm: entry.value for entry in table.entries}
     assert entries == {"fedavg": pytest.approx(50.0), "fedprox(1.0)": pytest.approx(40.0)}
 
 
@@ -275,14 +276,93 @@ def test_costs_and_rounds_to_a_target():
 
 
 def test_targets():
-    assert parse_target(None) is None
-    assert parse_target("fedavg") is None
-    assert parse_target("80.5") == 80.5
-    for text in ("0", "101", "nan", "high", "inf", ""):
+    accuracy, rmse, r2 = (scale_of(name) for name in ("accuracy", "rmse", "r2"))
+    assert parse_target(None, [accuracy, rmse]) is None
+    assert parse_target("fedavg", [accuracy, rmse]) is None
+    assert parse_target("80.5", [accuracy, accuracy]) == 80.5
+    assert parse_target("101", [rmse]) == 101
+    assert parse_target("-0.5", [r2]) == -0.5
+    for text, scale in itertools.product(("0", "nan", "high", "inf", ""), (accuracy, rmse)):
         with pytest.raises(UserError, match="--target must be"):
-            parse_target(text)
+            parse_target(text, [scale])
+    with pytest.raises(UserError, match="--target must be accuracy in percent, above 0 and up to 100"):
+        parse_target("101", [accuracy])
+    with pytest.raises(UserError, match="several scores: accuracy, rmse"):
+        parse_target("80", [rmse, accuracy])
 
 
 def test_settings_are_named_by_what_tells_them_apart():
     records = [record(name, rounds=rounds) for name in ("fedavg", "moon") for rounds in (3, 5)]
     assert overall(records).settings == ("digits, iid, rounds 3", "digits, iid, rounds 5")
+
+
+# ---- other scores than accuracy
+
+
+def errors(**by_algorithm):
+    """RMSEs on two partitions; an algorithm's error is what is given, and 10 more on the second."""
+    return [
+        scored("rmse", name, value + 10 * place, partition=partition)
+        for place, partition in enumerate(PARTITIONS[:2])
+        for name, value in by_algorithm.items()
+    ]
+
+
+def test_the_lowest_error_is_first():
+    table = overall(errors(fedavg=53.2, moon=49.0, fedprox=60.0))
+    assert [(entry.algorithm, entry.mean_rank, entry.wins) for entry in table.entries] == [
+        ("moon", 1, 2),
+        ("fedavg", 2, 0),
+        ("fedprox", 3, 0),
+    ]
+    assert (table.score, table.entries[0].value) == ("rmse", pytest.approx(54.0))
+
+
+def test_who_failed_comes_last_where_less_is_better():
+    failed = [scored("rmse", "moon", state="failed", partition=each) for each in PARTITIONS[:2]]
+    table = overall([*errors(fedavg=53.2, fedprox=1e9), *failed])
+    assert [entry.algorithm for entry in table.entries] == ["fedavg", "fedprox", "moon"]
+    assert table.entries[-1].failed == 2
+
+
+def test_the_lowest_validation_error_selects_parameters():
+    records = errors(fedavg=50.0)
+    for partition in PARTITIONS[:2]:
+        for mu, test, validation in ((0.1, 10.0, 70.0), (1.0, 90.0, 60.0)):
+            name = f"fedprox(mu={mu})"
+            records.append(scored("rmse", name, test, partition=partition, validation_accuracy=validation))
+    assert {entry.algorithm for entry in overall(records).entries} == {"fedavg", "fedprox(1.0)"}
+
+
+def test_rounds_to_an_error():
+    records = [
+        scored("rmse", "fedavg", 50.0, curve=(90.0, 50.0, 50.0)),
+        scored("rmse", "moon", 45.0, curve=(50.0, 60.0, 45.0)),
+    ]
+    entries = {entry.algorithm: entry for entry in overall(records).entries}
+    assert (entries["fedavg"].rounds_to_target, entries["moon"].rounds_to_target) == (2, 1)
+    entries = {entry.algorithm: entry for entry in overall(records, target=48.0).entries}
+    assert (entries["moon"].reached, entries["fedavg"].reached) == (1, 0)
+
+
+def test_settings_of_different_scores_are_ranked_together_but_not_averaged():
+    mixed = [*errors(fedavg=53.2, moon=49.0), record("fedavg", 0.7), record("moon", 0.8)]
+    table = overall(mixed)
+    assert [(entry.algorithm, entry.wins, entry.value) for entry in table.entries] == [
+        ("moon", 3, None),
+        ("fedavg", 0, None),
+    ]
+    assert table.score is None
+
+
+def test_errors_of_different_targets_are_not_averaged_but_accuracies_are():
+    for score, common in (("rmse", None), ("auroc", "auroc")):
+        records = [
+            scored(score, name, 0.5, dataset=data) for name in ("fedavg", "moon") for data in ("heart", "wine")
+        ]
+        assert overall(records).score == common
+
+
+def test_runs_of_two_scores_of_one_split_are_two_settings():
+    records = [scored(score, name, 0.5) for score in ("auroc", "accuracy") for name in ("fedavg", "moon")]
+    assert overall(records).settings == ("digits, iid, score accuracy", "digits, iid, score auroc")

@@ -1,13 +1,15 @@
+from dataclasses import replace
+
 import pytest
 
 from unalike.ranking.advice import ENOUGH
-from unalike.ranking.blocks import Block, Score, published_blocks
+from unalike.ranking.blocks import Block, Trial, published_blocks
 from unalike.ranking.tree import grow
 
 
 def blocks(count, kind="label skew", fedavg=80.0, **others):
     values = {"fedavg": fedavg, **others}
-    scores = {name: {0: Score(value, name)} for name, value in values.items()}
+    scores = {name: {0: Trial(value, name)} for name, value in values.items()}
     return [Block(f"{kind} {i}", kind, scores) for i in range(count)]
 
 
@@ -54,9 +56,9 @@ def test_a_failed_run_counts_as_nothing_right():
 
 
 def test_other_kinds_and_settings_without_fedavg_are_no_evidence():
-    stray = [Block("x", "label skew", {"moon": {0: Score(90.0, "moon")}})] * 5
+    stray = [Block("x", "label skew", {"moon": {0: Trial(90.0, "moon")}})] * 5
     other_seed = [
-        Block("y", "label skew", {"fedavg": {0: Score(1.0, "fedavg")}, "moon": {1: Score(9.0, "moon")}})
+        Block("y", "label skew", {"fedavg": {0: Trial(1.0, "fedavg")}, "moon": {1: Trial(9.0, "moon")}})
     ] * 5
     assert leaf(blocks(5, kind="alike", moon=90.0) + stray + other_seed).evidence == "none"
 
@@ -66,3 +68,9 @@ def test_the_papers_table_grows_its_own_tree():
     assert leaves["one label each"].best.algorithm == "fedprox"
     for kind in ("label skew", "feature skew", "quantity skew", "alike"):  # the table is not as clear as the tree
         assert leaves[kind].best.algorithm == "fedavg"
+
+
+def test_a_lower_error_is_a_gain_in_percent_of_fedavgs():
+    found = leaf([replace(each, score="rmse") for each in blocks(ENOUGH, fedavg=50.0, moon=45.0, scaffold=None)])
+    assert (found.best.algorithm, found.best.median_gain) == ("moon", pytest.approx(10.0))
+    assert (found.best.better, found.best.worse) == (ENOUGH, 0)

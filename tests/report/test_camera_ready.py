@@ -4,7 +4,8 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from tests.report.made import record, small_page, two_algorithms, two_settings
+from tests.report.made import mixed_page, record, small_page, two_algorithms, two_settings
+from tests.report.pages import written
 from unalike.report.camera_ready import camera_ready, file_names
 from unalike.report.page import page_of_records
 
@@ -55,3 +56,24 @@ def test_file_names_are_plain_and_stay_in_the_folder(name):
 def test_more_algorithms_than_colours_are_drawn(tmp_path):
     many = [record(f"fedprox(mu={number})", seed) for number in range(9) for seed in (0, 1)]
     assert len(camera_ready(page_of_records("t", many), tmp_path)) == 6
+
+
+def test_axes_say_the_score_and_its_unit(monkeypatch, tmp_path):
+    drawn = {}
+    monkeypatch.setattr(
+        "unalike.report.camera_ready.save", lambda figure, path, kinds: drawn.update({path.name: figure}) or []
+    )
+    camera_ready(mixed_page(), tmp_path)
+    words = {
+        name: " ".join(written(figure)) for name, figure in drawn.items() if not figure.draw_without_rendering()
+    }
+    for kind in ("curves", "communication"):
+        assert "test RMSE" in words[f"diabetes-iid-{kind}"]
+        assert "%" not in words[f"diabetes-iid-{kind}"]
+        assert " 100 " in words[f"diabetes-iid-{kind}"]  # a tick: RMSEs fall from 117
+        assert "test accuracy" in words[f"digits-iid-{kind}"]
+        assert "60%" in words[f"digits-iid-{kind}"]
+    assert "RMSE on a party's held-out rows" in words["diabetes-iid-fairness"]
+    assert "80%" in words["digits-iid-fairness"]
+    curve = drawn["diabetes-iid-curves"].axes[0].lines[0].get_ydata()
+    assert curve[-1] == pytest.approx(58.7)

@@ -172,3 +172,10 @@ with drawing():
 assert "matplotlib" in sys.modules and "matplotlib.pyplot" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_curve_is_of_the_runs_score_unless_another_figure_is_named():
+    rows = [{"round": 1, "train_loss": 2.0}, {"round": 2, "score": "macro-f1", "macro_f1": 0.7, "loss": 1.0}]
+    assert curve([rows])[1].tolist() == [[0.7]]
+    assert curve([rows], "loss")[1].tolist() == [[1.0]]
+    assert curve([[{"round": 1, "accuracy": 0.5}]])[1].tolist() == [[0.5]]

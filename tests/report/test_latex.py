@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.report.made import record, small_page, two_algorithms, two_settings
+from tests.report.made import mixed_page, record, small_page, two_algorithms, two_errors, two_settings
 from unalike.ranking.comparison import Compared
 from unalike.ranking.published import Cell
 from unalike.report.latex import escaped, latex_table
@@ -50,7 +50,7 @@ def test_no_control_character_reaches_the_table():
 
 def test_a_published_number_stands_in_brackets():
     page = small_page()
-    ours = page.settings[0].lines[0].accuracy
+    ours = page.settings[0].lines[0].value
     compared = (Compared("digits", "iid", "fedavg", ours, Cell("digits", "iid", "fedavg", 69.5, 0.4)),)
     text = latex_table(replace(page, compared=compared, source="Li & al."))
     assert r"70.0$\pm$1.0 {\scriptsize (69.5$\pm$0.4)}" in text
@@ -79,3 +79,19 @@ def test_latex_takes_it(tmp_path):
     (tmp_path / "t.tex").write_text("\n".join([head, latex_table(page), r"\end{document}"]))
     done = subprocess.run(["pdflatex", "-interaction=batchmode", "-halt-on-error", "t.tex"], cwd=tmp_path)
     assert done.returncode == 0
+
+
+def test_the_lowest_error_is_bold():
+    text = latex_table(page_of_records("t", two_errors()))
+    (row,) = rows(text)
+    assert row == r"digits & iid & 58.700$\pm$0.500 & \textbf{53.200$\pm$0.500} \\"
+    assert "Final test RMSE (lowest is best), mean" in text
+    assert "Final test accuracy in percent (highest is best), mean" in latex_table(small_page())
+
+
+def test_different_scores_have_a_column():
+    text = latex_table(mixed_page())
+    first, second = rows(text)
+    assert first.startswith("diabetes & iid & RMSE & ")
+    assert second.startswith(r"digits & iid & accuracy, \% & ")
+    assert r"\begin{tabular}{lllrr}" in text

@@ -3,7 +3,7 @@ import random
 import pytest
 
 from tests.report.pages import check_page, written
-from unalike.ranking.blocks import Block, Score, published_blocks
+from unalike.ranking.blocks import Block, Trial, published_blocks
 from unalike.ranking.leaderboard import leaderboard
 from unalike.report.leaderboard_picture import leaderboard_picture
 
@@ -17,7 +17,7 @@ def tables(count, settings=12, apart=0.0, kinds=("label skew", "alike")):
     draw = random.Random(count)
     blocks = [
         Block(str(i), kinds[i % len(kinds)], {
-            name: {0: Score(apart * j + draw.gauss(50, 1), name)} for j, name in enumerate(NAMES[:count])
+            name: {0: Trial(apart * j + draw.gauss(50, 1), name)} for j, name in enumerate(NAMES[:count])
         })
         for i in range(settings)
     ]  # fmt: skip

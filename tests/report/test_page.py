@@ -8,15 +8,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.report.made import record, small_page, two_algorithms, two_settings
+from tests.report.made import (
+    error_record,
+    mixed_page,
+    record,
+    small_page,
+    two_algorithms,
+    two_errors,
+    two_settings,
+)
 from unalike.errors import UserError
+from unalike.ranking.blocks import run_blocks
 from unalike.ranking.comparison import compare
+from unalike.ranking.leaderboard import leaderboard
 from unalike.ranking.published import Cell
+from unalike.report.latex import latex_table
 from unalike.report.page import page_of_records, page_of_run, page_of_study, render, write_run_page
 from unalike.report.page.markup import data, tag
+from unalike.report.page.render import _NAMES
 from unalike.runs.results import Record, read_record
 from unalike.runs.results import settings as gather
 from unalike.runs.run import run
+from unalike.runs.spec import RunSpec
+from unalike.scores import SCORES, Score
 from unalike.studies.study import Study, StudyResults, Tuned
 
 EVIL = "</script><script>window.hacked=1</script>\"'><img src=x onerror=window.hacked=1>&amp;{{data}}"
@@ -102,10 +116,10 @@ def test_what_the_script_draws_is_what_was_recorded():
     (one,) = found["settings"]
     fedavg, scaffold = one["lines"]
     assert (fedavg["name"], scaffold["name"]) == ("fedavg", "scaffold")
-    assert fedavg["accuracy"]["round"] == [1, 2, 3, 4]
-    assert fedavg["accuracy"]["mean"] == pytest.approx([17.5, 35, 52.5, 70])
-    assert fedavg["accuracy"]["std"][-1] == pytest.approx(1)
-    assert fedavg["accuracy"]["sent"] == pytest.approx([1.5, 3, 4.5, 6])
+    assert fedavg["score"]["round"] == [1, 2, 3, 4]
+    assert fedavg["score"]["mean"] == pytest.approx([17.5, 35, 52.5, 70])
+    assert fedavg["score"]["std"][-1] == pytest.approx(1)
+    assert fedavg["score"]["sent"] == pytest.approx([1.5, 3, 4.5, 6])
     assert fedavg["loss"]["mean"] == pytest.approx([2, 1, 0.6667, 0.5])
     assert one["target"] == 70
     assert one["fair"][0]["values"] == pytest.approx(sorted([20, 50, 60, 90] * 3))
@@ -174,9 +188,9 @@ def test_published_numbers_stand_beside_ours_with_words_for_the_verdict(monkeypa
 
 
 def test_the_target_says_where_it_is_from():
-    assert "70 % test accuracy (what fedavg ends with)" in read(small_page()).text
+    assert "a test accuracy of at least 70 % (what fedavg ends with)" in read(small_page()).text
     lone = page_of_records("t", [one for one in two_algorithms() if one.algorithm == "scaffold"])
-    assert "80 % test accuracy (what scaffold ends with)" in read(lone).text
+    assert "a test accuracy of at least 80 % (what scaffold ends with)" in read(lone).text
 
 
 def test_without_held_out_rows_it_says_so():
@@ -266,7 +280,7 @@ def test_a_damaged_run_is_left_out_and_the_page_says_so():
 def study(**changes):
     made = small_page()
     about = Study("tiny", "A study", "What\nit is.", target=0.75)
-    tuned = {"digits, iid: fedprox": Tuned({}, "fedprox", "fedprox(0.1)", {"fedprox(0.1)": 0.5})}
+    tuned = {"digits, iid: fedprox": Tuned({}, "fedprox", "fedprox(0.1)", {"fedprox(0.1)": 50.0}, "accuracy")}
     usual = {"settings": list(made.settings), "compared": list(made.compared), "tuned": tuned, "failed": []}
     usual |= {"damaged": [], "done": 6, "total": 6, "scale": 1.0}
     return StudyResults(about, **(usual | changes))
@@ -275,9 +289,9 @@ def study(**changes):
 def test_a_study_has_its_target_tuning_and_command(tmp_path):
     page = page_of_study(study(), tmp_path)
     text = read(page).text
-    assert "First round with 75 % test accuracy (the study's target)" in text
+    assert "First round with a test accuracy of at least 75 % (the study's target)" in text
     assert "0 of 3" in text  # FedAvg ends at 70 %
-    assert "fedprox(0.1): 50.0 %" in text
+    assert "fedprox(0.1): accuracy 50.0 %" in text
     assert page.commands == ("unalike study run tiny",)  # a page may be sent to others: no paths of this machine
     assert page_of_study(study(), Path("mine")).commands == ("unalike study run tiny --runs mine",)
     assert page_of_study(study()).commands == ("unalike study run tiny",)
@@ -342,7 +356,7 @@ def test_a_large_study_is_a_small_file():
     ]
     text = render(page_of_records("t", many), use_data=False)
     lines = json.loads(Reader(text).data)["settings"][0]["lines"]
-    assert len(lines[0]["accuracy"]["mean"]) == 300
+    assert len(lines[0]["score"]["mean"]) == 300
     assert len(text) - len(render(small_page(), use_data=False)) < 4 * 90_000  # of 4 algorithms, with all points
 
 
@@ -356,3 +370,96 @@ def test_no_machine_path_or_host_is_in_the_shipped_files():
     text = render(small_page(), use_data=False)
     hosts = set(re.findall(r"https?://[^\s\"']+", text))
     assert hosts <= {"http://www.w3.org/2000/svg"}
+
+
+# ---- other scores than accuracy
+
+
+def test_an_error_is_told_as_it_is_and_the_lowest_is_best():
+    text = read(page_of_records("t", two_errors())).text
+    for said in (
+        "scaffold ends with the lowest test RMSE, 53.200±0.500, 5.500 below fedavg, which is more than one",
+        "Final RMSE",
+        "53.200±0.500 ▲",
+        "The lowest is best.",
+        "▲ scaffold leads fedavg by 5.500: more than one standard deviation.",
+        "a test RMSE of at most 58.7 (what fedavg ends with)",
+        "Communication against RMSE",
+        "fares best with scaffold: RMSE 73.200±0.500 on its own held-out rows.",
+        "Score rmse",
+    ):
+        assert said in text
+    assert "ccuracy" not in text.split("Versions")[0]
+
+
+def test_what_the_script_draws_of_an_error():
+    (one,) = json.loads(read(page_of_records("t", two_errors())).data)["settings"]
+    fedavg = one["lines"][0]["score"]
+    assert fedavg["mean"] == pytest.approx([117.4, 88.05, 64.57, 58.7], rel=1e-3)
+    scale = one["scales"]["score"]
+    assert (scale["name"], scale["unit"], scale["low"], scale["high"], scale["up"]) == (
+        "test RMSE",
+        "",
+        0,
+        None,
+        -1,
+    )
+    assert one["target"] == 58.7
+    assert one["fair"][0]["tenth"] == pytest.approx(78.7)
+    (other,) = json.loads(read(small_page()).data)["settings"]
+    scale = other["scales"]["score"]
+    assert (scale["name"], scale["unit"], scale["high"], scale["up"]) == ("test accuracy, %", " %", 100, 1)
+
+
+def test_settings_of_different_scores_say_which():
+    text = read(mixed_page()).text
+    assert "Data set Partition Score fedavg scaffold" in text
+    assert "diabetes iid RMSE (lowest is best) 58.700±0.500 53.200±0.500 ▲" in text
+    assert "digits iid accuracy, % (highest is best) 70.0±1.0 80.0±1.0 ▲" in text
+    assert "Best mean score: scaffold in 2 of 2 (2 clear) settings" in text
+    assert "Score" not in read(two_settings()).text.split("All results")[1].split("How unalike")[0]
+
+
+def test_a_stopped_regression_has_the_last_round_that_was_evaluated():
+    whole = error_record()
+    rounds = (*whole.rounds[:2], {"round": 3, "train_loss": 1.0, "bytes_up": 1, "bytes_down": 1, "seconds": 1.0})
+    text = read(page_of_run(Record("k", whole.spec, "unfinished", {}, rounds))).text
+    assert "3 of 4 rounds are played" in text
+    assert "a test RMSE of 79.800 after 3 rounds" in text
+
+
+def test_the_target_of_a_study_is_in_the_units_of_its_score():
+    about = replace(study().study, target=55.0)
+    found = replace(study(settings=list(page_of_records("t", two_errors()).settings)), study=about)
+    text = read(page_of_study(found)).text
+    assert "First round with a test RMSE of at most 55 (the study's target)" in text
+    assert "3 of 3" in text
+
+
+def test_the_tasks_other_scores_stand_below():
+    text = read(page_of_records("t", [
+        replace(one, figures={**one.figures, "r2": 0.4 + 0.1 * one.seed, "mae": None}) for one in two_errors()
+    ])).text  # fmt: skip
+    assert (
+        "Other scores The same models by other scores: mean ± standard deviation. Best is the highest R2." in text
+    )
+    assert text.count("0.500±0.100") == 2
+    assert "Other scores" not in read(small_page()).text
+
+
+def test_every_field_of_a_spec_has_a_name_on_the_page():
+    elsewhere = {"algorithm", "seed", "engine", "device", "threads"}
+    assert {field.name for field in RunSpec.options()} == _NAMES.keys() | elsewhere
+
+
+def test_a_new_score_is_an_entry_in_the_table_and_nothing_else(monkeypatch):
+    made = Score("gini", "classification", "down", "fraction", (), lambda tally: 0.0, "what it says", title="Gini")
+    monkeypatch.setitem(SCORES, "gini", made)
+    records = [
+        replace(one, figures={**one.figures, "score": "gini", "gini": one.figures["accuracy"]})
+        for one in two_algorithms()
+    ]
+    page = page_of_records("t", records)
+    assert "fedavg ends with the lowest test Gini, 70.0±1.0 %, 10.0 points below scaffold" in read(page).text
+    assert r"\textbf{70.0$\pm$1.0} & 80.0$\pm$1.0" in latex_table(page)
+    assert leaderboard(run_blocks(page.settings))[0].entries[0].algorithm == "fedavg"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.browser import Browser, chromium
-from tests.report.made import record, two_settings
+from tests.report.made import record, two_errors, two_settings
 from tests.report.test_page import EVIL, evil_page
 from unalike.report.page import page_of_records, write_page
 from unalike.runs.results import read_records
@@ -248,4 +248,23 @@ def test_an_empty_page_opens(browser, tmp_path):
     write_page(replace(two_settings(), settings=()), tmp_path / "page.html", use_data=False)
     browser.open(tmp_path / "page.html")
     assert "No run is finished yet" in browser.run("document.body.innerText")
+    assert browser.complaints == []
+
+
+def test_a_page_of_errors_names_them_and_sorts_the_lowest_first(browser, tmp_path):
+    write_page(page_of_records("Errors", two_errors()), tmp_path / "errors.html", use_data=False)
+    browser.events.clear()
+    browser.open(tmp_path / "errors.html")
+    drawn = {kind: browser.run(f"{PLOT.format(kind)}.textContent") for kind in ("curves", "bytes")}
+    assert all(text.startswith("test RMSE") and "target 58.7" in text for text in drawn.values())
+    assert "%" not in "".join(drawn.values())
+    fair = browser.run(f"{PLOT.format('fair')}.textContent")
+    assert "RMSE on a party's held-out rows" in fair
+    browser.run(f"{PLOT.format('curves')}.focus()")
+    browser.call("Input.dispatchKeyEvent", type="keyDown", key="End")
+    said = tip(browser)
+    assert said.index("scaffold") < said.index("fedavg")
+    assert "53.200 ± 0.500" in said
+    edge = browser.run(f"{PLOT.format('fair')}.querySelector('line.grid').getAttribute('x1')")
+    assert float(edge) > 0
     assert browser.complaints == []

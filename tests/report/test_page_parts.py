@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.report.made import record, small_page, two_algorithms, two_settings
+from tests.report.made import error_record, record, small_page, two_algorithms, two_settings
 from unalike.report.page import page_of_records, page_of_run, render
 from unalike.report.page.numbers import (
     MOST_POINTS,
@@ -53,13 +53,13 @@ def test_a_curve_with_holes_and_a_nan_has_only_what_all_seeds_have():
     broken = [dict(row) for row in two.rounds]
     broken[1]["accuracy"], broken[2]["accuracy"] = None, math.nan
     found = curves(Line("fedavg", (one, replace(two, rounds=tuple(broken)))))
-    assert found["accuracy"]["round"] == [1, 4]
-    assert len(found["accuracy"]["mean"]) == len(found["accuracy"]["std"]) == len(found["accuracy"]["sent"]) == 2
+    assert found["score"]["round"] == [1, 4]
+    assert len(found["score"]["mean"]) == len(found["score"]["std"]) == len(found["score"]["sent"]) == 2
     assert found["loss"]["round"] == [1, 2, 3, 4]
 
 
 def test_one_seed_has_no_band():
-    assert curves(Line("fedavg", (record(),)))["accuracy"]["std"] == []
+    assert curves(Line("fedavg", (record(),)))["score"]["std"] == []
 
 
 def test_bytes_add_up():
@@ -210,7 +210,7 @@ def test_the_summary_counts_seeds():
 
 def test_the_summary_of_one_run_claims_nothing_about_noise():
     said = " ".join(summary(page_of_run(record(end=0.8))))
-    assert "80.0 % of the test rows after 4 rounds" in said
+    assert "a test accuracy of 80.0 % after 4 rounds" in said
     assert "One seed tells nothing about noise" in said
     assert "labels differ from all parties' by 0.37 of 1; chance alone would show 0.005" in said
 
@@ -220,7 +220,9 @@ def test_of_equals_nobody_leads():
     low = [record("fedprox", seed, 0.4) for seed in range(2)]
     page = page_of_records("t", [*even, *low])
     assert lead(page.settings[0]).equals == ("fedavg", "fednova", "scaffold")
-    assert "fedavg, fednova and scaffold end equally high, at 50.0 %: none leads." in " ".join(summary(page))
+    assert "fedavg, fednova and scaffold end equally good, at accuracy 50.0 %: none leads." in " ".join(
+        summary(page)
+    )
     same = "The worst tenth of the parties fares equally with fedavg, fednova, fedprox and scaffold: "
     assert same in " ".join(summary(page))
     text = render(page, use_data=False)
@@ -237,7 +239,7 @@ def test_of_equals_nobody_leads():
 def test_the_target_is_what_fedavg_ends_with():
     page = small_page()
     assert page.goal(page.settings[0]) == 70
-    assert replace(page, target=42.0).goal(page.settings[0]) == 42
+    assert replace(page, target=0.42).goal(page.settings[0]) == 42
     other = page_of_records("t", [one for one in two_algorithms() if one.algorithm == "scaffold"])
     assert other.goal(other.settings[0]) == 80
 
@@ -249,3 +251,36 @@ def test_a_note_is_a_sentence_below_its_table_not_a_cell():
     tables, notes = re.findall(r"<table.*?</table>", written, re.S), re.findall(r">([^<>]*: why [^<>]*)<", written)
     assert notes == [f"{one.algorithm}: why {one.algorithm}" for one in page.compared]
     assert not any("why " in one for one in tables)
+
+
+def test_a_close_error_is_no_win_and_equal_ones_lead_nowhere():
+    close = [error_record("fedavg", s, e) for s, e in enumerate((50.0, 60.0))]
+    close += [error_record("scaffold", s, e) for s, e in enumerate((49.0, 59.0))]
+    found = lead(page_of_records("t", close).settings[0])
+    assert (found.first, found.by, found.clear) == ("scaffold", pytest.approx(1), False)
+    even = [error_record(name, seed, 50.0) for name in ("fedavg", "scaffold") for seed in (0, 1)]
+    assert lead(page_of_records("t", even).settings[0]).tied
+
+
+def test_of_numbers_the_parties_hold_ranges(tmp_path):
+    run(dataset="diabetes", partition="label-dirichlet(0.3)", rounds=1, parties=4, runs=tmp_path)
+    from unalike.runs.results import read_records
+
+    (setting,) = settings(read_records(tmp_path))
+    found = Looker(1).look(setting)
+    names = found.heat["labels"]
+    assert len(names) == 10
+    assert all(" to " in name for name in names)
+    assert found.features["label"]["names"] == names
+    assert 300 < len(found.features["label"]["of"]) <= np.array(found.heat["counts"]).sum()
+
+
+def test_features_are_those_of_the_best_model_where_less_is_better(tmp_path):
+    from unalike.runs.results import read_records
+
+    for algorithm in ("fedavg", "fedprox(mu=10.0)"):
+        run(dataset="diabetes", algorithm=algorithm, rounds=2, parties=3, runs=tmp_path)
+    (setting,) = settings(read_records(tmp_path))
+    errors = {line.algorithm: line.value.mean for line in setting.lines}
+    assert Looker(1).look(setting).features["algorithm"] == min(errors, key=errors.get)
+    assert len(set(errors.values())) == 2

@@ -1,14 +1,14 @@
 import pytest
 
 from tests.report.pages import check_page, written
-from unalike.ranking.blocks import KINDS, Block, Score, published_blocks
+from unalike.ranking.blocks import KINDS, Block, Trial, published_blocks
 from unalike.ranking.tree import grow
 from unalike.report.tree_picture import tree_picture
 
 
 def blocks(count, gain, name="moon", kinds=KINDS):
     return [
-        Block(f"{kind} {i}", kind, {"fedavg": {0: Score(50.0, "fedavg")}, name: {0: Score(50.0 + gain, name)}})
+        Block(f"{kind} {i}", kind, {"fedavg": {0: Trial(50.0, "fedavg")}, name: {0: Trial(50.0 + gain, name)}})
         for kind in kinds
         for i in range(count)
     ]

@@ -2,12 +2,13 @@ import json
 import math
 import os
 import statistics
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.studies.made_up import record, write_run
+from tests.studies.made_up import record, scored, write_run
 from unalike.runs.results import Line, Spread, first_round, read_record, read_records, settings, spread
 
 FIELDS = {"dataset": "digits", "partition": "label-dirichlet(0.5)", "model": "mlp(8)"}
@@ -37,7 +38,7 @@ def test_reads_what_a_run_wrote(tmp_path):
         "label-dirichlet(0.5)",
         "digits",
     )
-    assert found.accuracy == pytest.approx(80.0)
+    assert found.value == pytest.approx(80.0)
     assert [row["round"] for row in found.rounds] == [1, 2, 3]
     assert found.folder == tmp_path / spec.folder
 
@@ -49,7 +50,7 @@ def test_states(tmp_path):
     found = {name: read_records(tmp_path / name)[0] for name in "abc"}
     assert [found[name].state for name in "abc"] == ["unfinished", "failed", "finished"]
     assert found["b"].problem == "loss is not finite"
-    assert found["a"].accuracy is None
+    assert found["a"].value is None
     assert found["c"].problem is None
 
 
@@ -78,7 +79,7 @@ def test_what_is_no_run_is_passed_over(tmp_path):
 
 def test_damaged_figures_are_no_accuracy():
     for value in (None, "high", math.nan, [1]):
-        assert record(accuracy=value, curve=(0.1, 0.2, 0.3)).accuracy is None
+        assert record(accuracy=value, curve=(0.1, 0.2, 0.3)).value is None
 
 
 def test_settings_differ_in_more_than_algorithm_and_seed():
@@ -109,7 +110,7 @@ def test_a_seed_counts_once():
     twice = [record(accuracy=0.8, changed=1.0), record(accuracy=0.6, engine="compiled", changed=2.0)]
     for records in (twice, twice[::-1]):
         (line,) = settings(records)[0].lines
-        assert line.accuracy == (pytest.approx(60.0), 0.0, 1)  # the later
+        assert line.value == (pytest.approx(60.0), 0.0, 1)  # the later
 
 
 def test_a_finished_run_counts_before_a_later_one_that_is_not():
@@ -137,7 +138,7 @@ def test_the_time_of_a_run_is_its_results(tmp_path):
 
 def test_a_line_over_seeds():
     line = Line("fedavg", (record(accuracy=0.8), record(accuracy=0.6, seed=1), record(seed=2, state="failed")))
-    assert line.accuracy == (pytest.approx(70.0), pytest.approx(10 * math.sqrt(2)), 2)
+    assert line.value == (pytest.approx(70.0), pytest.approx(10 * math.sqrt(2)), 2)
     assert line.mean("bytes_up") == 100
     assert line.mean("nonsense") is None
     assert line.mean("degrees") is None
@@ -155,3 +156,55 @@ def test_rounds_to_a_target():
     assert Line("fedavg", (one, other)).rounds_to(58) is None  # a seed never gets there
     assert Line("fedavg", ()).rounds_to(1) is None
     assert first_round(record(curve=(None, 0.9, 0.9)), 0.0) == 2
+
+
+# ---- other scores than accuracy
+
+
+def test_a_run_goes_by_the_score_that_it_names(tmp_path):
+    write_run(tmp_path, by="rmse", accuracies=(90.0, 60.0, 53.2), **FIELDS)
+    (found,) = read_records(tmp_path)
+    assert (found.score, found.value) == ("rmse", 53.2)
+    assert record(accuracy=0.5).score == "accuracy"  # the first records name none
+    assert scored("auroc", value=0.9).value == 0.9
+    assert scored("balanced-accuracy", value=0.9).value == pytest.approx(90)
+
+
+def test_runs_of_different_scores_are_no_setting():
+    found = settings([scored("rmse", "fedavg"), scored("mae", "moon"), scored("rmse", "moon")])
+    assert [(one.scale.name, [line.algorithm for line in one.lines]) for one in found] == [
+        ("mae", ["moon"]),
+        ("rmse", ["fedavg", "moon"]),
+    ]
+    assert found[0].spec["score"] == "mae"
+
+
+def test_a_score_by_default_and_by_choice_are_the_same_setting():
+    by_choice = record("moon")
+    by_choice = replace(by_choice, spec={**by_choice.spec, "score": "accuracy"})
+    (found,) = settings([record("fedavg"), by_choice])
+    assert len(found.lines) == 2
+
+
+def test_a_run_that_never_ran_goes_by_the_score_of_its_setting():
+    (found,) = settings([scored("rmse", "fedavg"), scored("rmse", "moon", state="failed")])
+    assert [(line.algorithm, line.scale.name) for line in found.lines] == [("fedavg", "rmse"), ("moon", "rmse")]
+    (alone,) = settings([record(state="unfinished", curve=(None,))])
+    assert alone.scale.name == "accuracy"
+
+
+def test_a_line_of_a_score_where_less_is_better():
+    line = Line("fedavg", (scored("rmse", value=50.0, curve=(90.0, 55.0, 50.0)),
+                           scored("rmse", value=54.0, seed=1, curve=(80.0, 60.0, 54.0))))  # fmt: skip
+    assert line.value == (52, pytest.approx(math.sqrt(8)), 2)
+    assert [made.mean for _, made in line.curve()] == [85, 57.5, 52]
+    assert line.rounds_to(60) == (2, 0, 2)
+    assert line.rounds_to(54).mean == 3
+    assert line.rounds_to(53) is None
+
+
+def test_a_score_that_nobody_knows_is_left_out_with_a_line(tmp_path):
+    spec = write_run(tmp_path, by="glory", **FIELDS)
+    (found,) = read_records(tmp_path)
+    assert (found.damaged, found.problem) == (True, f"{spec.folder}: its score 'glory' is not known here.")
+    assert settings([found])

@@ -171,7 +171,7 @@ def test_the_last_round_is_evaluated_once(monkeypatch):
 
     calls = []
     real = simulations.evaluate
-    monkeypatch.setattr(simulations, "evaluate", lambda *args: calls.append(1) or real(*args))
+    monkeypatch.setattr(simulations, "evaluate", lambda *given, **more: calls.append(1) or real(*given, **more))
     result = runs.run(dataset="digits", model="mlp(4)", rounds=3, epochs=1)
     assert len(calls) == 3
     assert len(result.figures["parties"]["each"]) == 10

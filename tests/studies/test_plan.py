@@ -39,8 +39,8 @@ def tuned():
     return plan_study(read_study("tuned", TUNED, "tuned.toml"))
 
 
-def choose(figures):
-    """What is chosen where the candidates' runs end so: (validation, test accuracy), None for a failed one."""
+def choose(figures, score="accuracy"):
+    """What is chosen where the candidates' runs end so: (validation, test score), None for a failed one."""
     (tuning,) = tuned().tunings
     place = {
         run.key: figure
@@ -52,7 +52,8 @@ def choose(figures):
         figure = place[planned.key]
         if figure is None:
             return Record(planned.key, {}, "failed", problem="diverged")
-        return Record(planned.key, {}, "finished", {"validation_accuracy": figure[0], "accuracy": figure[1]})
+        named = {"score": score, f"validation_{score}": figure[0], score: figure[1]}
+        return Record(planned.key, {}, "finished", named)
 
     return tuning.choose(look)
 
@@ -115,6 +116,8 @@ def test_no_test_figure_can_change_the_choice(first, second):
 def test_of_equals_the_first_and_a_failed_run_loses():
     assert choose([[(0.5, 0), (0.5, 0)]] * 3).algorithm == "fedprox(mu=0.1)"
     assert choose([[(0.9, 0), None], [(0.1, 0), (0.1, 0)], [(0.0, 0), (0.1, 0)]]).algorithm == "fedprox(mu=1.0)"
+    errors = [[(70.0, 1), (70.0, 1)], [(60.0, 9), (61.0, 9)], [(50.0, 1), None]]
+    assert choose(errors, "rmse").algorithm == "fedprox(mu=1.0)"  # the lowest of those that did not fail
     lost = choose([[None, None], [None, (0.9, 0)], [None, (0.9, 0)]])
     assert (lost.algorithm, lost.problem) == ("", "no value could be tuned: diverged")
 

@@ -13,6 +13,7 @@ import sys
 import pytest
 
 from tests.studies.fake_runs import failed, finished
+from tests.studies.made_up import write_run
 from unalike.errors import UserError
 from unalike.runs.record import read_run
 from unalike.runs.spec import RunSpec
@@ -222,3 +223,26 @@ def test_figures_are_kept_whole(runs):
     with sqlite3.connect(runs / FILE) as base:
         (text,) = base.execute("SELECT figures FROM runs WHERE seed = 1").fetchone()
     assert json.loads(text) == read_run(runs / SPECS[1].folder).result
+
+
+def test_the_runs_score_has_columns_of_its_own(tmp_path):
+    write_run(tmp_path, by="rmse", accuracies=(90.0, 53.2), seed=1)
+    write_run(tmp_path, accuracies=(0.1, 0.8), seed=2)  # of a time when there was accuracy alone
+    write_run(tmp_path, by="balanced-accuracy", accuracies=(0.1, 0.7), seed=3)
+    synced(tmp_path)
+    with sqlite3.connect(tmp_path / FILE) as base:
+        found = base.execute("SELECT seed, score, value, accuracy FROM runs ORDER BY seed").fetchall()
+        curve = base.execute("SELECT rounds.value FROM rounds JOIN runs USING (key) WHERE seed = 1 ORDER BY round")
+        assert [value for (value,) in curve] == [90.0, 53.2]
+    assert found == [
+        (1, "rmse", 53.2, None),
+        (2, "accuracy", 0.8, 0.8),
+        (3, "balanced-accuracy", 0.7, None),
+    ]
+
+
+def test_the_validation_score_has_a_column(runs):
+    finished(runs, RunSpec(rounds=1), score="rmse", rmse=53.2, validation_rmse=54.0)
+    synced(runs)
+    with sqlite3.connect(runs / FILE) as base:
+        assert base.execute("SELECT validation_value FROM runs WHERE score = 'rmse'").fetchall() == [(54.0,)]

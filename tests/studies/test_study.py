@@ -51,8 +51,9 @@ def test_ours_beside_the_papers_with_notes_and_the_tuned_parameter(tmp_path):
     assert not cells["scaffold"].within
     (tuned,) = results.tuned.values()
     assert tuned.chosen == "fedprox(mu=0.01)"
-    assert tuned.validation == {"fedprox(mu=0.001)": 0.7, "fedprox(mu=0.01)": 0.9, "fedprox(mu=0.1)": 0.8,
-                                "fedprox(mu=1.0)": 0.9}  # fmt: skip
+    assert (tuned.score, tuned.validation) == ("accuracy", {  # in percent
+        "fedprox(mu=0.001)": 70, "fedprox(mu=0.01)": 90, "fedprox(mu=0.1)": 80, "fedprox(mu=1.0)": 90,
+    })  # fmt: skip
     # Tuning runs are no results.
     assert {
         record.spec["validation"] for one in results.settings for line in one.lines for record in line.records

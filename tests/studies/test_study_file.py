@@ -49,6 +49,9 @@ def read(text: str):
         ("title = 'x'\nseeds = 3", "seeds must be a list, got 3"),
         ("title = 'x'\ntarget = 90", "target must be above 0 and at most 1, got 90"),
         ("title = 'x'\ntarget = true", "target must be a number"),
+        ("title = 'x'\ntarget = 90\n[base]\nscore = 'accuracy'", "target must be above 0 and at most 1, got 90"),
+        ("title = 'x'\ntarget = inf\n[base]\nscore = 'rmse'", "target must be a number, got inf"),
+        ("title = 'x'\ntarget = 90\n[axes]\nscore = ['rmse', 'accuracy']", "target must be above 0 and at most 1"),
         ("title = 'x'\npublished = 'table9'", "published must be one of niid-bench-table3"),
         ("title = 'x'\npublished_setting = 'a'", "published_setting needs a table"),
         (

@@ -137,7 +137,7 @@ def test_a_failed_run_does_not_stop_the_study(tmp_path):
     assert [record.problem for record in results.failed] == ["it diverged"] * 2
     assert results.done == TOTAL - 2
     (setting,) = results.settings
-    assert {line.algorithm: line.accuracy for line in setting.lines}["fednova"] is None
+    assert {line.algorithm: line.value for line in setting.lines}["fednova"] is None
 
 
 def test_a_failure_that_the_process_could_not_note_is_noted_and_not_tried_for_ever(tmp_path):

@@ -65,18 +65,18 @@ def _are_vectors(value: object) -> bool:
     return isinstance(value, dict) and all(isinstance(v, Tensor) and isinstance(k, str) for k, v in value.items())
 
 
-def _is_payload(value: object) -> bool:
+def _is_payload(value: object, task: Task) -> bool:
     if not isinstance(value, dict):
         return False
     plain = {key: each.values if isinstance(each, ByParty) else each for key, each in value.items()}
     rows = [each for each in value.values() if isinstance(each, ByParty)]
-    return _are_vectors(plain) and all(_are_rows(each) for each in rows)
+    return _are_vectors(plain) and all(_are_rows(each, task.population) for each in rows)
 
 
-def _are_rows(rows: ByParty) -> bool:
+def _are_rows(rows: ByParty, parties: int) -> bool:
     """Whether ``which`` names a row of ``values`` for each party."""
     which, whole = rows.which, isinstance(rows.which, Tensor) and not rows.which.is_floating_point()
-    if not whole or which.dim() != 1 or not rows.values.dim() or not len(which):
+    if not whole or which.dim() != 1 or not rows.values.dim() or len(which) != parties:
         return False
     return bool(which.min() >= 0) and bool(which.max() < len(rows.values))
 
@@ -130,8 +130,9 @@ _RULES = {
         lambda value, task, w: _are_vectors(value) and value.get("w", w).dtype == w.dtype,
     ),
     "send": _Rule(
-        "a dict of named tensors, such as {{'w': w}}, or of ByParty(values, which) where a party gets a row",
-        lambda value, *_: _is_payload(value),
+        "a dict of named tensors, such as {{'w': w}}, or of ByParty(values, which) where a party gets a row of "
+        "its own: which has one for each of the {0.population} parties",
+        lambda value, task, server: _is_payload(value, task),
     ),
     "phases": _Rule(
         "a tuple of one Phase or more, each of a part of the net that there is, with epochs or steps above 0",
@@ -205,13 +206,13 @@ def _watched_script(algorithm: Algorithm, name: str) -> Callable[..., Generator[
                     raise _wrong(algorithm, name, "the server's state, a dict of tensors", end.value) from None
                 state: Vectors = end.value
                 return state
-            _check_ask(algorithm, name, ask)
+            _check_ask(algorithm, name, ask, arguments[0])
             replies = yield ask
 
     return call
 
 
-def _check_ask(algorithm: Algorithm, name: str, ask: object) -> None:
+def _check_ask(algorithm: Algorithm, name: str, ask: object, task: Task) -> None:
     if not isinstance(ask, Ask):
         raise _wrong(algorithm, name, "each exchange as an Ask(kind, payload)", ask, verb="yield")
     for value, known in ((ask.kind, get_args(Kind)), (ask.rows, get_args(MeasuredRows))):
@@ -219,8 +220,10 @@ def _check_ask(algorithm: Algorithm, name: str, ask: object) -> None:
             raise UserError(
                 f"{place(algorithm, name)} must yield an Ask of one of {', '.join(known)}, got {value!r}."
             )
-    if not _is_payload(ask.payload):
-        what = "an Ask whose payload is a dict of named tensors, or of ByParty(values, which)"
+    if not _is_payload(ask.payload, task):
+        what = (
+            "an Ask whose payload is a dict of named tensors, or of ByParty(values, which), a row for each party"
+        )
         raise _wrong(algorithm, name, what, ask.payload, verb="yield")
     to = ask.to
     if to is not None and (not isinstance(to, tuple) or not to or not all(type(n) is int for n in to)):

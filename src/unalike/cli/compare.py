@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unalike.cli.brief import brief
-from unalike.cli.show import MISSING, Paragraph, draw, duration, percent, size, table
+from unalike.cli.show import MISSING, Paragraph, draw, duration, size, table
 from unalike.cli.store import StoredRun
 from unalike.cli.table import Table
+from unalike.runs.scales import scale_of
+from unalike.scores import key_of, shown
 
-SAME_FOR_A_FAIR_COMPARISON = ("dataset", "partition", "parties", "rounds", "seed")
+SAME_FOR_A_FAIR_COMPARISON = ("dataset", "partition", "parties", "rounds", "seed", "score")
 _TOLD = (*SAME_FOR_A_FAIR_COMPARISON, "algorithm", "model", "epochs", "steps", "lr", "channel")
 """What is told where it is the same in all runs."""
 _COLUMNS_UP_TO = 4
 """More runs than this are the table's rows, not its columns."""
-_SPARE = ("sent down", "sent up", "time", "accuracy, selected", "rounds played")
+_SPARE = ("sent down", "sent up", "time", "selected", "rounds played")
 """Figures that a narrow screen can do without, the least important first."""
 
 Comparison = dict[str, Any]
@@ -25,34 +26,42 @@ Comparison = dict[str, Any]
 def comparison(runs: Sequence[StoredRun]) -> Comparison:
     """All that is compared, ready for JSON.
 
-    ``target`` is the lowest of the final accuracies in whole percent: every run reaches it, the question
-    is when.
+    ``target`` is the worst of the final scores, rounded to a worse one: every run reaches it, the question is
+    when. There is none where runs go by different scores.
     """
-    names = dict.fromkeys(name for run in runs for name in run.spec)  # in the order of the spec
-    differing = [name for name in names if len({repr(run.spec.get(name)) for run in runs}) > 1]
-    finals = [run.figures.get("accuracy") for run in runs]
-    known = [value for value in finals if value is not None]
-    target = math.floor(100 * min(known)) / 100 if len(known) == len(runs) else None
+    specs = [{**run.spec, "score": run.score} for run in runs]
+    names = dict.fromkeys(name for spec in specs for name in spec)  # in the order of the spec
+    differing = [name for name in names if len({repr(spec.get(name)) for spec in specs}) > 1]
+    target = None if "score" in differing else _target(runs)
     return {
-        "runs": [_one(run, differing, target) for run in runs],
+        "runs": [_one(run, spec, differing, target) for run, spec in zip(runs, specs, strict=True)],
         "differing": differing,
-        "common": {name: runs[0].spec.get(name) for name in names if name not in differing},
+        "common": {name: specs[0].get(name) for name in names if name not in differing},
         "target": target,
         "not_comparable": [name for name in differing if name in SAME_FOR_A_FAIR_COMPARISON],
     }
 
 
-def _one(run: StoredRun, differing: Sequence[str], target: float | None) -> dict[str, Any]:
-    selected = run.figures.get("selected") or {}
-    reached = (number for number, value in run.curve if target is not None and value >= target)
+def _target(runs: Sequence[StoredRun]) -> float | None:
+    scale = scale_of(runs[0].score)
+    known = [scale.factor * run.value for run in runs if run.value is not None]
+    return scale.easier(min(known, key=scale.goodness)) / scale.factor if len(known) == len(runs) else None
+
+
+def _one(
+    run: StoredRun, spec: Mapping[str, Any], differing: Sequence[str], target: float | None
+) -> dict[str, Any]:
+    selected, scale = run.figures.get("selected") or {}, scale_of(run.score)
+    reached = (number for number, value in run.curve if target is not None and scale.reaches(value, target))
     return {
         "key": run.key,
         "run_dir": str(run.path),
         "state": run.state,
-        "differing": {name: run.spec.get(name) for name in differing},
+        "differing": {name: spec.get(name) for name in differing},
         "rounds": run.rounds_done,
-        "accuracy": run.figures.get("accuracy"),
-        "selected_accuracy": selected.get("accuracy"),
+        "score": run.score,
+        "value": run.value,
+        "selected_value": selected.get(key_of(run.score)),
         "worst_party": run.worst_party(),
         "bytes_up": int(run.total("bytes_up")),
         "bytes_down": int(run.total("bytes_down")),
@@ -67,17 +76,18 @@ def print_comparison(compared: Comparison) -> None:
     common = [f"{name} {brief(name, compared['common'][name])}" for name in _TOLD if name in compared["common"]]
     if common and len(runs) > 1:
         draw(Paragraph(f"All: {', '.join(common)}."), "")
+    score = str(compared["common"].get("score", ""))  # none where they differ
     labels = [
         "run",
         *compared["differing"],
         "rounds played",
-        "accuracy, final",
-        "accuracy, selected",
+        f"{score or 'score'}, final",
+        "selected",
         "worst party",
         "sent up",
         "sent down",
         "time",
-        *([] if target is None else [f"rounds to {100 * target:.0f}%"]),
+        *([] if target is None else [f"rounds to {scale_of(score).short(scale_of(score).factor * target)}"]),
     ]
     cells = [_cells(run, target is not None) for run in runs]
     rows = _as_rows(labels, cells, compared["differing"])
@@ -104,9 +114,7 @@ def _cells(run: dict[str, Any], target: bool) -> list[str]:
         run["key"][:8],
         *(MISSING if value is None else brief(name, value) for name, value in run["differing"].items()),
         f"{run['rounds']}{state}",
-        percent(run["accuracy"]),
-        percent(run["selected_accuracy"]),
-        percent(run["worst_party"]),
+        *(shown(run["score"], run[name]) for name in ("value", "selected_value", "worst_party")),
         size(run["bytes_up"]),
         size(run["bytes_down"]),
         duration(run["seconds"]),

@@ -69,7 +69,7 @@ def show_leaderboard(
     ] = False,
     target: Annotated[
         str | None,
-        typer.Option(metavar="PERCENT", help="count rounds to this accuracy [fedavg: FedAvg's final accuracy]"),
+        typer.Option(metavar="VALUE", help="count rounds to this score, e.g. 80 % [fedavg: FedAvg's final one]"),
     ] = None,
     alpha: Annotated[
         float, typer.Option(metavar="FLOAT", help="level of the tests [0.05]", show_default=False)
@@ -91,9 +91,10 @@ def show_leaderboard(
       unalike leaderboard --runs runs -o ranks.svg --tree tree.svg
       unalike leaderboard --published niid-bench-table3
 
-    A setting is all but the algorithm and the seed. Runs that failed come last in theirs.
+    A setting is all but the algorithm and the seed; its runs are ranked by their score, accuracy or another.
+    Runs that failed come last in theirs.
     """
-    from unalike.ranking.blocks import parse_target, published_blocks
+    from unalike.ranking.blocks import published_blocks
     from unalike.ranking.leaderboard import leaderboard
     from unalike.ranking.tree import grow
 
@@ -104,7 +105,7 @@ def show_leaderboard(
     if published is not None:
         blocks, source = published_blocks(published), TABLES[published]
     else:
-        blocks, source = _own(folders, parse_target(target), apart=apart)
+        blocks, source = _own(folders, target, apart=apart)
     tables = leaderboard(blocks, alpha=alpha, algorithms=algorithm or ())
     if output is not None:
         from unalike.report.leaderboard_picture import leaderboard_picture
@@ -121,8 +122,8 @@ def show_leaderboard(
         _print(tables, source, None if published else target or "fedavg")
 
 
-def _own(folders: Sequence[Path], target: float | None, *, apart: bool) -> tuple[list[Block], str]:
-    from unalike.ranking.blocks import run_blocks
+def _own(folders: Sequence[Path], target: str | None, *, apart: bool) -> tuple[list[Block], str]:
+    from unalike.ranking.blocks import parse_target, run_blocks
     from unalike.runs.results import read_records, settings
 
     records = [record for folder in folders for record in read_records(folder)]
@@ -132,7 +133,8 @@ def _own(folders: Sequence[Path], target: float | None, *, apart: bool) -> tuple
     if not ended:
         raise UserError(f"No finished runs in {where}. Make some with: {program()} run --algorithm ...")
     found = settings(ended)
-    blocks = run_blocks(found, target, apart=apart)
+    goal = parse_target(target, (setting.scale for setting in found))
+    blocks = run_blocks(found, goal, apart=apart)
     return blocks, f"{len(ended)} runs in {len(blocks)} settings ({where})"
 
 
@@ -154,14 +156,19 @@ def _print(tables: Sequence[Table], source: str, target: str | None) -> None:
         draw("", f"{each.category} ({each.ranking.settings} compared)")
         if each.entries:
             draw("", _entries(each, target))
-        draw(*paragraphs([*_verdict(each), *each.left_out]))
+        draw(*paragraphs([*_verdict(each), *_scores(each), *each.left_out]))
 
 
 def _entries(each: Table, target: str | None) -> Any:
+    from unalike.runs.scales import scale_of
+
     failed = any(entry.failed for entry in each.entries)
-    columns = ["", "algorithm", "mean rank", "wins", "accuracy", *(["failed"] if failed else [])]
+    scale = None if each.score is None else scale_of(each.score)
+    unit = scale.unit.strip() if scale else ""
+    columns = ["", "algorithm", "mean rank", "wins"]
+    columns += ([scale.words] if scale else []) + (["failed"] if failed else [])
     if target is not None:
-        goal = "FedAvg's" if target == "fedavg" else f"{target}%"
+        goal = "FedAvg's" if target == "fedavg" else f"{target}{unit}"
         columns += ["sent", "time", f"rounds to {goal}", "reached"]
     rows = [
         [
@@ -169,7 +176,7 @@ def _entries(each: Table, target: str | None) -> Any:
             entry.algorithm,
             f"{entry.mean_rank:.2f}",
             str(entry.wins),
-            MISSING if entry.accuracy is None else f"{entry.accuracy:.1f}%",
+            *([MISSING if entry.value is None else scale.text(entry.value, unit)] if scale else []),
             *([str(entry.failed)] if failed else []),
             *(_costs(entry, each.ranking.settings) if target is not None else []),
         ]
@@ -177,6 +184,12 @@ def _entries(each: Table, target: str | None) -> Any:
     ]
     right = [column for column in columns if column != "algorithm"]
     return table(columns, rows, right=right, spare=["time", "sent", *columns[-2:], "wins"])
+
+
+def _scores(each: Table) -> list[str]:
+    if each.score is not None or not each.settings:
+        return []
+    return ["The settings' scores cannot be averaged, as they differ or are in different units; ranks can."]
 
 
 def _costs(entry: Entry, settings: int) -> list[str]:

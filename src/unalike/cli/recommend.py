@@ -27,8 +27,10 @@ from unalike.cli.show import Paragraph, draw, paragraphs, print_json, table
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
+    from unalike.cli.table import Table
     from unalike.measure.situation import Situation
     from unalike.ranking.advice import Advice
+    from unalike.tallies import Kind as Task
 
 
 def recommend_algorithm(
@@ -66,21 +68,26 @@ def recommend_algorithm(
       unalike recommend --measurement labels.json
 
     Labels and features are measured first. The ranking is from NIID-Bench's published tables, or from your own
-    runs once there are enough with similar parties. "unalike run --algorithm auto" takes the first.
+    runs once there are enough with similar parties: of regression there are no tables. "unalike run --algorithm
+    auto" takes the first.
     """
     from unalike.ranking.advice import recommend
     from unalike.ranking.evidence import own_comparisons
 
     load_plugins(plugin)
-    situation = _read(measurement) if measurement else _measure(dataset, partition, parties, seed, protect)
-    advice = recommend(situation, own_comparisons(runs, situation))
+    task: Task = "classification"  # a stored measurement does not say
+    if measurement:
+        situation = _read(measurement)
+    else:
+        situation, task = _measure(dataset, partition, parties, seed, protect)
+    advice = recommend(situation, own_comparisons(runs, situation, task), task)
     if as_json:
         print_json(advice.to_dict())
     else:
         _print(advice, None if measurement else (dataset, partition, parties, seed))
 
 
-def _measure(dataset: str, partition: str, parties: int | None, seed: int, protect: Any) -> Situation:
+def _measure(dataset: str, partition: str, parties: int | None, seed: int, protect: Any) -> tuple[Situation, Task]:
     from unalike.data import load_dataset
     from unalike.measure import measure, party_features, party_labels
     from unalike.measure.situation import simulated_situation, situation_of
@@ -91,11 +98,11 @@ def _measure(dataset: str, partition: str, parties: int | None, seed: int, prote
     if made.parties < 3 and protect != "none":
         raise UserError(f"With {made.parties} parties there is nobody to hide among. Use --protect none.")
     if made.parties == 1:
-        return simulated_situation(data, made)
+        return simulated_situation(data, made), data.task
     two = protect == "none"  # in a simulation there is nobody to be protected from
     labels = measure(party_labels(data, made), protect=protect, allow_two=two)
     features = measure(party_features(data, made), of="features", protect=protect, allow_two=two)
-    return situation_of(labels, features)
+    return situation_of(labels, features), data.task
 
 
 def _read(files: Sequence[Path]) -> Situation:
@@ -115,7 +122,7 @@ def _read(files: Sequence[Path]) -> Situation:
 
 
 def _print(advice: Advice, where: tuple[str, str, int | None, int] | None) -> None:
-    from unalike.ranking.advice import text_of
+    from unalike.ranking.advice import UNTRIED, text_of
     from unalike.ranking.ranking import ALPHA
     from unalike.ranking.standing import DRAW, REFERENCE
 
@@ -134,17 +141,20 @@ def _print(advice: Advice, where: tuple[str, str, int | None, int] | None) -> No
     ]
     columns = ["", "algorithm", "better", "worse", "of", "median gain", "worst", "p"]
     right = [column for column in columns if column != "algorithm"]
+    note = Paragraph(
+        f"Against FedAvg, in percentage points, or in percent of FedAvg's where a score is a plain number; up to "
+        f"{DRAW} is a draw. p: how likely chance gives such gains; what is below {ALPHA} goes before FedAvg. "
+        f"From {advice.source}."
+    )
+    evidence: list[str | Table | Paragraph] = [table(columns, rows, right=right, spare=["worst", "of"]), note, ""]
+    if advice.ranking[0] is UNTRIED:
+        evidence = []
     draw(
         f"{advice.algorithm}, {advice.confidence} confidence ({advice.kind})",
         "",
         *paragraphs(advice.reasons),
         "",
-        table(columns, rows, right=right, spare=["worst", "of"]),
-        Paragraph(
-            f"Against FedAvg, in percentage points; up to {DRAW} is a draw. p: how likely chance gives "
-            f"such gains; what is below {ALPHA} goes before FedAvg. From {advice.source}."
-        ),
-        "",
+        *evidence,
         "What would change this:",
         *paragraphs(f"- {doubt}" for doubt in advice.doubts),
     )

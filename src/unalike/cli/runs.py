@@ -12,13 +12,13 @@ from unalike.cli import complete
 from unalike.cli.commands import App
 from unalike.cli.options import DEFAULT_RUNS, AsJson, RunsFolder
 from unalike.cli.show import (
+    MISSING,
     age,
     costs,
     draw,
     engine_line,
     figures_table,
     indented,
-    percent,
     print_json,
     privacy_line,
     say,
@@ -27,7 +27,9 @@ from unalike.cli.show import (
 )
 from unalike.cli.store import StoredRun, find_run, read_runs
 from unalike.errors import UserError
+from unalike.runs.scales import scale_of
 from unalike.runs.spec import RunSpec
+from unalike.scores import score_of, shown
 
 app = App(help="List, show and compare runs.")
 
@@ -42,8 +44,12 @@ def list_runs(runs: RunsFolder = DEFAULT_RUNS, as_json: AsJson = False) -> None:
     if not found:
         say(f"No runs in {runs} yet. Start one: unalike run")
         return
-    columns = ["key", "algorithm", "dataset", "partition", "rounds", "accuracy", "worst", "age"]
-    draw(table(columns, map(_row, found), right=columns[5:], text=["partition"], spare=["age", "worst"]))
+    scores = {run.score for run in found if run.figures}
+    several = len(scores) > 1  # then each line says which
+    score = ["score", "value"] if several else [*scores, score_of({})][:1]
+    columns = ["key", "algorithm", "dataset", "partition", "rounds", *score, "worst", "age"]
+    rows = [_row(run, several=several) for run in found]
+    draw(table(columns, rows, right=columns[-3:], text=["partition"], spare=["age", "worst"]))
     _say_damaged(found)
 
 
@@ -53,7 +59,7 @@ def _say_damaged(found: Sequence[StoredRun]) -> None:
             say(run.problem)
 
 
-def _row(run: StoredRun) -> list[str]:
+def _row(run: StoredRun, *, several: bool) -> list[str]:
     from unalike.cli.brief import brief
 
     state = "" if run.state == "finished" else f" {run.state}"
@@ -61,8 +67,9 @@ def _row(run: StoredRun) -> list[str]:
         run.key[:6],
         *(brief(name, run.spec.get(name)) for name in ("algorithm", "dataset", "partition")),
         f"{run.rounds_done}/{run.spec.get('rounds', '?')}{state}",
-        percent(run.figures.get("accuracy")),
-        percent(run.worst_party()),
+        *([run.score if run.figures else MISSING] if several else []),
+        shown(run.score, run.value),
+        shown(run.score, run.worst_party()),
         age(time.time() - run.changed),
     ]
 
@@ -75,7 +82,8 @@ def _as_dict(run: StoredRun) -> dict[str, Any]:
         "problem": run.problem,
         "rounds_done": run.rounds_done,
         "rounds": run.spec.get("rounds"),
-        "accuracy": run.figures.get("accuracy"),
+        "score": run.score,
+        "value": run.value,
         "worst_party": run.worst_party(),
         "changed": run.changed,
         "spec": run.spec,
@@ -131,8 +139,10 @@ def _draw_curve(run: StoredRun) -> None:
     if len(curve) < 2:
         return
     (first, start), (last, end) = curve[0], curve[-1]
-    draw("", f"Accuracy by round: {percent(start)} {sparkline([value for _, value in curve])} {percent(end)}")
-    draw(f"                   rounds {first} to {last}")
+    words = scale_of(run.score).title
+    line = sparkline([value for _, value in curve])
+    draw("", f"{words} by round: {shown(run.score, start)} {line} {shown(run.score, end)}")
+    draw(f"{'':{len(words)}}           rounds {first} to {last}")
 
 
 @app.command("compare")

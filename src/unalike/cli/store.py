@@ -16,6 +16,7 @@ from unalike.errors import UserError
 from unalike.runs.files import list_folder
 from unalike.runs.record import RunRecord, read_failure, read_run
 from unalike.runs.spec import RunSpec
+from unalike.scores import SCORES, key_of, score_of, value_of
 from unalike.toml import read_toml
 
 # What tells a run's folder from any other; a run that was killed at once may have only one of them.
@@ -50,15 +51,25 @@ class StoredRun:
         """The result; of an unfinished run, the last round that was evaluated."""
         if self.result is not None:
             return self.result
-        return next((row for row in reversed(self.rows) if "accuracy" in row), {})
+        return next((row for row in reversed(self.rows) if key_of(score_of(row)) in row), {})
+
+    @property
+    def score(self) -> str:
+        """The name of the score that it goes by."""
+        return score_of(self.figures)
+
+    @property
+    def value(self) -> float | None:
+        """The score on the global test set, as it is recorded."""
+        return value_of(self.figures)
 
     @property
     def curve(self) -> list[tuple[int, float]]:
-        """Accuracy on the global test set by round, where it is known."""
-        return [(row["round"], row["accuracy"]) for row in self.rows if row.get("accuracy") is not None]
+        """The score on the global test set by round, where it is known."""
+        return [(row["round"], value) for row in self.rows if (value := value_of(row)) is not None]
 
     def worst_party(self) -> float | None:
-        """The lowest accuracy among the parties, under the model that they would use."""
+        """The worst score among the parties, under the model that they would use."""
         by_party = self.figures.get("personal") or self.figures.get("parties") or {}
         value: float | None = by_party.get("worst")
         return value
@@ -108,6 +119,10 @@ def _read(path: Path) -> StoredRun:
     except UserError as error:
         state = "running" if running else "damaged"  # a run that has just begun has not written its spec yet
         return StoredRun(path, state, changed, problem=f"{error} {_REMEDY}")
+    named = [row for row in (found.result or {}, *found.rounds) if score_of(row) not in SCORES]
+    if named:  # by a newer version
+        unknown = f"{path}: its score {score_of(named[0])!r} is not known here."
+        return StoredRun(path, "running" if running else "damaged", changed, spec, problem=unknown)
     state, problem = "stopped", None
     if running:
         state = "running"

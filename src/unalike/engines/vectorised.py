@@ -23,6 +23,7 @@ from unalike.algorithms.contract import Party, Vectors
 from unalike.engines.job import Job, Say, Unfit
 from unalike.engines.several import WithFallback
 from unalike.models.batch import Batch
+from unalike.models.noise import key_of_phase
 from unalike.models.task import Task
 from unalike.rounds import local
 from unalike.rounds.gather import Engine
@@ -205,11 +206,11 @@ class _Stack:
         algorithm, optimiser = self.algorithm, self.worker.recipe.optimiser
         w = start.detach().clone()
         moving = self.worker.moving(self.order.phases[number], w.shape[1])
-        slots = optimiser.init(w)
+        slots, draws = optimiser.init(w), key_of_phase(self.own["key"], self.order.later(number))
         totals = torch.zeros(len(self.pairs), dtype=w.dtype, device=w.device)
         for step, (count, rows) in enumerate(self._steps(number)):
             leaf = w[:count].detach().requires_grad_()
-            losses = self._losses(step, {"w": leaf, **rows}, count)
+            losses = self._losses(step, {"w": leaf, "draws": draws[:count], **rows}, count)
             (grad,) = torch.autograd.grad(losses.sum(), leaf)
             with torch.no_grad():
                 if optimiser.weight_decay:
@@ -233,8 +234,8 @@ class _Stack:
 
     def _batch(self, own: Own, training: bool = False, step: int = 0) -> Batch:
         """A party's share of stacked rows. Nets whose statistics would change are not run here."""
-        key = own["key"] if training else None
-        return Batch(own["x"], own["y"], own.get("mask"), self.order.buffers, training, own["index"], step, key)
+        mask, draws = own.get("mask"), own.get("draws")
+        return Batch(own["x"], own["y"], mask, self.order.buffers, training, own["index"], step, draws)
 
     def _steps(self, number: int) -> Iterator[tuple[int, dict[str, Tensor]]]:
         """For every step of a phase: how many parties still train, and the rows of each."""

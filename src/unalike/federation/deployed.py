@@ -38,7 +38,7 @@ class SiteModels:
 
     def __init__(self, work: SiteWork) -> None:
         self._work = work
-        self._recipe, self._phases = deploying(work.spec, work.worker.recipe, work.tasks)
+        self._recipe, (self._phases,) = deploying(work.spec, work.worker.recipe, [work.task])
         self._score = choose(work.spec.score, "classification")
 
     def evaluation(self, message: Envelope, vault: Vault) -> dict[str, Tally]:
@@ -81,7 +81,7 @@ class SiteModels:
     def _own(self, order: Order) -> Deployed:
         """The site's own model, trained further where algorithm or plan say so."""
         number, alone = self._work.number, Alone(replace(self._work.worker, recipe=self._recipe))
-        models = PersonalModels(self._work.engine, alone, [number], lambda one: order, self._phases)
+        models = PersonalModels(self._work.engine, alone, [number], lambda one: order, lambda one: self._phases)
         return Deployed(*models(number))
 
     def _judged(self, shared: Deployed | None, own: Deployed | None) -> dict[str, Judged]:

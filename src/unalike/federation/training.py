@@ -56,7 +56,7 @@ class RemoteTraining(Training):
         tasks = agreed_tasks(plan.spec, schema)
         rows = share_public(tasks, schema, public, plan.missing)
         super().__init__(plan.spec, tasks, Population(sizes))
-        _, self.adapting = deploying(plan.spec, self.recipe, tasks)
+        self.adapts = any(deploying(plan.spec, self.recipe, tasks)[1])
         self.accountant = replace(self.accountant, known=True)  # all sites can draw the cohorts as we do
         nobody = [made_up_worker(schema, task, self.recipe, which, rows) for which, task in enumerate(tasks)]
         with explained(self.algorithm):
@@ -136,7 +136,7 @@ class RemoteTraining(Training):
         figures: Figures = {"score": self.score.name, **together({}, "test", scores)}
         figures |= {f"validation_{key}": None for key in together({}, "validation", few)}
         w = self.algorithm.global_model(self.task, after.server)
-        own = self.algorithm.overrides("personal") or bool(self.adapting)
+        own = self.algorithm.overrides("personal") or self.adapts
         if self.plan.figures == "none" or (w is None and not own):
             return figures
         told: dict[str, dict[str, Tally]] = {}

@@ -16,14 +16,24 @@ _GAMMA, _FIRST, _SECOND = (
     for value in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
 
-_STRIDE = 0x5851F42D4C957F2D
-"""What a key moves by from one step to the next: an odd number, so that 2^64 steps have different keys."""
+_STEP, _PHASE = 0x5851F42D4C957F2D, 0x2545F4914F6CDD1D
+"""What a key moves by from one step, or phase, to the next: odd numbers, so that 2^64 have different keys."""
 
 
 def key_of_step(key: Tensor, step: int) -> Tensor:
     """The key of a step of local training: steps draw different numbers."""
-    moved = (step + 1) * _STRIDE % 2**64
-    return key + (moved - 2**64 if moved >= 2**63 else moved)
+    return key + _signed((step + 1) * _STEP)
+
+
+def key_of_phase(key: Tensor, later: int) -> Tensor:
+    """The key of a phase that so many others follow: the last one has that of a training of one phase."""
+    return key + _signed(later * _PHASE)
+
+
+def _signed(value: int) -> int:
+    """The same 64 bits as a signed number."""
+    value %= 2**64
+    return value - 2**64 if value >= 2**63 else value
 
 
 def uniform(key: Tensor, count: int, which: int, dtype: torch.dtype) -> Tensor:

@@ -105,7 +105,7 @@ class Task:
         self.seed = seed
         self.dtype = dtype
         self.device = torch.device(device)
-        self.public = public
+        self._public = public
         self.population = population
         self.operation: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
         self._extras: dict[str, Extra] = {}
@@ -150,6 +150,17 @@ class Task:
             if n not in self._counters
         }
         self._kept_constants = {n: v for n, v in self._constants.items() if n in state}
+
+    @property
+    def public(self) -> Batch:
+        """Rows that the server owns."""
+        if self._public is None:
+            raise UserError("This algorithm uses public rows, of which there are none. Give some: --public 0.1.")
+        return self._public
+
+    @public.setter
+    def public(self, rows: Batch) -> None:
+        self._public = rows
 
     @property
     def size(self) -> int:

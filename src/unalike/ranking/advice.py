@@ -5,6 +5,7 @@ where every party has one label, FedProx for other label skew, SCAFFOLD for feat
 skew. Here the kind of skew is measured, and the ranking is computed from the paper's Table 3, so that it comes
 with how often and by how much. Where the table does not show that another is better, FedAvg is as good, and is
 recommended as the simplest. Runs of one's own with similar degrees take precedence once there are enough of them.
+For regression, of which the paper has no tables, they are all that counts.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, Literal
 from unalike.measure.situation import Kind, Situation
 from unalike.ranking.published import TABLES, published
 from unalike.ranking.standing import REFERENCE, Comparison, Standing, standings
+from unalike.tallies import Kind as Task
 
 Confidence = Literal["low", "medium", "high"]
 
@@ -42,6 +44,8 @@ SUGGESTED = {"fedprox": "fedprox(mu=0.01)"}
 TUNED = {"fedprox": "Its mu was tuned for each data set among 0.001, 0.01, 0.1 and 1: do so on validation rows."}
 ENOUGH = 5
 """Comparisons of one's own with FedAvg that outweigh the paper: the fewest that can show a difference."""
+UNTRIED = Standing(REFERENCE, 0, 0, 0, 0.0, 0.0, 0.5, 1.0)
+"""FedAvg, where nothing is known of any algorithm."""
 _NOISY = 0.25
 
 
@@ -78,21 +82,25 @@ def text_of(algorithm: str) -> str:
     return SUGGESTED.get(algorithm, algorithm)
 
 
-def recommend(situation: Situation, own: Sequence[Comparison] = ()) -> Advice:
+def recommend(situation: Situation, own: Sequence[Comparison] = (), task: Task = "classification") -> Advice:
     """Advice for a situation. ``own`` are comparisons of runs with parties about as unalike (``evidence``)."""
     kind = situation.kind
-    paper = _by_the_paper(kind)
+    paper = _by_the_paper(kind) if task == "classification" else []
     mine = _by_own_runs(own)
-    ranking = mine or paper
-    source = f"{len(own)} comparisons of your own runs" if mine else TABLES["niid-bench-table3"]
+    ranking = mine or paper or [UNTRIED]
+    source = "no comparisons"
+    if mine:
+        source = f"{len(own)} comparisons of your own runs"
+    elif paper:
+        source = TABLES["niid-bench-table3"]
     return Advice(
         situation,
         kind,
         tuple(ranking),
         source,
         confidence_of(ranking[0]),
-        tuple(_reasons(situation, kind, ranking, source, PAPER[kind] if ranking is paper else None)),
-        tuple(_doubts(situation, kind, ranking, None if mine else len(own))),
+        tuple(_reasons(situation, kind, ranking, source, PAPER[kind] if ranking is paper else None, task)),
+        tuple(_doubts(situation, kind, ranking, None if mine else len(own), bool(paper))),
     )
 
 
@@ -124,7 +132,7 @@ def confidence_of(first: Standing) -> Confidence:
 
 
 def _reasons(
-    situation: Situation, kind: Kind, ranking: Sequence[Standing], source: str, tree: str | None
+    situation: Situation, kind: Kind, ranking: Sequence[Standing], source: str, tree: str | None, task: Task
 ) -> list[str]:
     """``tree``: whom the paper's tree names, where the ranking is the paper's."""
     features = (
@@ -132,12 +140,18 @@ def _reasons(
         if situation.feature is None
         else f", features by {situation.feature:.2f} (by chance {situation.feature_expected or 0.0:.2f})"
     )
+    labels = "Labels" if task == "classification" else "Labels (ranges of the target)"
     said = [
-        f"Labels differ by {situation.label:.2f} (by chance {situation.label_expected:.2f}), sizes by "
+        f"{labels} differ by {situation.label:.2f} (by chance {situation.label_expected:.2f}), sizes by "
         f"{situation.quantity:.2f}{features}. That is: {kind}."
     ]
     first = ranking[0]
-    if first.algorithm != REFERENCE:
+    if first is UNTRIED:
+        said.append(
+            "FedAvg is the simplest. Which algorithm predicts numbers better is not known: published comparisons "
+            "are of classification, and you have too few of your own."
+        )
+    elif first.algorithm != REFERENCE:
         said.append(f"{_record(first)} ({source}). Chance would hardly do that: p = {first.p:.3f}.")
     else:
         said.append(
@@ -160,22 +174,25 @@ def _record(one: Standing) -> str:
     )
 
 
-def _doubts(situation: Situation, kind: Kind, ranking: Sequence[Standing], few: int | None) -> list[str]:
+def _doubts(
+    situation: Situation, kind: Kind, ranking: Sequence[Standing], few: int | None, published: bool
+) -> list[str]:
     """``few``: how many comparisons of one's own there are, where they were not enough."""
     said = []
     if few is not None:
+        then = "outweigh the paper, whose data are not yours" if published else "show which is better"
         said.append(
             f"Runs of your own would: {ENOUGH} comparisons with similar parties (the same settings with FedAvg "
-            f"and another algorithm; you have {few}) outweigh the paper, whose data are not yours."
+            f"and another algorithm; you have {few}) {then}."
         )
-    elif ranking[0].algorithm.split("(")[0] != PAPER[kind]:
+    elif published and ranking[0].algorithm.split("(")[0] != PAPER[kind]:
         said.append(f"NIID-Bench's tree would have named {text_of(PAPER[kind])}.")
     if situation.label_expected > _NOISY:
         said.append(
             f"Parties have so few rows that chance alone makes labels differ by {situation.label_expected:.2f}: "
             "the kind of skew is uncertain."
         )
-    if situation.feature is None and kind in ("quantity skew", "alike"):
+    if published and situation.feature is None and kind in ("quantity skew", "alike"):
         said.append("Features were not measured; if they differ, SCAFFOLD may be better.")
     if kind in ("label skew", "one label each") and situation.feature_skewed:
         said.append("Features differ too; part of that follows from the labels.")

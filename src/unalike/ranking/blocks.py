@@ -1,10 +1,11 @@
-"""What is ranked: settings with a score for each algorithm and seed, from runs or from a published table.
+"""What is ranked: settings with a trial for each algorithm and seed, from runs or from a published table.
 
 A block (Demsar 2006) is a setting: data set, partition and everything else but the algorithm and the seed.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +15,11 @@ from typing import get_args
 from unalike.errors import UserError, unknown
 from unalike.measure.situation import Kind, Situation
 from unalike.ranking.advice import SPLITS
+from unalike.ranking.published import SCORE as PUBLISHED_SCORE
 from unalike.ranking.published import TABLES, published
 from unalike.ranking.standing import REFERENCE
-from unalike.runs.results import Line, Record, Setting, first_round
+from unalike.runs.results import Line, Record, Setting, first_round, mean_validation
+from unalike.runs.scales import Scale, scale_of
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 UNKNOWN = "not measured"
@@ -24,10 +27,10 @@ UNKNOWN = "not measured"
 
 
 @dataclass(frozen=True)
-class Score:
-    """One algorithm and seed in a block. accuracy is in percent, None of a run that failed."""
+class Trial:
+    """One algorithm and seed in a block. value is its score, a fraction in percent; None of a run that failed."""
 
-    accuracy: float | None
+    value: float | None
     text: str
     """The algorithm with its parameters."""
     bytes: float | None = None
@@ -37,19 +40,26 @@ class Score:
 
 @dataclass(frozen=True)
 class Block:
-    """One setting; ``scores[algorithm][seed]``."""
+    """One setting; ``trials[algorithm][seed]``, all by the same score."""
 
     name: str
     kind: str
-    scores: Mapping[str, Mapping[int, Score]] = field(default_factory=dict)
+    trials: Mapping[str, Mapping[int, Trial]] = field(default_factory=dict)
+    score: str = PUBLISHED_SCORE
+    dataset: str = ""
+
+    @property
+    def scale(self) -> Scale:
+        """How the values are told and compared."""
+        return scale_of(self.score)
 
     def seeds(self, algorithms: Iterable[str]) -> set[int]:
         """The seeds that all of the algorithms have."""
-        return set.intersection(*(set(self.scores.get(name, {})) for name in algorithms))
+        return set.intersection(*(set(self.trials.get(name, {})) for name in algorithms))
 
-    def score(self, algorithm: str, seeds: Iterable[int]) -> float | None:
-        """The mean accuracy over seeds; None as soon as one of them failed."""
-        found = [self.scores[algorithm][seed].accuracy for seed in seeds]
+    def value(self, algorithm: str, seeds: Iterable[int]) -> float | None:
+        """The mean value over seeds; None as soon as one of them failed."""
+        found = [self.trials[algorithm][seed].value for seed in seeds]
         known = [value for value in found if value is not None]
         return statistics.fmean(known) if known and len(known) == len(found) else None
 
@@ -59,7 +69,7 @@ def run_blocks(settings: Sequence[Setting], target: float | None = None, *, apar
 
     An algorithm stands under its name alone if, in every setting that has several of its parametrisations, one can
     be selected on validation rows; else, or with ``apart``, each parametrisation is an algorithm of its own.
-    ``target`` is in percent; None: FedAvg's final accuracy with the same seed.
+    ``target`` is a value as it is told (percent of a fraction); None: FedAvg's final one with the same seed.
     """
     tried = [{line.algorithm: _ended(line) for line in setting.lines} for setting in settings]
     split = {
@@ -70,30 +80,32 @@ def run_blocks(settings: Sequence[Setting], target: float | None = None, *, apar
     }
     blocks = []
     for setting, lines in zip(settings, tried, strict=True):
-        scores: dict[str, Mapping[int, Score]] = {}
-        goals = {record.seed: record.accuracy for record in lines.get(REFERENCE, ())}
+        trials: dict[str, Mapping[int, Trial]] = {}
+        goals = {record.seed: record.value for record in lines.get(REFERENCE, ())}
         for name, found in _families(lines).items():
             for text in found if name in split else [_select(found) or ""]:
                 made = {
-                    record.seed: _score(record, goals.get(record.seed) if target is None else target)
+                    record.seed: _trial(record, goals.get(record.seed) if target is None else target)
                     for record in found[text]
                 }
-                scores[text if name in split else name] = made
-        if scores:
+                trials[text if name in split else name] = made
+        if trials:
             records = [record for found in lines.values() for record in found]
-            blocks.append(Block(_name(setting, settings), kind_of(records), scores))
+            name, kind = _name(setting, settings), kind_of(records)
+            blocks.append(Block(name, kind, trials, setting.scale.name, setting.dataset))
     return blocks
 
 
 def published_blocks(table: str) -> list[Block]:
-    """The blocks of a paper's table: its rows, each with one score an algorithm."""
+    """The blocks of a paper's table: its rows, each with one trial an algorithm."""
     if table not in TABLES:
         raise unknown("published table", table, TABLES)
-    rows: dict[tuple[str, str, str], dict[str, Mapping[int, Score]]] = defaultdict(dict)
+    rows: dict[tuple[str, str, str], dict[str, Mapping[int, Trial]]] = defaultdict(dict)
     for cell in published(table):
-        rows[cell.dataset, cell.partition, cell.setting][cell.algorithm] = {0: Score(cell.mean, cell.algorithm)}
+        rows[cell.dataset, cell.partition, cell.setting][cell.algorithm] = {0: Trial(cell.mean, cell.algorithm)}
     return [
-        Block(", ".join(filter(None, place)), _published_kind(place[1]), scores) for place, scores in rows.items()
+        Block(", ".join(filter(None, place)), _published_kind(place[1]), trials, dataset=place[0])
+        for place, trials in rows.items()
     ]
 
 
@@ -114,7 +126,7 @@ def _published_kind(partition: str) -> str:
 
 
 def _ended(line: Line) -> tuple[Record, ...]:
-    """Those that count: failed, or finished with a global model's accuracy (or with one that is not a number)."""
+    """Those that count: failed, or finished with a global model's score (or with one that is not a number)."""
     return tuple(
         record
         for record in line.records
@@ -124,7 +136,7 @@ def _ended(line: Line) -> tuple[Record, ...]:
 
 def _personal_only(record: Record) -> bool:
     """Whether its algorithm has no global model, so that there is nothing to rank by."""
-    return record.accuracy is None and record.figures.get("loss") is None and bool(record.figures.get("personal"))
+    return record.value is None and record.figures.get("loss") is None and bool(record.figures.get("personal"))
 
 
 def _families(lines: Mapping[str, tuple[Record, ...]]) -> dict[str, dict[str, tuple[Record, ...]]]:
@@ -147,22 +159,20 @@ def _select(found: Mapping[str, tuple[Record, ...]]) -> str | None:
     means: dict[str, float] = {}
     for text, records in found.items():
         shared = [record for record in records if record.seed in seeds]
-        values = [record.figures.get("validation_accuracy") for record in shared if record.state == "finished"]
-        known = [float(value) for value in values if isinstance(value, int | float)]
-        if not shared or len(known) < len(values):
+        if not shared or any(record.state == "finished" and record.validation is None for record in shared):
             return None
-        means[text] = statistics.fmean(known) if len(known) == len(shared) else -1.0
+        means[text] = records[0].scale.goodness(mean_validation(shared))
     return max(sorted(means), key=lambda text: means[text])
 
 
-def _score(record: Record, goal: float | None) -> Score:
+def _trial(record: Record, goal: float | None) -> Trial:
     if record.state == "failed":
-        return Score(None, record.algorithm)
+        return Trial(None, record.algorithm)
     sizes = [record.figures.get(name) for name in ("bytes_up", "bytes_down")]
     known = [float(size) for size in sizes if isinstance(size, int | float)]
     seconds = record.figures.get("seconds")
-    return Score(
-        record.accuracy,
+    return Trial(
+        record.value,
         record.algorithm,
         sum(known) if len(known) == len(sizes) else None,
         float(seconds) if isinstance(seconds, int | float) else None,
@@ -179,16 +189,20 @@ def _name(setting: Setting, among: Sequence[Setting]) -> str:
     return ", ".join([setting.dataset, setting.partition, *parts])
 
 
-def parse_target(text: str | None) -> float | None:
-    """Percent; None for FedAvg's final accuracy, which is also the default."""
+def parse_target(text: str | None, scales: Iterable[Scale]) -> float | None:
+    """A value of the runs' score as it is told; None for FedAvg's final one, which is also the default."""
     if text is None or text == REFERENCE:
         return None
     try:
         value = float(text)
     except ValueError:
-        value = -1.0
-    if not 0 < value <= 100:
-        raise UserError(
-            f"--target must be an accuracy in percent, above 0 and up to 100, or fedavg, got {text!r}."
-        )
+        value = math.nan
+    among = sorted(set(scales), key=lambda scale: scale.name)
+    if len(among) > 1:
+        names = ", ".join(scale.name for scale in among)
+        raise UserError(f"--target {text} would be of several scores: {names}. Leave it out, or use fedavg.")
+    for scale in among or [scale_of(PUBLISHED_SCORE)]:
+        low, high = scale.bounds
+        if not math.isfinite(value) or (low is not None and value <= low) or (high is not None and value > high):
+            raise UserError(f"--target must be {scale.range_words}, or fedavg, got {text!r}.")
     return value

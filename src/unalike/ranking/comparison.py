@@ -1,12 +1,13 @@
-"""Our accuracies beside a paper's: the difference, and whether it is within two of the paper's deviations."""
+"""Our scores beside a paper's accuracies: the difference, and whether it is within two of its deviations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from unalike.ranking.published import Cell, published
-from unalike.runs.results import Line, Setting, Spread
+from unalike.ranking.published import SCORE, Cell, published
+from unalike.runs.results import Line, Setting
+from unalike.runs.scales import Spread
 
 Place = tuple[str, str, str]
 """Data set, partition, and the algorithm's name without its parameters."""
@@ -14,7 +15,7 @@ Place = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Compared:
-    """One cell of a table: accuracies in percent."""
+    """One cell of a table. Ours is a line's score as it is told; a paper's is an accuracy in percent."""
 
     dataset: str
     partition: str
@@ -49,6 +50,7 @@ def compare(
 ) -> list[Compared]:
     """Every line beside the cell of ``table`` (none: ours alone); ``notes`` explain known differences.
 
+    Lines that go by another score than accuracy have no cell beside them.
     Where ours are not at the published setting, they are not ``judged``: no agreement is claimed or denied.
     """
     cells = {
@@ -61,7 +63,8 @@ def compare(
         for line in one.lines:
             place = (one.dataset, one.partition, base_name(line))
             note = (notes or {}).get(place, "")
-            made.append(Compared(*place[:2], line.algorithm, line.accuracy, cells.get(place), note, judged))
+            paper = cells.get(place) if one.scale.name == SCORE else None
+            made.append(Compared(*place[:2], line.algorithm, line.value, paper, note, judged))
     return made
 
 

@@ -13,20 +13,26 @@ from unalike.measure.situation import Situation, simulated_situation
 from unalike.partition import make_partition
 from unalike.ranking.advice import Advice, recommend
 from unalike.ranking.standing import REFERENCE, Comparison
-from unalike.runs.results import read_records
+from unalike.runs.results import Record, read_records
 from unalike.runs.spec import RunSpec
+from unalike.tallies import Kind as Task
 
 SIMILAR = 0.1
 """How far the degrees of two federations may be apart for one to be evidence for the other."""
 
 
-def own_comparisons(runs: Path, situation: Situation) -> list[Comparison]:
-    """The comparisons with FedAvg among the finished runs in a folder; damaged runs are passed over."""
-    groups: dict[str, dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+def own_comparisons(runs: Path, situation: Situation, task: Task = "classification") -> list[Comparison]:
+    """The comparisons with FedAvg among the finished runs of a task in a folder; damaged runs are passed over.
+
+    Each setting is compared by its own score.
+    """
+    groups: dict[str, dict[str, dict[int, Record]]] = defaultdict(lambda: defaultdict(dict))
     for record in read_records(runs):
         found = _situation(record.figures)
-        if record.accuracy is not None and found is not None and situation.distance(found) <= SIMILAR:
-            groups[record.setting][record.algorithm][record.seed] = record.accuracy
+        if record.value is None or record.scale.score.task != task or found is None:
+            continue
+        if situation.distance(found) <= SIMILAR:
+            groups[record.setting][record.algorithm][record.seed] = record
     return [made for group in groups.values() if (made := _comparison(group))]
 
 
@@ -34,17 +40,19 @@ def advise(spec: RunSpec, runs: Path) -> Advice:
     """Advice for a run's own federation, whatever its algorithm; ``runs`` is where evidence is looked for."""
     data = load_dataset(spec.dataset)
     situation = simulated_situation(data, make_partition(spec.partition, data, spec.parties, spec.seed))
-    return recommend(situation, own_comparisons(runs, situation))
+    return recommend(situation, own_comparisons(runs, situation, data.task), data.task)
 
 
-def _comparison(group: dict[str, dict[int, float]]) -> dict[str, float]:
+def _comparison(group: dict[str, dict[int, Record]]) -> dict[str, float]:
     """Gains over FedAvg, each averaged over the seeds that the two have in common."""
     plain = group.get(REFERENCE, {})
     made = {}
     for name, seeds in group.items():
         common = plain.keys() & seeds.keys()
         if name != REFERENCE and common:
-            made[name] = statistics.fmean(seeds[seed] - plain[seed] for seed in common)
+            made[name] = statistics.fmean(
+                seeds[seed].scale.gain(seeds[seed].value, plain[seed].value) for seed in common
+            )
     return made
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from unalike.errors import unknown
-from unalike.ranking.blocks import KINDS, UNKNOWN, Block, Score
+from unalike.ranking.blocks import KINDS, UNKNOWN, Block, Trial
 from unalike.ranking.ranking import ALPHA, Ranking, rank
 
 OVERALL = "all settings"
@@ -24,8 +24,8 @@ class Entry:
     wins: int
     failed: int
     """Settings in which a run failed."""
-    accuracy: float | None
-    """Percent, mean over the settings where nobody failed."""
+    value: float | None
+    """The score, mean over the settings where nobody failed; None where values of settings cannot be averaged."""
     bytes: float | None
     seconds: float | None
     rounds_to_target: float | None
@@ -43,6 +43,8 @@ class Table:
     settings: tuple[str, ...]
     left_out: tuple[str, ...]
     """Sentences."""
+    score: str | None = None
+    """What all settings go by, if values of different settings can be averaged."""
 
     def to_dict(self) -> dict[str, Any]:
         """One object, ready for JSON."""
@@ -51,7 +53,7 @@ class Table:
 
 def leaderboard(blocks: Sequence[Block], *, alpha: float = ALPHA, algorithms: Sequence[str] = ()) -> list[Table]:
     """All settings first, then each kind of skew that there is; ``algorithms`` (all by default) are compared."""
-    present = sorted({name for block in blocks for name in block.scores})
+    present = sorted({name for block in blocks for name in block.trials})
     for name in algorithms:
         if name not in present:
             raise unknown("algorithm in these results", name, present)
@@ -72,7 +74,7 @@ def complete(blocks: Sequence[Block], wanted: Iterable[str]) -> tuple[list[str],
     wanted = frozenset(wanted)
     patterns = [
         {
-            wanted.intersection(name for name in block.scores if seed in block.scores[name])
+            wanted.intersection(name for name in block.trials if seed in block.trials[name])
             for seed in _seeds(block)
         }
         for block in blocks
@@ -101,15 +103,15 @@ def _intersections(patterns: set[frozenset[str]]) -> set[frozenset[str]]:
 
 
 def _seeds(block: Block) -> set[int]:
-    return {seed for scores in block.scores.values() for seed in scores}
+    return {seed for found in block.trials.values() for seed in found}
 
 
 def _labels(blocks: Sequence[Block]) -> dict[str, str]:
     """By algorithm, its text with parameters where these are the same in all settings."""
     texts: dict[str, set[str]] = {}
     for block in blocks:
-        for name, scores in block.scores.items():
-            texts.setdefault(name, set()).update(score.text for score in scores.values())
+        for name, found in block.trials.items():
+            texts.setdefault(name, set()).update(trial.text for trial in found.values())
     return {name: next(iter(found)) if len(found) == 1 else name for name, found in texts.items()}
 
 
@@ -118,19 +120,26 @@ def _table(
 ) -> Table:
     names, used = complete(blocks, wanted)
     seeds = [block.seeds(names) for block in used]
-    scores = [
-        {labels[name]: block.score(name, shared) for name in names}
+    values = [
+        {labels[name]: block.value(name, shared) for name in names}
         for block, shared in zip(used, seeds, strict=True)
     ]
-    ranking = rank(scores, alpha)
+    ranking = rank(
+        [
+            {name: None if value is None else block.scale.goodness(value) for name, value in row.items()}
+            for block, row in zip(used, values, strict=True)
+        ],
+        alpha,
+    )
     cells = {
         labels[name]: [
-            [block.scores[name][seed] for seed in sorted(shared)]
+            [block.trials[name][seed] for seed in sorted(shared)]
             for block, shared in zip(used, seeds, strict=True)
         ]
         for name in names
     }
-    everywhere = [index for index, row in enumerate(scores) if None not in row.values()]
+    score = _common_score(used)
+    everywhere = [index for index, row in enumerate(values) if score and None not in row.values()]
     got_there = {name: [_rounds(row) for row in rows] for name, rows in cells.items()}
     both = [index for index in range(len(used)) if all(rows[index] is not None for rows in got_there.values())]
     entries = tuple(
@@ -138,30 +147,35 @@ def _table(
             algorithm=name,
             mean_rank=mean_rank,
             wins=ranking.wins[name],
-            failed=sum(row[name] is None for row in scores),
-            accuracy=_mean(scores[index][name] for index in everywhere),
-            bytes=_mean(_each(cells[name], lambda score: score.bytes)),
-            seconds=_mean(_each(cells[name], lambda score: score.seconds)),
+            failed=sum(row[name] is None for row in values),
+            value=_mean(values[index][name] for index in everywhere),
+            bytes=_mean(_each(cells[name], lambda trial: trial.bytes)),
+            seconds=_mean(_each(cells[name], lambda trial: trial.seconds)),
             rounds_to_target=_mean(got_there[name][index] for index in both),
             reached=sum(value is not None for value in got_there[name]),
         )
         for name, mean_rank in ranking.mean_ranks.items()
     )
-    return Table(
-        category, ranking, entries, tuple(b.name for b in used), _left_out(blocks, used, names, wanted, labels)
-    )
+    left_out = _left_out(blocks, used, names, wanted, labels)
+    return Table(category, ranking, entries, tuple(block.name for block in used), left_out, score)
 
 
-def _rounds(scores: Sequence[Score]) -> float | None:
+def _common_score(blocks: Sequence[Block]) -> str | None:
+    """The score of all blocks, if they have the same, and in the same unit: that of regression is its target's."""
+    units = {(block.score, block.dataset if block.scale.score.task == "regression" else "") for block in blocks}
+    return blocks[0].score if len(units) == 1 else None
+
+
+def _rounds(trials: Sequence[Trial]) -> float | None:
     """Rounds to the target, mean over seeds, all of which must get there."""
-    found = [score.rounds_to_target for score in scores]
+    found = [trial.rounds_to_target for trial in trials]
     known = [float(value) for value in found if value is not None]
     return statistics.fmean(known) if len(known) == len(found) else None
 
 
-def _each(rows: Sequence[Sequence[Score]], figure: Callable[[Score], float | None]) -> list[float | None]:
+def _each(rows: Sequence[Sequence[Trial]], figure: Callable[[Trial], float | None]) -> list[float | None]:
     """By setting, a figure's mean over seeds."""
-    return [_mean(figure(score) for score in row) for row in rows]
+    return [_mean(figure(trial) for trial in row) for row in rows]
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -177,7 +191,7 @@ def _left_out(
     labels: dict[str, str],
 ) -> tuple[str, ...]:
     said = []
-    others = sorted(set(wanted).intersection(name for block in blocks for name in block.scores) - set(names))
+    others = sorted(set(wanted).intersection(name for block in blocks for name in block.trials) - set(names))
     if others and names:
         said.append(f"Left out, as run in too few of the settings: {', '.join(labels[name] for name in others)}.")
     missing = len(blocks) - len(used)

@@ -16,6 +16,8 @@ TABLES = {
 }
 """The tables at hand, and where they are from."""
 
+SCORE = "accuracy"
+"""What all of them have, in percent."""
 _ROUNDED_TO = {"niid-bench-table3": 0.1, "rfedavg-tables1-2": 0.01}
 
 

@@ -22,7 +22,10 @@ ROUGH = 10
 _DIGITS = 9  # scores that differ by less come from rounding
 
 Scores = Mapping[str, float | None]
-"""By algorithm, its score in a setting, larger being better; None where it failed: such share the last place."""
+"""By algorithm, its score in a setting, negative where less is better, so that the largest is best.
+
+None where it failed: such share the last place.
+"""
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,15 @@ DRAW = 0.1
 """Percentage points up to which a difference counts as none: the tables are rounded to this."""
 
 Comparison = Mapping[str, float]
-"""By algorithm, its accuracy less FedAvg's in percentage points, in runs that differ in the algorithm alone."""
+"""By algorithm, how much better its score is than FedAvg's, in runs that differ in the algorithm alone.
+
+In percentage points of a fraction such as accuracy, in percent of FedAvg's of a number (``Scale.gain``).
+"""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One algorithm's record against FedAvg; gains are in percentage points.
+    """One algorithm's record against FedAvg; gains are as in a :data:`Comparison`.
 
     chance: how often it was better, a draw counting half, shrunk towards one half as by two further draws, since a
     few comparisons say little.

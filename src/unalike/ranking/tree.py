@@ -57,19 +57,18 @@ def _leaf(kind: Kind, comparisons: Sequence[Comparison]) -> Leaf:
 
 
 def _comparisons(blocks: Sequence[Block], kind: Kind) -> list[Comparison]:
-    """Gains over FedAvg in percentage points, over the seeds that the two share; a failed run counts as 0 %."""
+    """Gains over FedAvg over the seeds that the two share; a failed run counts as one with the worst score."""
     made: list[Comparison] = []
     for block in blocks:
-        if block.kind != kind or REFERENCE not in block.scores:
+        if block.kind != kind or REFERENCE not in block.trials:
             continue
-        plain = block.scores[REFERENCE]
+        plain = block.trials[REFERENCE]
         gains = {
             name: statistics.fmean(
-                (scores[seed].accuracy or 0.0) - (plain[seed].accuracy or 0.0)
-                for seed in scores.keys() & plain.keys()
+                block.scale.gain(found[seed].value, plain[seed].value) for seed in found.keys() & plain.keys()
             )
-            for name, scores in block.scores.items()
-            if name != REFERENCE and scores.keys() & plain.keys()
+            for name, found in block.trials.items()
+            if name != REFERENCE and found.keys() & plain.keys()
         }
         if gains:
             made.append(gains)

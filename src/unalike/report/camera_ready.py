@@ -12,8 +12,9 @@ import numpy as np
 
 from unalike.report.figures import PALETTE, Style, drawing, new_figure, quiet, save, training_curves
 from unalike.report.page.content import Page
-from unalike.report.page.numbers import curves, fairness
+from unalike.report.page.numbers import SCORE, curves, fairness
 from unalike.runs.results import Line, Setting
+from unalike.runs.scales import Scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,8 +66,9 @@ def _curves(lines: Sequence[Line], styles: dict[str, Style]) -> Figure:
         figure = new_figure(_WIDTH, _HEIGHT)
         axes = figure.add_subplot()
         runs = {line.algorithm: [[dict(row) for row in one.rounds] for one in line.finished] for line in lines}
-        training_curves(axes, runs, styles=styles)
-        _percent(axes)
+        scale = lines[0].scale
+        training_curves(axes, runs, scale.score.key, styles)
+        _name(axes, scale)
         _finish(figure, axes)
     return figure
 
@@ -76,26 +78,27 @@ def _communication(lines: Sequence[Line], styles: dict[str, Style]) -> Figure:
         figure = new_figure(_WIDTH, _HEIGHT)
         axes = figure.add_subplot()
         for line in lines:
-            found, style = curves(line)["accuracy"], styles[line.algorithm]
-            mean = np.array(found["mean"], float) / 100
+            found, style = curves(line)[SCORE], styles[line.algorithm]
+            mean = np.array(found["mean"], float) / line.scale.factor
             axes.plot(
                 found["sent"], mean, color=style.colour, linestyle=style.line, linewidth=1.6, label=line.algorithm
             )
             if found["std"]:
-                band = np.array(found["std"], float) / 100
+                band = np.array(found["std"], float) / line.scale.factor
                 axes.fill_between(
                     found["sent"], mean - band, mean + band, color=style.colour, alpha=0.16, linewidth=0
                 )
         axes.set_xlabel("megabytes sent, up and down")
         axes.set_xlim(left=0)
         quiet(axes)
-        _percent(axes)
+        _name(axes, lines[0].scale)
         _finish(figure, axes)
     return figure
 
 
 def _fairness(setting: Setting, styles: dict[str, Style]) -> Figure:
     found = [(line.algorithm, made) for line in setting.lines if (made := fairness(line)) and made.values]
+    scale = setting.scale
     with drawing(8):
         figure = new_figure(_WIDTH, max(1.4, 0.7 + 0.28 * len(found)))
         axes = figure.add_subplot()
@@ -103,7 +106,7 @@ def _fairness(setting: Setting, styles: dict[str, Style]) -> Figure:
             colour = styles[name].colour
             lines = {"color": colour, "linewidth": 1}
             axes.boxplot(
-                [np.array(one.values) / 100],
+                [np.array(one.values)],
                 positions=[place],
                 orientation="horizontal",
                 widths=0.5,
@@ -113,27 +116,29 @@ def _fairness(setting: Setting, styles: dict[str, Style]) -> Figure:
                 capprops=lines,
                 medianprops={"color": colour, "linewidth": 2},
             )
-            axes.plot(one.worst_tenth.mean / 100, place, "D", color="white", markeredgecolor=colour, markersize=4)
+            axes.plot(one.worst_tenth.mean, place, "D", color="white", markeredgecolor=colour, markersize=4)
         axes.set_yticks(range(len(found)), [name for name, _ in found])
         axes.invert_yaxis()
-        axes.set_xlabel("accuracy on a party's held-out rows")
+        axes.set_xlabel(f"{scale.words} on a party's held-out rows")
         quiet(axes)
         axes.grid(axis="y", visible=False)
         axes.grid(axis="x", color="#e6e6e6", linewidth=0.8)
-        axes.xaxis.set_major_formatter(_formatter())
+        axes.xaxis.set_major_formatter(_formatter(scale, 1.0))
         figure.tight_layout(pad=0.4)
     return figure
 
 
-def _percent(axes: Axes) -> None:
-    axes.yaxis.set_major_formatter(_formatter())
-    axes.set_ylabel("test accuracy")
+def _name(axes: Axes, scale: Scale) -> None:
+    """Say what goes upwards, in its unit."""
+    axes.yaxis.set_major_formatter(_formatter(scale, scale.factor))
+    axes.set_ylabel(f"test {scale.words}")
 
 
-def _formatter() -> FuncFormatter:
+def _formatter(scale: Scale, factor: float) -> FuncFormatter:
+    """Writes what is drawn, times the factor, in the unit of the scale."""
     from matplotlib.ticker import FuncFormatter
 
-    return FuncFormatter(lambda value, _: f"{round(100 * value, 6):g}%")
+    return FuncFormatter(lambda value, _: scale.short(round(factor * value, 6)))
 
 
 def _finish(figure: Figure, axes: Axes) -> None:

@@ -19,6 +19,7 @@ from unalike.data.dataset import Array
 from unalike.errors import UserError
 from unalike.rounds.evaluation import Figures
 from unalike.runs.files import atomic_write, make_folder
+from unalike.scores import key_of, score_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -184,13 +185,13 @@ def _number_size(counts: Array) -> float:
 def training_curves(
     axes: Axes,
     runs: Mapping[str, Sequence[Sequence[Figures]]],
-    key: str = "accuracy",
+    key: str | None = None,
     styles: Mapping[str, Style] | None = None,
 ) -> None:
     """A line for each name: the mean over its seeds in every round, and a band of one standard deviation.
 
-    ``runs[name]`` holds the rows of each seed. ``key`` may reach inside, as in ``parties.worst``. Rounds that
-    were not evaluated by all seeds are left out; a single seed has no band.
+    ``runs[name]`` holds the rows of each seed. ``key`` is the runs' score by default, and may reach inside, as in
+    ``parties.worst``. Rounds that were not evaluated by all seeds are left out; a single seed has no band.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -208,8 +209,10 @@ def training_curves(
     quiet(axes)
 
 
-def curve(seeds: Sequence[Sequence[Figures]], key: str = "accuracy", name: str = "run") -> tuple[Array, Array]:
+def curve(seeds: Sequence[Sequence[Figures]], key: str | None = None, name: str = "run") -> tuple[Array, Array]:
     """The rounds that every seed evaluated, and the figure ``key`` of each seed in them, [seeds, rounds]."""
+    if key is None:
+        key = key_of(score_of(next((row for rows in seeds for row in rows if "score" in row), {})))
     found = [{row["round"]: value for row in rows if (value := _reach(row, key)) is not None} for rows in seeds]
     rounds = sorted(set.intersection(*map(set, found))) if found else []
     if not rounds:

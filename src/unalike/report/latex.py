@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from unalike.report.page.content import Page
-from unalike.report.page.summary import SAME
-from unalike.runs.results import Setting, Spread
+from unalike.runs.results import Setting
+from unalike.runs.scales import Scale, Spread
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -32,16 +32,18 @@ def escaped(text: str) -> str:
 def latex_table(page: Page) -> str:
     """Settings by algorithms; a published number, where there is one, stands in brackets."""
     families = sorted(set(page.families.values()))
-    head = " & ".join(["Data set", "Partition", *map(escaped, families)])
+    several = len(page.scales) > 1  # then each line says by which score
+    names = ["Data set", "Partition", *(["Score"] if several else [])]
+    head = " & ".join([*names, *map(escaped, families)])
     source = f" In brackets: {escaped(page.source)}." if page.source else ""
     lines = [
         r"% Needs \usepackage{booktabs}; quotation marks in names need \usepackage[T1]{fontenc}.",
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{escaped(page.title)}. Final test accuracy in percent, mean $\pm$ standard deviation over "
-        r"seeds. Bold: highest mean; underlined: within one standard deviation of it."
+        rf"\caption{{{escaped(page.title)}. Final test {_what(page)}, mean $\pm$ standard deviation over "
+        rf"seeds. Bold: best mean; underlined: within one standard deviation of it."
         rf"{source}}}",
-        rf"\begin{{tabular}}{{ll{'r' * len(families)}}}",
+        rf"\begin{{tabular}}{{{'l' * len(names)}{'r' * len(families)}}}",
         r"\toprule",
         rf"{head} \\",
         r"\midrule",
@@ -50,14 +52,24 @@ def latex_table(page: Page) -> str:
     for (dataset, rest), setting in zip(page.names, page.settings, strict=True):
         first = "" if dataset == before else escaped(dataset)
         before = dataset
-        lines.append(" & ".join([first, escaped(rest), *_cells(page, setting, families)]) + r" \\")
+        score = [escaped(setting.scale.column)] if several else []
+        lines.append(" & ".join([first, escaped(rest), *score, *_cells(page, setting, families)]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
+def _what(page: Page) -> str:
+    """What the cells are: ``accuracy in percent (highest is best)``; of several scores, ``score``."""
+    if len(page.scales) != 1:
+        return "score"
+    scale = page.scales[0]
+    return escaped(f"{scale.words}{' in percent' * scale.is_percent} ({scale.best} is best)")
+
+
 def _cells(page: Page, setting: Setting, families: list[str]) -> list[str]:
-    known = {page.families[line.algorithm]: line for line in setting.lines if line.accuracy is not None}
-    spreads = {name: line.accuracy for name, line in known.items() if line.accuracy is not None}
-    best = max(spreads.values(), key=lambda one: one.mean, default=None)
+    scale = setting.scale
+    known = {page.families[line.algorithm]: line for line in setting.lines}
+    spreads = {name: value for name, line in known.items() if (value := line.value) is not None}
+    best = max(spreads.values(), key=lambda one: scale.goodness(one.mean), default=None)
     cells = []
     for name in families:
         if name not in spreads or best is None:
@@ -65,13 +77,13 @@ def _cells(page: Page, setting: Setting, families: list[str]) -> list[str]:
             continue
         paper = page.comparison(setting, known[name]).paper
         beside = rf" {{\scriptsize ({paper.mean}$\pm${paper.std})}}" if paper else ""
-        cells.append(_marked(spreads[name], best) + beside)
+        cells.append(_marked(scale, spreads[name], best) + beside)
     return cells
 
 
-def _marked(one: Spread, best: Spread) -> str:
-    written = f"{one.mean:.1f}" + (rf"$\pm${one.std:.1f}" if one.seeds > 1 else "")
-    if best.mean - one.mean < SAME:
+def _marked(scale: Scale, one: Spread, best: Spread) -> str:
+    written = scale.text(one, unit="").replace("±", r"$\pm$")
+    if scale.same(best.mean, one.mean):
         return rf"\textbf{{{written}}}"
-    near = one.seeds > 1 and best.mean - one.mean < max(one.std, best.std)
+    near = one.seeds > 1 and abs(best.mean - one.mean) < max(one.std, best.std)
     return rf"\underline{{{written}}}" if near else written

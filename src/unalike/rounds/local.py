@@ -14,6 +14,7 @@ from torch import Tensor
 
 from unalike.algorithms.contract import Party, Vectors
 from unalike.models.batch import Batch
+from unalike.models.noise import key_of_phase
 from unalike.rounds.order import Order, Reply
 from unalike.rounds.rows import batch_of
 from unalike.rounds.upload import reply_of
@@ -69,14 +70,14 @@ def descend(
     plan, (rows, _) = worker.plan(order, number), worker.rows_of(phase, order)
     w = start.detach().clone().requires_grad_()
     moving = worker.moving(phase, len(w))
-    slots = optimiser.init(w.detach())
+    slots, key = optimiser.init(w.detach()), key_of_phase(me.key, order.later(number))
     total = torch.zeros((), dtype=w.dtype, device=w.device)
     for step, index in enumerate(plan["index"]):
         real = index != PADDING
         taken = {key: value[step][real] for key, value in plan.items()}
         x, y = step_rows(rows, taken)
         where = torch.from_numpy(taken["position"]).to(w.device)
-        batch = Batch(x, y, buffers=buffers, training=True, index=where, step=step, key=me.key)
+        batch = Batch(x, y, buffers=buffers, training=True, index=where, step=step, key=key)
         loss = algorithm.loss(me, w, batch)
         (grad,) = torch.autograd.grad(loss, w)
         with torch.no_grad():

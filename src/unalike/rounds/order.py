@@ -39,6 +39,14 @@ class Order:
     most_rows: int = 1
     """the training rows of the party that has most: a public number, which hidden sums scale weights by"""
 
+    def later(self, which: int) -> int:
+        """How many phases follow one: what tells their random streams apart.
+
+        The last phase, whose outcome is uploaded, has the streams of a training of one phase. So the shared model
+        of an algorithm that trains another one before it is to the bit what it would be without.
+        """
+        return len(self.phases) - 1 - which
+
     @property
     def trains(self) -> bool:
         """Whether the party trains in this exchange."""

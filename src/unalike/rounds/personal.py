@@ -39,16 +39,16 @@ class PersonalModels:
         workers: Workers,
         numbers: Sequence[int],
         order_of: Callable[[int], Order],
-        phases: tuple[Phase, ...] = (),
+        phases_of: Callable[[int], tuple[Phase, ...]],
     ) -> None:
         self._engine, self._workers, self._numbers = engine, workers, list(numbers)
-        self._order_of, self._phases = order_of, phases
+        self._order_of, self._phases_of = order_of, phases_of
         self._known: dict[int, tuple[Tensor, Tensor]] = {}
         self._one_at_a_time = threading.Lock()
 
     def __call__(self, number: int) -> tuple[Tensor, Tensor]:
         """The party's weights, and the running statistics that go with them."""
-        if not self._phases:
+        if not self._phases_of(number):
             order, worker = self._order_of(number), self._workers.worker(number)
             me = worker.party(order, worker.own(order), "")
             return worker.recipe.algorithm.personal(me), order.buffers
@@ -64,6 +64,6 @@ class PersonalModels:
         if len(self._numbers) > width:
             self._known = {}
         at = self._numbers.index(number) // width * width
-        block = self._numbers[at : at + width]
-        orders = [replace(self._order_of(k), turn=ADAPTING, phases=self._phases) for k in block]
+        block = [k for k in self._numbers[at : at + width] if self._phases_of(k)]
+        orders = [replace(self._order_of(k), turn=ADAPTING, phases=self._phases_of(k)) for k in block]
         self._known |= dict(zip(block, self._engine.adapt(self._workers, orders), strict=True))

@@ -120,8 +120,8 @@ class Worker:
         """Which rows each step of a phase sees, and how they are augmented."""
         phase, seed = order.phases[which], self.recipe.seed
         _, rows = self.rows_of(phase, order)
-        # The first phase's streams are those of a training that has but one.
-        place = (order.round, self.number, order.turn, *([which] if which else []))
+        later = order.later(which)
+        place = (order.round, self.number, order.turn, *([later] if later else []))
         positions = self.work(phase).plan(len(rows), stream(seed, "batches", *place))
         plan = {"index": np.where(positions == PADDING, PADDING, rows[positions]), "position": positions}
         if not self.recipe.augment or phase.rows == "public":

@@ -14,6 +14,7 @@ from typing import Any
 from unalike.errors import UserError
 from unalike.runs.files import read_bytes
 from unalike.runs.seals import Broken, SealedLines, read_chain, unseal
+from unalike.scores import key_of, score_of
 
 SPEC = "spec.toml"
 ROUNDS = "rounds.jsonl"
@@ -83,7 +84,7 @@ def _changed_field(written: bytes, chain: SealedLines) -> str:
     """The first figure in a damaged result that differs from the last round's, to show where to look."""
     try:
         result, last = json.loads(written), chain.rows[-1]
-        names = (name for name in ("accuracy", "loss", "train_loss") if name in last)
+        names = (name for name in (key_of(score_of(last)), "loss", "train_loss") if name in last)
         name = next(name for name in names if result.get(name) != last[name])
         return f": {name} is {float(result[name]):g}, but {float(last[name]):g} in the last round"
     except (ArithmeticError, AttributeError, LookupError, RecursionError, StopIteration, TypeError, ValueError):

@@ -6,14 +6,13 @@ that differ in the algorithm alone. Studies, the leaderboard and the report all 
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeGuard
+from statistics import fmean
+from typing import Any, Literal
 
 from unalike.algorithms import ALGORITHMS
 from unalike.data import DATASETS
@@ -22,32 +21,15 @@ from unalike.partition import PARTITIONS
 from unalike.registry import Registry
 from unalike.runs.files import list_folder
 from unalike.runs.record import read_failure, read_run
+from unalike.runs.scales import Scale, Spread, is_number, scale_of, spread
 from unalike.runs.spec import RunSpec
+from unalike.scores import SCORES, key_of, score_of
 from unalike.toml import read_toml
 
 APART = frozenset({"algorithm", "seed", "code", "engine", "device", "threads"})
 """Fields of a spec in which the runs of one setting may differ."""
 
 State = Literal["finished", "failed", "unfinished"]
-
-
-class Spread(NamedTuple):
-    """Mean and standard deviation (over ``seeds`` seeds, n - 1 in the denominator; 0 of one seed)."""
-
-    mean: float
-    std: float
-    seeds: int
-
-    def __str__(self) -> str:
-        return f"{self.mean:.1f}±{self.std:.1f}" if self.seeds > 1 else f"{self.mean:.1f}"
-
-
-def spread(values: Iterable[float]) -> Spread | None:
-    """The spread of the values; None of none."""
-    known = [float(value) for value in values]
-    if not known:
-        return None
-    return Spread(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else 0.0, len(known))
 
 
 @dataclass(frozen=True)
@@ -92,15 +74,44 @@ class Record:
         return self.state == "unfinished" and self.problem is not None
 
     @property
-    def accuracy(self) -> float | None:
-        """Of the final global model on the global test set, in percent."""
-        value = self.figures.get("accuracy")
-        return 100 * value if _is_number(value) else None
+    def named_score(self) -> str | None:
+        """The score that its files name; None of a run that was never evaluated, if nobody chose one."""
+        if self.figures:
+            return score_of(self.figures)
+        if self.spec.get("score") in SCORES:
+            return score_of(self.spec)
+        evaluated = (score for row in self.rounds if key_of(score := score_of(row)) in row)
+        return next((score for score in evaluated if score in SCORES), None)
+
+    @property
+    def score(self) -> str:
+        """The name of the score that it goes by."""
+        return self.named_score or score_of({})
+
+    @property
+    def scale(self) -> Scale:
+        """How values of its score are told and compared."""
+        return scale_of(self.score)
+
+    @property
+    def value(self) -> float | None:
+        """The final global model's score on the global test set, as it is told: a fraction in percent."""
+        return self.scale.of(self.figures)
+
+    @property
+    def validation(self) -> float | None:
+        """The final score on the parties' validation rows, as it is told: what chooses parameters."""
+        return self.scale.of(self.figures, "validation_")
 
     @property
     def setting(self) -> str:
-        """All that it shares with the runs that it may be compared with."""
-        return repr(sorted((key, value) for key, value in self.spec.items() if key not in APART))
+        """All that it shares with the runs that it may be compared with, its score among it."""
+        return repr(sorted(self.shared.items()))
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """The fields of its setting."""
+        return {key: value for key, value in self.spec.items() if key not in APART} | {"score": self.score}
 
 
 @dataclass(frozen=True)
@@ -116,16 +127,27 @@ class Line:
         return tuple(record for record in self.records if record.state == "finished")
 
     @property
-    def accuracy(self) -> Spread | None:
-        """Final accuracy in percent over the finished seeds."""
-        return spread(record.accuracy for record in self.finished if record.accuracy is not None)
+    def scale(self) -> Scale:
+        """How values of its runs' score are told and compared."""
+        return self.records[0].scale if self.records else scale_of(score_of({}))
 
-    def curve(self, name: str = "accuracy") -> list[tuple[int, Spread]]:
-        """A figure of the rounds over seeds, as recorded (a fraction), for rounds that all finished seeds have."""
+    @property
+    def value(self) -> Spread | None:
+        """The final score over the finished seeds, as it is told."""
+        return self.final(self.scale)
+
+    def final(self, scale: Scale) -> Spread | None:
+        """The same of any score, the runs' own or another; None where no run has it."""
+        values = (scale.of(record.figures) for record in self.finished)
+        return spread(value for value in values if value is not None)
+
+    def curve(self, name: str | None = None) -> list[tuple[int, Spread]]:
+        """A figure of the rounds (the score) over seeds, as recorded, for rounds that all finished seeds have."""
+        name = self.scale.score.key if name is None else name
         values: dict[int, list[float]] = defaultdict(list)
         for record in self.finished:
             for row in record.rounds:
-                if _is_number(row.get(name)):
+                if is_number(row.get(name)):
                     values[int(row["round"])].append(row[name])
         whole = len(self.finished)
         return [
@@ -136,11 +158,11 @@ class Line:
 
     def mean(self, name: str) -> float | None:
         """The mean over seeds of a figure of the result, such as ``bytes_up`` or ``seconds``."""
-        made = spread(record.figures[name] for record in self.finished if _is_number(record.figures.get(name)))
+        made = spread(record.figures[name] for record in self.finished if is_number(record.figures.get(name)))
         return None if made is None else made.mean
 
     def rounds_to(self, target: float) -> Spread | None:
-        """The first round with that accuracy in percent, over seeds; None where a seed never reaches it."""
+        """The first round that is as good as the target, over seeds; None where a seed never reaches it."""
         first = []
         for record in self.finished:
             reached = first_round(record, target)
@@ -159,6 +181,11 @@ class Setting:
     lines: tuple[Line, ...]
 
     @property
+    def scale(self) -> Scale:
+        """How values of their score, which is the same for all, are told and compared."""
+        return self.lines[0].scale
+
+    @property
     def dataset(self) -> str:
         """The data set, as the tables name it."""
         return brief(DATASETS, self.spec.get("dataset"))
@@ -170,12 +197,16 @@ class Setting:
 
 
 def first_round(record: Record, target: float) -> int | None:
-    """The first round with that accuracy in percent."""
-    for row in record.rounds:
-        value = row.get("accuracy")
-        if _is_number(value) and 100 * value >= target - 1e-9:
-            return int(row["round"])
-    return None
+    """The first round whose score, as it is told, is as good as the target."""
+    scale = record.scale
+    return next((int(row["round"]) for row in record.rounds if scale.reaches(scale.of(row), target)), None)
+
+
+def mean_validation(records: Iterable[Record]) -> float | None:
+    """The mean of the final scores on validation rows, as they are told; None where a run has none."""
+    found = [record.validation for record in records]
+    known = [value for value in found if value is not None]
+    return fmean(known) if known and len(known) == len(found) else None
 
 
 def read_record(folder: Path) -> Record | None:
@@ -189,10 +220,13 @@ def read_record(folder: Path) -> Record | None:
         return None
     spec = RunSpec.complete(spec)
     key, rounds, changed = folder.name.rsplit("-", 1)[-1], tuple(found.rounds), _changed(folder)
+    damage = found.damage
     if found.result is not None:
-        return Record(key, spec, "finished", found.result, rounds, folder=folder, changed=changed)
-    if found.damage is not None:
-        return Record(key, spec, "unfinished", {}, rounds, f"{folder.name}: {found.damage}", folder, changed)
+        if (score := score_of(found.result)) in SCORES:
+            return Record(key, spec, "finished", found.result, rounds, folder=folder, changed=changed)
+        damage = f"its score {score!r} is not known here."
+    if damage is not None:
+        return Record(key, spec, "unfinished", {}, rounds, f"{folder.name}: {damage}", folder, changed)
     problem = read_failure(folder)
     state: State = "unfinished" if problem is None else "failed"
     return Record(key, spec, state, {}, rounds, problem, folder, changed)
@@ -219,10 +253,6 @@ def _changed(folder: Path) -> float:
     return 0.0
 
 
-def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and math.isfinite(value)
-
-
 def read_records(runs: Path) -> list[Record]:
     """All runs in a folder, by key."""
     found = (read_record(path) for path in list_folder(runs))
@@ -237,16 +267,30 @@ def settings(records: Iterable[Record]) -> list[Setting]:
     file behind a name such as ``csv:PATH`` has changed.
     """
     groups: dict[str, dict[str, dict[int, Record]]] = defaultdict(lambda: defaultdict(dict))
-    for record in _on_the_same_rows(sorted(records, key=_precedence)):
+    for record in _on_the_same_rows(sorted(_with_scores(list(records)), key=_precedence)):
         groups[record.setting][record.algorithm][record.seed] = record
     made = []
     for group in groups.values():
         lines = tuple(
             Line(name, tuple(found[seed] for seed in sorted(found))) for name, found in sorted(group.items())
         )
-        shared = {key: value for key, value in lines[0].records[0].spec.items() if key not in APART}
-        made.append(Setting(shared, lines))
+        made.append(Setting(lines[0].records[0].shared, lines))
     return sorted(made, key=lambda one: (one.dataset, one.partition, repr(sorted(one.spec.items()))))
+
+
+def _with_scores(records: Sequence[Record]) -> list[Record]:
+    """The records, where those that were never evaluated go by the score of others with the same spec."""
+    usual = {_place(record): record.score for record in records if record.figures and "score" not in record.spec}
+    return [
+        replace(record, spec={**record.spec, "score": usual[_place(record)]})
+        if record.named_score is None and _place(record) in usual
+        else record
+        for record in records
+    ]
+
+
+def _place(record: Record) -> str:
+    return repr(sorted((key, value) for key, value in record.spec.items() if key not in APART))
 
 
 def _precedence(record: Record) -> tuple[int, float, str]:

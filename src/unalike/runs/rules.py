@@ -33,7 +33,7 @@ def check_finite(spec: RunSpec, vectors: Vectors, number: int, whose: str) -> No
 
 
 def recipe_of(spec: RunSpec, algorithm: Algorithm, tasks: Sequence[Task], wire: Wire | None) -> Recipe:
-    """How every party of a run works, whichever of the tasks it has."""
+    """How every party of a run works, whose nets are those of ``tasks``."""
     keeps = spec.batch_norm == "local" or algorithm.keeps_statistics
     return Recipe(
         algorithm,
@@ -46,15 +46,12 @@ def recipe_of(spec: RunSpec, algorithm: Algorithm, tasks: Sequence[Task], wire: 
     )
 
 
-def deploying(spec: RunSpec, recipe: Recipe, tasks: Sequence[Task]) -> tuple[Recipe, tuple[Phase, ...]]:
-    """How a party trains its model further before the model is tried or deployed; no phases where it does not."""
-    phases = recipe.algorithm.adapt(tasks[0])
+def deploying(spec: RunSpec, recipe: Recipe, tasks: Sequence[Task]) -> tuple[Recipe, list[tuple[Phase, ...]]]:
+    """How a party of each task trains its model further before that is tried or deployed; no phases: not at all."""
     if not spec.fine_tune:
-        return recipe, phases
-    if any(recipe.algorithm.adapt(task) for task in tasks):
-        raise UserError(f"{spec.algorithm} adapts its models itself. Leave --fine-tune {spec.fine_tune} out.")
+        return recipe, [recipe.algorithm.adapt(task) for task in tasks]
     plain = replace(recipe, algorithm=FineTuned(recipe.algorithm), wire=None)
-    return plain, (Phase("fine-tune", epochs=spec.fine_tune),)
+    return plain, [(Phase("fine-tune", epochs=spec.fine_tune),) for _ in tasks]
 
 
 def learning_rate(spec: RunSpec, round: int) -> float:

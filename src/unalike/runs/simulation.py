@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from unalike.algorithms.contract import Ask
+from unalike.algorithms.contract import Ask, Phase
 from unalike.data import Dataset
 from unalike.engines.choose import choose_engine
 from unalike.engines.compiled.engine import trains_whole
@@ -45,9 +45,9 @@ class Simulation(Training):
         self.federation = build_federation(spec, data)
         super().__init__(spec, self.federation.tasks, self.federation.population)
         self.crew = Crew(self.federation, self.recipe)
-        recipe, self.adapting = deploying(spec, self.recipe, self.tasks)
+        recipe, self._adapting = deploying(spec, self.recipe, self.tasks)
         self._deployed = Crew(self.federation, recipe)
-        if spec.batch_norm != "average" and not self.task.has_batch_norm:
+        if spec.batch_norm != "average" and not any(task.has_batch_norm for task in self.tasks):
             say(f"{spec.model} has no batch norm: --batch-norm {spec.batch_norm} changes nothing.")
         if self.channel.hidden is not None and (warning := self.channel.hidden.warning(self.task.size)):
             say(warning)
@@ -107,6 +107,11 @@ class Simulation(Training):
         """Why the run uses the engine that it uses."""
         return getattr(self.engine, "fell_back", None) or self._why
 
+    @property
+    def adapts(self) -> bool:
+        """Whether parties train their models further before these are tried or deployed."""
+        return any(self._adapting)
+
     def models(self, state: State) -> Models:
         """What the state gives to evaluate."""
         ask = Ask("train", self.algorithm.send(self.task, state.server))
@@ -115,9 +120,12 @@ class Simulation(Training):
         def order(number: int) -> Order:
             return self.order(ask, number, max(1, state.round), ledger)
 
-        own = self.algorithm.overrides("personal") or bool(self.adapting)
+        def phases(number: int) -> tuple[Phase, ...]:
+            return self._adapting[number % len(self._adapting)]
+
+        own = self.algorithm.overrides("personal") or self.adapts
         everybody = range(self.federation.size)
-        personal = PersonalModels(self.engine, self._deployed, everybody, order, self.adapting)
+        personal = PersonalModels(self.engine, self._deployed, everybody, order, phases)
         return Models(
             self.algorithm.global_model(self.task, state.server),
             personal if own else None,

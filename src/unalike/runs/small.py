@@ -18,6 +18,8 @@ SIZES = (3, 8, 11, 16, 37, 50)
 
 COMPILING = ("Compiling", "Cannot be compiled")
 """How the lines begin that depend on the machine, not on the algorithm."""
+UNSTACKED = "this net runs on the sequential engine instead."
+"""How the line ends that depends on the net alone."""
 
 
 def small_dataset(features: int = 5, classes: int = 3, seed: int = 0) -> Dataset:
@@ -59,11 +61,16 @@ def small_simulation(text: str, **fields: Any) -> Simulation:
     spec = RunSpec.from_mapping(settings | {"algorithm": text} | fields)
     messages: list[str] = []
     simulation = Simulation(spec, data=small_dataset(), say=messages.append)
-    said = [line for line in messages if not line.startswith(COMPILING)]
+    said = [line for line in messages if not line.startswith(COMPILING) and not line.endswith(UNSTACKED)]
     assert not said, f"{text}: {said[0]}"
-    if spec.engine == "auto" and cannot_vectorise(simulation.task) is None:  # the rule would not stack so little
+    if spec.engine == "auto" and can_be_stacked(simulation):  # the rule would not stack so little
         simulation.use("vectorised", messages.append)
     return simulation
+
+
+def can_be_stacked(simulation: Simulation) -> bool:
+    """Whether a stack of each of its nets computes what one net computes."""
+    return all(cannot_vectorise(task) is None for task in simulation.tasks)
 
 
 def play(simulation: Simulation, rounds: int) -> Simulation:

@@ -50,6 +50,8 @@ class Training(ABC):
         self.initial = self.task.initial()
         with explained(self.algorithm):
             server = self.algorithm.init_server(self.task, self.initial)
+            for other in tasks[1:]:  # what it refuses, and the nets that it brings along, are for each net
+                self.algorithm.init_server(other, other.initial())
         self.state = State(0, server, self.task.initial_buffers(), {})
         self._check_server(server, 0)
         if len(tasks) > 1 and self.algorithm.global_model(self.task, server) is not None:
@@ -57,6 +59,8 @@ class Training(ABC):
                 f"{spec.algorithm} has one model for all, which nets that differ ({spec.model}) cannot share. "
                 "Name one --model, or choose an algorithm that exchanges something else than weights."
             )
+        if spec.fine_tune:
+            self._check_fine_tuning()
         self.accountant = Accountant(self.channel, population.size, self.cohort_size)
         self._taken: Counter[int] = Counter()
         self._taken_until = 0
@@ -105,9 +109,18 @@ class Training(ABC):
                 f"{spec.algorithm} prepares with all parties, but this channel is made for the cohort of a round. "
                 "Use --sample 1, or leave --channel out."
             )
-        statistics = any(task.buffers.size for task in self.tasks)
-        if len(self.tasks) > 1 and statistics and not self.recipe.keeps_statistics:
+        norm = any(task.buffers.size for task in self.tasks)
+        if len(self.tasks) > 1 and norm and not self.recipe.keeps_statistics:
             raise UserError("Nets that differ have no common statistics of batch norm. Use --batch-norm local.")
+
+    def _check_fine_tuning(self) -> None:
+        """Refuse to train models further that there are none of, or that the algorithm itself trains further."""
+        name, leave = self.spec.algorithm, f"Leave --fine-tune {self.spec.fine_tune} out."
+        if any(self.algorithm.adapt(task) for task in self.tasks):
+            raise UserError(f"{name} adapts its models itself. {leave}")
+        shared = self.algorithm.global_model(self.task, self.state.server)
+        if shared is None and not self.algorithm.overrides("personal"):
+            raise UserError(f"{name} has no model that parties could train further. {leave}")
 
     @property
     def _prepares(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -18,7 +17,7 @@ from unalike.errors import UserError, unknown
 from unalike.models import MODELS
 from unalike.partition import PARTITIONS
 from unalike.registry import Registry
-from unalike.runs.results import Record, read_record
+from unalike.runs.results import Record, mean_validation, read_record
 from unalike.runs.spec import RunSpec
 from unalike.studies.study_file import TUNING, Fields, Study
 
@@ -68,22 +67,19 @@ class Tuning:
     """By the algorithm's text, the runs, one for each tuning seed."""
 
     def choose(self, look: Callable[[Planned], Record]) -> Choice:
-        """The candidate with the best mean of the final validation accuracies; of equals, the first.
+        """The candidate with the best mean of the final scores on validation rows; of equals, the first.
 
         Test figures take no part. A candidate with a failed run loses.
         """
-        best, text, problems = -1.0, "", []
+        best, text, problems = -math.inf, "", []
         for candidate, runs in self.candidates.items():
             records = [look(run) for run in runs]
             if any(record.state == "unfinished" for record in records):
                 return Choice()
             problems += [record.problem or "failed" for record in records if record.state == "failed"]
-            found = [record.figures.get("validation_accuracy") for record in records]
-            if any(value is None for value in found):  # also of a failed run
-                continue
-            mean = statistics.fmean(float(value or 0.0) for value in found)
-            if mean > best:
-                best, text = mean, candidate
+            goodness = records[0].scale.goodness(mean_validation(records))
+            if goodness > best:
+                best, text = goodness, candidate
         if text:
             return Choice(text)
         return Choice(problem=f"no value could be tuned: {problems[0] if problems else 'no validation rows'}")

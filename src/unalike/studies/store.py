@@ -19,6 +19,7 @@ from filelock import FileLock
 from unalike.errors import UserError
 from unalike.runs.files import list_folder, make_folder, storage_error
 from unalike.runs.results import Record, read_record
+from unalike.scores import key_of
 
 FILE = "results.sqlite"
 BUSY_SECONDS = 60.0
@@ -42,6 +43,14 @@ MIGRATIONS = (
     """
     ALTER TABLE runs ADD COLUMN worst_party REAL;
     CREATE INDEX runs_by_place ON runs (dataset, partition, algorithm, seed);
+    UPDATE runs SET stamp = '';
+    """,
+    """
+    ALTER TABLE runs ADD COLUMN score TEXT;
+    ALTER TABLE runs ADD COLUMN value REAL;
+    ALTER TABLE runs ADD COLUMN validation_value REAL;
+    ALTER TABLE rounds ADD COLUMN value REAL;
+    ALTER TABLE rounds ADD COLUMN validation_value REAL;
     UPDATE runs SET stamp = '';
     """,
 )
@@ -105,7 +114,7 @@ class Store:
                 base.executescript(
                     f"BEGIN IMMEDIATE; {MIGRATIONS[number]} PRAGMA user_version = {number + 1}; COMMIT;"
                 )
-            base.execute("SELECT worst_party FROM runs LIMIT 1")  # a file of another program has no such table
+            base.execute("SELECT score FROM runs LIMIT 1")  # a file of another program has no such table
         except BaseException:
             base.close()
             raise
@@ -143,6 +152,8 @@ class Store:
             "rounds_done": len(record.rounds),
             **{name: _plain(figures.get(name)) for name in _RESULT},
             "worst_party": _plain(by_party.get("worst")) if isinstance(by_party, Mapping) else None,
+            "score": record.score,
+            **_values(record.score, figures),
             "spec": json.dumps(dict(record.spec)),
             "figures": json.dumps(dict(figures)),
         }
@@ -151,6 +162,7 @@ class Store:
                 "key": record.key,
                 "round": one["round"],
                 **{name: _plain(one.get(name)) for name in _ROUND},
+                **_values(record.score, one),
                 "figures": json.dumps(one),
             }
             for one in record.rounds
@@ -202,6 +214,12 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | float) or (isinstance(value, int) and abs(value) < 2**63) else None
 
 
+def _values(score: str, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """The run's own score, as it is recorded, on the test rows and on the validation rows."""
+    key = key_of(score)
+    return {"value": _plain(figures.get(key)), "validation_value": _plain(figures.get(f"validation_{key}"))}
+
+
 def _torn(error: sqlite3.Error) -> bool:
     return any(word in str(error) for word in ("malformed", "not a database", "no such", "already exists"))
 
@@ -221,10 +239,11 @@ def _stamp(folder: Path) -> str | None:
 
 
 def _flat(values: Mapping[str, Any], taken: Any = (), before: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested tables as columns ``parties_worst``; lists, such as each party's accuracy, are left out."""
+    """Nested tables as columns ``parties_worst``; lists, such as each party's score, are left out."""
     for name, value in values.items():
         title = f"{before}{name}"
         if isinstance(value, Mapping):
             yield from _flat(value, taken, f"{title}_")
         elif not isinstance(value, list) and title != "key":
-            yield (f"result_{title}" if title in taken and title != "round" else title), value
+            same = title in ("round", "score")  # what the spec says of it is the same
+            yield (f"result_{title}" if title in taken and not same else title), value

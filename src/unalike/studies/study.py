@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unalike.ranking.comparison import Compared, compare
-from unalike.runs.results import Record, Setting, settings
+from unalike.runs.results import Record, Setting, mean_validation, settings
 from unalike.studies.plan import Only, Planned, StudyPlan, look_at, parse_only, plan_study
 from unalike.studies.study_file import Study, built_in_studies, load_study
 
@@ -34,7 +34,9 @@ class Tuned:
     algorithm: str
     chosen: str
     validation: Mapping[str, float | None]
-    """By candidate, the mean of the final validation accuracies, a fraction; None of one that failed."""
+    """By candidate, the mean of the final scores on validation rows, as they are told; None of one that failed."""
+    score: str
+    """What was looked at."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,9 @@ def _tuned(plan: StudyPlan, look: Any) -> dict[str, Tuned]:
         choice = tuning.choose(look)
         if not choice.algorithm:
             continue
-        validation: dict[str, float | None] = {}
-        for text, runs in tuning.candidates.items():
-            found = [look(run).figures.get("validation_accuracy") for run in runs]
-            known = [float(value) for value in found if value is not None]
-            validation[text] = sum(known) / len(known) if len(known) == len(found) else None
+        tried = {text: [look(run) for run in runs] for text, runs in tuning.candidates.items()}
+        validation = {text: mean_validation(records) for text, records in tried.items()}
+        score = tried[choice.algorithm][0].score
         place = ", ".join(str(tuning.fields[name]) for name in ("dataset", "partition") if name in tuning.fields)
         others = {
             name: value
@@ -120,7 +120,9 @@ def _tuned(plan: StudyPlan, look: Any) -> dict[str, Tuned]:
             if name not in ("dataset", "partition", "algorithm") and _varies(plan, tuning.fields, name)
         }
         title = ", ".join([place, *(f"{name} {value}" for name, value in others.items())])
-        made[f"{title}: {tuning.algorithm}"] = Tuned(tuning.fields, tuning.algorithm, choice.algorithm, validation)
+        made[f"{title}: {tuning.algorithm}"] = Tuned(
+            tuning.fields, tuning.algorithm, choice.algorithm, validation, score
+        )
     return made
 
 

@@ -5,6 +5,7 @@ Reading the titles of the studies that come with the package needs no torch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -50,7 +51,7 @@ class Study:
     published: str | None = None
     published_setting: str = ""
     target: float | None = None
-    """An accuracy, as a fraction: the report says after how many rounds it was reached."""
+    """A value of the runs' score, as recorded (a fraction is no percentage): when was it reached?"""
     seeds: tuple[int, ...] = (0,)
     base: Mapping[str, Any] = field(default_factory=dict)
     axes: Mapping[str, tuple[Fields, ...]] = field(default_factory=dict)
@@ -120,9 +121,6 @@ class _Reader:
         title = " ".join("".join(each if each.isprintable() else " " for each in values.get("title", "")).split())
         if not title:
             raise self.wrong("title", 'is missing. Add title = "...".')
-        target = values.get("target")
-        if target is not None and not 0 < target <= 1:
-            raise self.wrong("target", f"must be above 0 and at most 1, got {target}. An accuracy of 90 % is 0.9.")
         base = dict(values.get("base", {}))
         self._known("base.", base, self._fields)
         if "seed" in base:
@@ -137,7 +135,7 @@ class _Reader:
             title,
             values.get("about", "").strip(),
             *self._published(values.get("published"), values.get("published_setting", "")),
-            target,
+            self._target(values.get("target"), base, axes),
             self._seeds("seeds", values.get("seeds", [0])),
             base,
             axes,
@@ -147,6 +145,19 @@ class _Reader:
             self._notes(values.get("notes", [])),
             self._source,
         )
+
+    def _target(self, target: float | None, base: Fields, axes: Mapping[str, tuple[Fields, ...]]) -> float | None:
+        """A target of fractions is one, too; of any other score, which the file must name, a number."""
+        from unalike.scores import SCORES, score_of
+
+        named = {each["score"] for values in axes.values() for each in values if "score" in each}
+        for name in named or {score_of(base)}:
+            fraction = name in SCORES and SCORES[name].unit == "fraction"
+            if target is not None and not (0 < target <= 1 if fraction else math.isfinite(target)):
+                what = f"An accuracy of 90 % is 0.9; of another score, name it in [base]: score = {'rmse'!r}."
+                rule = "above 0 and at most 1" if fraction else "a number"
+                raise self.wrong("target", f"must be {rule}, got {target}. {what}")
+        return target
 
     def _known(self, where: str, values: Fields, known: Any) -> None:
         for key in values:

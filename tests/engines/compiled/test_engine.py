@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.contract import paper_algorithms  # registers FedPer, IFCA, ...
+from tests.contract.test_every_algorithm import NEEDS, REGISTERED  # and FedPer, IFCA, ... are registered
 from tests.engines.compiled.helpers import NEEDS_COMPILER
 from tests.helpers import use_algorithm
 from unalike.algorithms import ALGORITHMS, Algorithm
@@ -23,8 +23,7 @@ from unalike.runs.small import distance, play, small_dataset, small_simulation
 from unalike.runs.spec import RunSpec
 
 pytestmark = NEEDS_COMPILER
-assert paper_algorithms.NAMES
-REGISTERED = [entry.name for entry in ALGORITHMS if not entry.name.startswith("broken-")]
+REGISTERED = [name for name in REGISTERED if name not in NEEDS]
 MORE = ["fedprox(mu=0.5)", "scaffold(option=i)", "scaffold(weights=uniform)", "rfedavg+(lam=0.1)"]
 FUSED = {"fedavg", "fedprox", "scaffold", "fednova", "fedavgm", "fedadam", "fedyogi", "fedadagrad", "qfedavg"}
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from unalike.cli.show import console, duration, percent, say
+from unalike.cli.show import console, duration, say
 from unalike.runs.results import Record
+from unalike.scores import shown, value_of
 from unalike.studies.schedule import Progress as StudyProgress
 from unalike.studies.workers import StudyWatcher
 
@@ -109,10 +110,11 @@ def describe(record: Record) -> str:
     what = f"{record.algorithm} on {record.dataset}, {record.partition}, seed {record.seed}"
     if record.state == "failed":
         return f"{what}: failed: {record.problem}"
-    accuracy = record.figures.get("accuracy")
-    if accuracy is None:
-        return f"{what}: personal accuracy {percent((record.figures.get('personal') or {}).get('mean'))}"
-    return f"{what}: accuracy {percent(accuracy)}"
+    scale, value = record.scale, value_of(record.figures)
+    if value is None:
+        personal = (record.figures.get("personal") or {}).get("mean")
+        return f"{what}: personal {scale.words} {shown(scale.name, personal)}"
+    return f"{what}: {scale.words} {shown(scale.name, value)}"
 
 
 def study_follower(*, quiet: bool) -> StudyFollower:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unalike.cli.brief import brief
 from unalike.cli.show import MISSING, Paragraph, draw, duration, indented, size, table
 from unalike.ranking.comparison import Compared
 from unalike.ranking.published import TABLES
-from unalike.runs.results import Line, Setting, Spread, spread
+from unalike.runs.results import Line, Setting
+from unalike.runs.scales import Scale, Spread, scale_of, spread
 from unalike.studies.study import StudyResults
 
 MARK = {True: "yes", False: "NO", None: ""}
 _WHERE = ("dataset", "partition")
 _SENT = "sent a party and round"
+_SCORE = "score"
 
 
 def print_report(results: StudyResults) -> None:
@@ -32,7 +34,7 @@ def print_report(results: StudyResults) -> None:
         draw("", "Tuned on validation rows:")
         for place, tuned in results.tuned.items():
             tried = ", ".join(
-                f"{text} {MISSING if value is None else f'{100 * value:.1f}'}"
+                f"{text} {MISSING if value is None else scale_of(tuned.score).text(value, unit='')}"
                 for text, value in tuned.validation.items()
             )
             draw(indented(f"{place}: {tuned.chosen} (of {tried})"))
@@ -56,7 +58,7 @@ def _print_compared(results: StudyResults) -> None:
         draw(
             table(
                 [*_WHERE, *apart, "algorithm", *figures],
-                [[*_place(setting, apart), *_compared_row(cell, notes)] for cell, setting in named],
+                [[*_place(setting, apart), *_compared_row(cell, setting.scale, notes)] for cell, setting in named],
                 right=["ours", "seeds", "paper", "difference", "note"],
                 text=["partition"],
                 spare=["note", "seeds", "within 2 std", *reversed(apart)],
@@ -70,7 +72,14 @@ def _print_compared(results: StudyResults) -> None:
     for number, note in enumerate(notes, 1):
         draw(indented(f"[{number}] {note}"))
     paper = TABLES[results.study.published or ""]
-    draw(Paragraph(f"Accuracy in percent on the test set after the last round. Paper: {paper}."))
+    draw(Paragraph(f"{_scores(results.settings)} on the test set after the last round. Paper: {paper}."))
+
+
+def _scores(settings: Sequence[Setting]) -> str:
+    """What the figures are: ``Accuracy in percent``; of settings that go by different scores, all of them."""
+    scales = dict.fromkeys(setting.scale for setting in settings)
+    said = ", ".join(f"{scale.words} in percent" if scale.is_percent else scale.words for scale in scales)
+    return said[:1].upper() + said[1:]
 
 
 def _settings(results: StudyResults) -> list[Setting]:
@@ -78,11 +87,11 @@ def _settings(results: StudyResults) -> list[Setting]:
     return [setting for setting in results.settings for _ in setting.lines]
 
 
-def _compared_row(cell: Compared, notes: list[str]) -> list[str]:
+def _compared_row(cell: Compared, scale: Scale, notes: list[str]) -> list[str]:
     assert cell.ours is not None
     return [
         cell.algorithm,
-        str(cell.ours),
+        scale.text(cell.ours, unit=""),
         str(cell.ours.seeds),
         MISSING if cell.paper is None else str(cell.paper),
         MISSING if cell.difference is None else f"{cell.difference:+.1f}",
@@ -94,18 +103,20 @@ def _compared_row(cell: Compared, notes: list[str]) -> list[str]:
 def _print_lines(results: StudyResults) -> None:
     target = results.study.target
     apart = differing(results.settings)
-    figures = ["accuracy", "seeds", "worst party", _SENT, "time"]
+    scales = {setting.scale for setting in results.settings}
+    common = next(iter(scales)) if len(scales) == 1 else None
+    figures = [common.words if common else _SCORE, "seeds", "worst party", _SENT, "time"]
     if target is not None:
-        figures.append(f"rounds to {target:.0%}")
+        figures.append(f"rounds to {common.short(common.factor * target) if common else target}")
     rows, waiting = [], 0
     for setting in results.settings:
         for line in setting.lines:
             if not line.finished:
                 waiting += 1
                 continue
-            row = [*_place(setting, apart), line.algorithm, *_figures(line)]
+            row = [*_place(setting, apart), line.algorithm, *_figures(line, "" if common else line.scale.words)]
             if target is not None:
-                reached = line.rounds_to(100 * target)
+                reached = line.rounds_to(line.scale.factor * target)
                 row.append(MISSING if reached is None else f"{reached.mean:.0f}")
             rows.append(row)
     if rows:
@@ -122,32 +133,29 @@ def _print_lines(results: StudyResults) -> None:
         draw(f"{waiting} further lines have no finished run.")
     draw(
         Paragraph(
-            "Accuracy in percent after the last round: on the test set, and of the worst party on its "
+            f"{_scores(results.settings)} after the last round: on the test set, and of the worst party on its "
             "held-out rows."
         )
     )
 
 
-def _figures(line: Line) -> list[str]:
-    accuracy = line.accuracy or personal(line, "mean")
-    worst, seconds = personal(line, "worst"), line.mean("seconds")
+def _figures(line: Line, score: str) -> list[str]:
+    """The cells of a line; ``score`` is told with the value where lines go by different ones."""
+    value, worst = line.value or personal(line, "mean"), personal(line, "worst")
+    seconds = line.mean("seconds")
     return [
-        MISSING if accuracy is None else str(accuracy),
+        MISSING if value is None else f"{score} {line.scale.text(value, unit='')}".strip(),
         str(len(line.finished)),
-        MISSING if worst is None else str(worst),
+        MISSING if worst is None else line.scale.text(worst, unit=""),
         traffic(line),
         MISSING if seconds is None else duration(seconds),
     ]
 
 
 def personal(line: Line, name: str) -> Spread | None:
-    """A figure over parties, in percent, under the model that they would use."""
-    found = []
-    for record in line.finished:
-        by_party = record.figures.get("personal") or record.figures.get("parties") or {}
-        if by_party.get(name) is not None:
-            found.append(100 * float(by_party[name]))
-    return spread(found)
+    """A figure of the score over parties, as it is told, under the model that they would use."""
+    by_party = (record.figures.get("personal") or record.figures.get("parties") or {} for record in line.finished)
+    return spread(value for each in by_party if (value := line.scale.told(each.get(name))) is not None)
 
 
 def traffic(line: Line) -> str:
@@ -194,7 +202,8 @@ def report_dict(results: StudyResults) -> dict[str, Any]:
                 "partition": one.partition,
                 **{name: one.spec.get(name) for name in apart},
                 "algorithm": line.algorithm,
-                "accuracy": line.accuracy._asdict() if line.accuracy else None,
+                "score": line.scale.name,
+                "value": line.value._asdict() if line.value else None,
                 "worst_party": worst._asdict() if (worst := personal(line, "worst")) else None,
                 "bytes_up": line.mean("bytes_up"),
                 "bytes_down": line.mean("bytes_down"),
@@ -219,7 +228,7 @@ def report_dict(results: StudyResults) -> dict[str, Any]:
             for cell, setting in zip(results.compared, _settings(results), strict=True)
         ],
         "tuned": {
-            name: {"chosen": each.chosen, "validation": dict(each.validation)}
+            name: {"chosen": each.chosen, "score": each.score, "validation": dict(each.validation)}
             for name, each in results.tuned.items()
         },
         "failed": [

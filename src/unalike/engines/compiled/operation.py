@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from unalike.engines.compiled.library import Kernel
+from unalike.errors import UserError
 
 
 class Operation:
@@ -100,7 +101,7 @@ class _Backward(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        raise RuntimeError("The compiled net has no second derivative. Use --engine sequential.")
+        raise UserError("The compiled net has no second derivative. Use --engine sequential.")
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:

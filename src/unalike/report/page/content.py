@@ -16,6 +16,8 @@ from unalike.partition import default_parties
 from unalike.ranking.comparison import Compared, compare
 from unalike.ranking.published import TABLES
 from unalike.runs.results import Line, Record, Setting, brief, settings
+from unalike.runs.scales import Scale, scale_of
+from unalike.scores import value_of
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,13 @@ class Page:
     source: str = ""
     """Where the published numbers are from."""
     target: float | None = None
-    """Accuracy in percent that rounds are counted to; None: what FedAvg ends with."""
+    """A value as it is recorded that rounds are counted to; None: what FedAvg ends with."""
     notes: tuple[str, ...] = ()
     """What a reader must know before the figures: a smaller scale, runs that are missing."""
     commands: tuple[str, ...] = ()
     failures: tuple[Record, ...] = ()
     tuned: tuple[tuple[str, str, str], ...] = ()
-    """Where, what was chosen, and the validation accuracy of each candidate."""
+    """Where, what was chosen, and each candidate's score on validation rows."""
 
     @cached_property
     def names(self) -> list[tuple[str, str]]:
@@ -87,24 +89,29 @@ class Page:
         """The line beside its published number; ours alone where there is none."""
         place = (setting.dataset, setting.partition, line.algorithm)
         found = [one for one in self.compared if (one.dataset, one.partition, one.algorithm) == place]
-        same = [one for one in found if one.ours == line.accuracy]  # two settings may differ in other fields
-        return (same or found or [Compared(*place, line.accuracy, None)])[0]
+        same = [one for one in found if one.ours == line.value]  # two settings may differ in other fields
+        return (same or found or [Compared(*place, line.value, None)])[0]
+
+    @property
+    def scales(self) -> list[Scale]:
+        """Those of all settings, each once: one, unless settings go by different scores."""
+        return list(dict.fromkeys(setting.scale for setting in self.settings))
 
     def goal(self, setting: Setting) -> float | None:
-        """The accuracy that rounds are counted to: the page's, or what FedAvg (else the lowest line) ends with."""
+        """The value that rounds are counted to: the page's, or what FedAvg (else the weakest line) ends with."""
         if self.target is not None:
-            return self.target
+            return round(setting.scale.factor * self.target, 9)
         ends = _ends(setting)
-        return float(int(ends[self.measure(setting)])) if ends else None
+        return setting.scale.easier(ends[self.measure(setting)]) if ends else None
 
     def measure(self, setting: Setting) -> str:
         """The algorithm whose end is the goal where the page has no target."""
         ends = _ends(setting)
-        return "fedavg" if "fedavg" in ends else min(ends, key=lambda name: ends[name])
+        return "fedavg" if "fedavg" in ends else min(ends, key=lambda name: setting.scale.goodness(ends[name]))
 
 
 def _ends(setting: Setting) -> dict[str, float]:
-    return {line.algorithm: line.accuracy.mean for line in setting.lines if line.accuracy is not None}
+    return {line.algorithm: line.value.mean for line in setting.lines if line.value is not None}
 
 
 class Study(Protocol):
@@ -117,7 +124,7 @@ class Study(Protocol):
     @property
     def about(self) -> str: ...  # noqa: D102
     @property
-    def target(self) -> float | None: ...  # noqa: D102  # a fraction
+    def target(self) -> float | None: ...  # noqa: D102  # as it is recorded
     @property
     def published(self) -> str | None: ...  # noqa: D102
 
@@ -169,11 +176,11 @@ def page_of_study(results: StudyResults, runs: Path | None = None, only: Sequenc
         settings=begun,
         compared=tuple(results.compared),
         source=TABLES.get(table, table) if any(one.paper for one in results.compared) else "",
-        target=None if study.target is None else round(100 * study.target, 9),
+        target=study.target,
         notes=tuple(notes),
         commands=(_study_command(study, results.scale, runs, only) + _own(_codes(begun)),),
         failures=tuple(results.failed),
-        tuned=tuple((place, one.chosen, _candidates(one.validation)) for place, one in results.tuned.items()),
+        tuned=tuple((place, one.chosen, _candidates(one)) for place, one in results.tuned.items()),
     )
 
 
@@ -191,10 +198,11 @@ def _study_command(study: Study, scale: float, runs: Path | None, only: Sequence
     return shlex.join(words)
 
 
-def _candidates(validation: Mapping[str, float | None]) -> str:
+def _candidates(tuned: Any) -> str:
+    scale = scale_of(tuned.score)
     return ", ".join(
-        f"{name}: failed" if value is None else f"{name}: {100 * value:.1f} %"
-        for name, value in validation.items()
+        f"{name}: failed" if value is None else f"{name}: {scale.words} {scale.text(value)}"
+        for name, value in tuned.validation.items()
     )
 
 
@@ -282,6 +290,6 @@ def _how_far(record: Record) -> str:
 
 
 def _so_far(record: Record) -> Record:
-    last: Mapping[str, Any] = next((row for row in reversed(record.rounds) if row.get("accuracy") is not None), {})
+    last: Mapping[str, Any] = next((row for row in reversed(record.rounds) if value_of(row) is not None), {})
     sums = {key: sum(row.get(key) or 0 for row in record.rounds) for key in ("bytes_up", "bytes_down", "seconds")}
     return replace(record, state="finished", figures={**last, **sums, "rounds": len(record.rounds)})

@@ -9,20 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from unalike.runs.results import Line, Record, Spread, first_round, spread
+from unalike.runs.results import Line, Record, first_round
+from unalike.runs.scales import Scale, Spread, spread
 
 MOST_POINTS = 300
 """Points of a curve, and parties in a strip, beyond which some are left out."""
-METRICS = {"accuracy": "Test accuracy", "loss": "Test loss", "train_loss": "Training loss"}
+SCORE = "score"
+"""The curve of the setting's score, whichever it is."""
+LOSSES = {"loss": "Test loss", "train_loss": "Training loss"}
 _DIGITS = 4
 
 
 @dataclass(frozen=True)
 class Fairness:
-    """How the parties of one line fare on their own held-out rows, in percent."""
+    """How the parties of one line fare on their own held-out rows, by their score as it is told."""
 
     values: tuple[float, ...]
-    """Every party of every seed, lowest first."""
+    """Every party of every seed, the lowest value first."""
     mean: Spread
     std: Spread
     worst: Spread
@@ -33,7 +36,7 @@ class Fairness:
 
 @dataclass(frozen=True)
 class Reached:
-    """When a line's seeds first had the target accuracy; figures are of those that did."""
+    """When a line's seeds first reached the target; figures are of those that did."""
 
     reached: int
     seeds: int
@@ -58,21 +61,43 @@ def thin(count: int, most: int = MOST_POINTS) -> list[int]:
     return sorted({round(place) for place in np.linspace(0, count - 1, most)})
 
 
+def metrics(scale: Scale) -> dict[str, str]:
+    """The curves of a setting, and what to call them: its score, and the losses."""
+    return {SCORE: f"Test {scale.words}", **LOSSES}
+
+
+def scales(scale: Scale, lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
+    """For each curve, what an axis needs: its name, digits, the bounds of values, and which way is better."""
+    ends = [abs(line.value.mean) for line in lines if line.value is not None]
+    low, high = scale.bounds
+    score = {
+        "name": f"test {scale.column}",
+        "own": scale.words,
+        "unit": scale.unit,
+        "digits": scale.digits(max(ends, default=1.0)),
+        "low": low,
+        "high": high,
+        "up": scale.sign,
+    }
+    loss = {"own": "loss", "unit": "", "digits": 3, "low": 0, "high": None, "up": -1}
+    return {SCORE: score, **{key: {**loss, "name": name.lower()} for key, name in LOSSES.items()}}
+
+
 def curves(line: Line) -> dict[str, Any]:
-    """Mean and deviation over seeds by round of each metric, and the bytes sent until then."""
+    """Mean and deviation over seeds by round of the score and the losses, and the bytes sent until then."""
     made: dict[str, Any] = {"name": line.algorithm, "seeds": len(line.finished)}
     sent = _sent(line)
-    for metric in METRICS:
-        points = line.curve(metric)
+    for name in (SCORE, *LOSSES):
+        points = line.curve(None if name == SCORE else name)
         points = [points[place] for place in thin(len(points))]
-        factor = 100 if metric == "accuracy" else 1
-        made[metric] = {
+        factor = line.scale.factor if name == SCORE else 1.0
+        made[name] = {
             "round": [number for number, _ in points],
             "mean": [short(factor * value.mean) for _, value in points],
             "std": [short(factor * value.std, 3) for _, value in points] if len(line.finished) > 1 else [],
         }
-        if metric == "accuracy":
-            made[metric]["sent"] = [short(sent[number]) for number, _ in points if number in sent]
+        if name == SCORE:
+            made[name]["sent"] = [short(sent[number]) for number, _ in points if number in sent]
     return made
 
 
@@ -108,10 +133,11 @@ def fairness(line: Line) -> Fairness | None:
     known = [one for one in found if one is not None]
     if not known:
         return None
-    values = sorted(100 * value for one in known for value in one.get("each") or () if value is not None)
+    factor = line.scale.factor
+    values = sorted(factor * value for one in known for value in one.get("each") or () if value is not None)
 
     def over_seeds(name: str) -> Spread:
-        made = spread(100 * float(one[name]) for one in known)
+        made = spread(factor * float(one[name]) for one in known)
         assert made is not None, "there is at least one"
         return made
 

@@ -59,7 +59,7 @@ class Looker:
             return Look(problem="There are no runs.", feature_problem="There are no runs.")
         try:
             data, partition = self._split(record.spec)
-            heat = heat_map(seen_label_counts(data, partition), partition.names, data.classes)
+            heat = heat_map(seen_label_counts(data, partition), partition.names, data.label_names)
         except _PROBLEMS as error:
             said = f"The data are not at hand: {_one_line(error)}"
             return Look(problem=said, feature_problem=said)
@@ -105,7 +105,7 @@ class Looker:
             "y": [short(float(value), 3) for value in places[:, 1]],
             "explained": [round(100 * float(value), 1) for value in explained],
             "party": _few(party, partition.names),
-            "label": _few(label, data.classes),
+            "label": _few(label, data.label_names),
             "dimensions": flat.shape[1],
         }
 
@@ -120,6 +120,10 @@ class Looker:
         parties, labels, seen = [], [], []
         for number in chosen:
             x, y = seen_by(data, partition, number)
+            if data.task == "regression":
+                y = data.labels[
+                    partition.rows[number]
+                ]  # the range that the number is in; no distortion changes it
             take = np.sort(rng.choice(len(y), min(int(shares[number]), len(y)), replace=False))
             x, y = x[take], y[take]
             x = x.toarray() if data.is_sparse else x
@@ -193,9 +197,9 @@ def _few(values: Array, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _best(setting: Setting) -> tuple[Line, Path]:
-    """The line with the highest mean accuracy whose weights are kept."""
-    lines = [line for line in setting.lines if line.accuracy is not None]
-    for line in sorted(lines, key=lambda one: -one.accuracy.mean if one.accuracy else 0.0):
+    """The line with the best mean score whose weights are kept."""
+    lines = [(line, value) for line in setting.lines if (value := line.value) is not None]
+    for line, _ in sorted(lines, key=lambda each: -setting.scale.goodness(each[1].mean)):
         folder = folder_of(line)
         if folder is not None and (folder / WEIGHTS).is_file():
             return line, folder

@@ -15,6 +15,7 @@ from unalike.report.page.sections import setting_data, setting_section
 from unalike.report.page.summary import lead, summary
 from unalike.report.page.tables import NONE, mark, within
 from unalike.runs.results import Setting, brief
+from unalike.runs.scales import Scale
 
 _NAMES = {
     "dataset": "Data set",
@@ -34,17 +35,27 @@ _NAMES = {
     "validation": "Validation rows",
     "held_out": "Held-out rows",
     "evaluate_every": "Rounds between evaluations",
+    "score": "Score",
+    "loss": "Loss",
+    "fine_tune": "Epochs of fine-tuning",
+    "newcomers": "Newcomers",
+    "test_by": "Parties are tried by",
+    "channel": "Private channel",
     "batch_norm": "Batch norm statistics",
     "augment": "Augmentation",
     "dtype": "Numbers",
 }
-_FRACTIONS = ("sample", "public", "validation", "held_out")
+_FRACTIONS = ("sample", "public", "validation", "held_out", "newcomers")
 _USUAL = {
     "drop_last": "no",
     "lr_decay": "1",
     "sample": "all",
     "public": "none",
     "evaluate_every": "1",
+    "score": "accuracy",
+    "fine_tune": "0",
+    "newcomers": "none",
+    "test_by": "held-out",
     "batch_norm": "average",
     "augment": "none",
     "dtype": "float32",
@@ -140,30 +151,40 @@ def _overview(page: Page) -> Html:
     if len(page.settings) < 2:
         return text("")
     families = sorted(set(page.families.values()))
-    columns = [Column("Data set", False), Column("Partition", False), *map(Column, families)]
+    several = len(page.scales) > 1  # then each line says by which score
+    heads = ["Data set", "Partition", *(["Score"] if several else [])]
+    columns = [*(Column(head, False) for head in heads), *map(Column, families)]
     rows = []
     for number, setting in enumerate(page.settings, start=1):
         first = lead(setting)
         cells = []
         for name in families:
             line = next((one for one in setting.lines if page.families[one.algorithm] == name), None)
-            if line is None or line.accuracy is None:
+            if line is None or line.value is None:
                 cells.append(text(NONE))
                 continue
             one = page.comparison(setting, line)
             top = first is not None and line.algorithm in first.equals
-            ours = tag("strong", f"{line.accuracy}{mark(first)}") if first and top else text(line.accuracy)
+            value = setting.scale.text(line.value, unit="")
+            ours = tag("strong", f"{value}{mark(first)}") if first and top else text(value)
             below = [tag("small", f"{one.paper} ", within(one))] if one.paper else []
             tuned = [tag("small", line.algorithm)] if line.algorithm != name else []
             cells.append(join([ours, *below, *tuned]))
         dataset, rest = page.names[number - 1]
-        rows.append([tag("a", dataset, href=f"#s{number}"), rest, *cells])
+        score = [_arrow(setting.scale)] if several else []
+        rows.append([tag("a", dataset, href=f"#s{number}"), rest, *score, *cells])
     beside = f" Below: {page.source}, and whether ours is within two of its deviations." if page.source else ""
+    what = "scores (in percent where it says so)" if several else f"test {_arrow(page.scales[0])}"
     said = (
-        "Final test accuracy in percent, mean ± standard deviation over seeds. ▲ highest by at least one "
-        f"standard deviation, △ highest by less, = several equally high.{beside}"
+        f"Final {what}, mean ± standard deviation over seeds. ▲ best by at least one "
+        f"standard deviation, △ best by less, = several equally good.{beside}"
     )
     return tag("section", tag("h2", "All results"), table(columns, rows, said), class_="overview")
+
+
+def _arrow(scale: Scale) -> str:
+    """The score, its unit, and which way is better."""
+    return f"{scale.column} ({scale.best} is best)"
 
 
 def _chooser(page: Page) -> Html:
@@ -179,7 +200,7 @@ def _chooser(page: Page) -> Html:
 def _tuned(page: Page) -> Html:
     if not page.tuned:
         return text("")
-    columns = [Column("Where", False), Column("Chosen", False), Column("Accuracy on validation rows", False)]
+    columns = [Column("Where", False), Column("Chosen", False), Column("Scores on validation rows", False)]
     said = "Chosen on the parties' validation rows, never on test rows."
     return tag("section", tag("h2", "What was tuned"), table(columns, page.tuned, said))
 

@@ -3,7 +3,6 @@
   const DATA = JSON.parse(document.getElementById("data").textContent);
   const NS = "http://www.w3.org/2000/svg";
   const DASHES = ["", "7 3", "2 3", "9 3 2 3", "12 4", "4 4"];
-  const METRIC_NAMES = { accuracy: "test accuracy, %", loss: "test loss", train_loss: "training loss" };
   const hidden = new Set();
   const tip = document.getElementById("tip");
   const sections = [...document.querySelectorAll(".setting")];
@@ -34,6 +33,7 @@
     return size >= 100 ? value.toLocaleString("en", { maximumFractionDigits: 0 }) : String(+value.toPrecision(3));
   };
   const fixed = (value, digits) => (known(value) ? value.toFixed(digits) : "–");
+  const bounds = (scale) => [known(scale.low) ? scale.low : -Infinity, known(scale.high) ? scale.high : Infinity];
   const clipped = (words, most) => (words.length > most ? `${words.slice(0, most - 1)}…` : words);
   const ticks = (low, high, wanted) => {
     const raw = (high - low) / wanted, power = 10 ** Math.floor(Math.log10(raw || 1));
@@ -92,12 +92,13 @@
   const range = (series) => {
     const means = series.flatMap((one) => one.mean.filter(known)).sort((a, b) => a - b);
     if (!means.length) return [0, 1];
-    const far = 4 * means[Math.floor(0.97 * (means.length - 1))] || Infinity;
-    let low = means[0], high = means[0];
+    const at = (part) => means[Math.round(part * (means.length - 1))];
+    const far = at(0.97) > 0 ? 4 * at(0.97) : Infinity, deep = at(0.03) < 0 ? 4 * at(0.03) : -Infinity;
+    let low = Math.max(means[0], deep), high = low;
     for (const one of series) one.mean.forEach((mean, index) => {
       if (!known(mean)) return;
-      const std = mean > far ? 0 : one.std[index] || 0;
-      low = Math.min(low, mean - std);
+      const std = mean > far || mean < deep ? 0 : one.std[index] || 0;
+      low = Math.min(low, Math.max(mean, deep) - std);
       high = Math.max(high, Math.min(mean, far) + std);
     });
     if (!(high > low)) { low -= 0.5; high += 0.5; }
@@ -105,7 +106,9 @@
     return [low - pad, high + pad];
   };
 
-  const lines = (box, series, x_name, y_name, digits, redraw, target) => {
+  // A scale says what is drawn upwards: its name, digits, the bounds of its values (or null), and whether more is better.
+  const lines = (box, series, x_name, scale, redraw, target) => {
+    const { name: y_name, digits } = scale;
     legend(box, series.map((one) => one.name), redraw);
     const shown = series.filter((one) => !hidden.has(one.name) && one.x.length);
     const width = wide(box), height = Math.round(Math.min(400, Math.max(250, width * 0.46)));
@@ -113,8 +116,8 @@
     const svg = canvas(box, width, height, `${y_name} by ${x_name}. ${ends.join("; ") || "nothing is shown"}.`);
     if (!shown.length) { make(svg, "text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "All algorithms are hidden."); return; }
     let [low, high] = range(shown);
-    const most = digits === 1 ? 100 : Infinity; // no accuracy is beyond, though mean and deviation may add up to more
-    low = Math.max(0, low);
+    const [least, most] = bounds(scale); // no value is beyond, though mean and deviation may add up to more
+    low = Math.max(least, low);
     high = Math.min(high, most + 0.04 * (most - low));
     const left = 46, right = width - 10, top = 22, bottom = height - 38;
     const first = x_name === "round" ? Math.min(...shown.map((one) => one.x[0])) : 0;
@@ -142,7 +145,7 @@
       if (!one.std.length) continue;
       const there = one.mean.map((mean, index) => index).filter((index) => known(one.mean[index]));
       const edge = (sign) => (index) => {
-        const value = Math.max(0, Math.min(most, one.mean[index] + sign * (one.std[index] || 0)));
+        const value = Math.max(least, Math.min(most, one.mean[index] + sign * (one.std[index] || 0)));
         return `${across(one.x[index]).toFixed(1)},${up(value).toFixed(1)}`;
       };
       const points = [...there.map(edge(1)), ...there.reverse().map(edge(-1))];
@@ -162,7 +165,7 @@
         if (known(mean)) make(inside, "circle", { cx: across(one.x[index]), cy: up(mean), r: 4, class: "alone" }).style.fill = colour(place(one.name));
       });
     }
-    if (known(target) && target > low && target < high) make(svg, "text", { x: right, y: 10, "text-anchor": "end" }, `···· target ${written(target)} %`);
+    if (known(target) && target > low && target < high) make(svg, "text", { x: right, y: 10, "text-anchor": "end" }, `···· target ${written(target)}${scale.unit}`);
     const cursor = make(svg, "g", { visibility: "hidden" });
     const rule = make(cursor, "line", { class: "axis", y1: top, y2: bottom });
     const dots = shown.map((one) => { const dot = make(cursor, "circle", { r: 3.5 }); dot.style.fill = colour(place(one.name)); return dot; });
@@ -175,7 +178,7 @@
     };
     const point = (index) => {
       here = Math.max(0, Math.min(stops.length - 1, index));
-      const at = stops[here], area = svg.getBoundingClientRect(), scale = area.width / width;
+      const at = stops[here], area = svg.getBoundingClientRect(), shrunk = area.width / width;
       cursor.setAttribute("visibility", "visible");
       rule.setAttribute("x1", across(at));
       rule.setAttribute("x2", across(at));
@@ -188,8 +191,8 @@
         dots[number].setAttribute("cy", Math.max(top, Math.min(bottom, up(mean))));
         const std = known(one.std[index_]) ? ` ± ${fixed(one.std[index_], digits)}` : "";
         return [one.name, fixed(mean, digits) + std, colour(place(one.name)), mean];
-      }).sort((a, b) => (known(b[3]) ? b[3] : -Infinity) - (known(a[3]) ? a[3] : -Infinity));
-      show(x_name === "round" ? `round ${at}` : `${written(at)} ${x_name}`, rows, area.left + across(at) * scale, area.top + area.height / 3);
+      }).sort((a, b) => (known(b[3]) ? scale.up * b[3] : -Infinity) - (known(a[3]) ? scale.up * a[3] : -Infinity));
+      show(x_name === "round" ? `round ${at}` : `${written(at)} ${x_name}`, rows, area.left + across(at) * shrunk, area.top + area.height / 3);
     };
     const leave = () => { cursor.setAttribute("visibility", "hidden"); here = -1; hide(); };
     const follow = (event) => {
@@ -253,24 +256,27 @@
   };
 
   // ---- how single parties fare ----
-  const fair = (box, strips) => {
+  const fair = (box, strips, scale) => {
     const width = wide(box), narrow = width < 520, tall = narrow ? 58 : 40, top = narrow ? 4 : 8;
     const left = narrow ? 6 : Math.min(190, 20 + 7 * Math.max(...strips.map((one) => one.name.length))), right = width - 12;
-    const bottom = top + strips.length * tall, low = Math.max(0, Math.min(...strips.map((one) => one.box[0])) - 3), high = 100;
-    const medians = strips.map((one) => `${one.name}: median ${fixed(one.box[2], 1)}, worst tenth ${fixed(one.tenth, 1)}`);
-    const svg = canvas(box, width, bottom + 40, `Accuracy of the parties. ${medians.join("; ")}.`);
+    const bottom = top + strips.length * tall, digits = scale.digits;
+    const [least_, most] = bounds(scale), ends = strips.flatMap((one) => [one.box[0], one.box[4]]);
+    const pad = 0.04 * (Math.max(...ends) - Math.min(...ends)) || 0.5;
+    const low = Math.max(least_, Math.min(...ends) - pad), high = Number.isFinite(most) ? most : Math.max(...ends) + pad;
+    const medians = strips.map((one) => `${one.name}: median ${fixed(one.box[2], digits)}, worst tenth ${fixed(one.tenth, digits)}`);
+    const svg = canvas(box, width, bottom + 40, `${scale.own} of the parties. ${medians.join("; ")}.`);
     const across = (value) => left + ((value - low) / (high - low || 1)) * (right - left);
     for (const at of ticks(low, high, narrow ? 4 : 8)) {
       make(svg, "line", { class: "grid", x1: across(at), x2: across(at), y1: top, y2: bottom });
       make(svg, "text", { x: across(at), y: bottom + 17, "text-anchor": "middle" }, written(at));
     }
-    make(svg, "text", { x: right, y: bottom + 34, "text-anchor": "end" }, "accuracy on a party's held-out rows, %");
+    make(svg, "text", { x: right, y: bottom + 34, "text-anchor": "end" }, `${scale.own} on a party's held-out rows${scale.unit ? `, ${scale.unit.trim()}` : ""}`);
     strips.forEach((one, row) => {
       const paint = colour(place(one.name)), middle = top + row * tall + (narrow ? 38 : tall / 2);
       make(svg, "text", narrow ? { x: left, y: middle - 20, class: "strong" } : { x: left - 14, y: middle + 4, "text-anchor": "end", class: "strong" }, clipped(one.name, 28));
       const group = make(svg, "g");
-      const [least, lower, median, upper, best] = one.box;
-      make(group, "line", { x1: across(least), x2: across(best), y1: middle, y2: middle, "stroke-width": 1 }).style.stroke = paint;
+      const [least, lower, median, upper, greatest] = one.box;
+      make(group, "line", { x1: across(least), x2: across(greatest), y1: middle, y2: middle, "stroke-width": 1 }).style.stroke = paint;
       const boxed = make(group, "rect", { x: across(lower), y: middle - 9, width: Math.max(1, across(upper) - across(lower)), height: 18, "fill-opacity": 0.16, rx: 2 });
       boxed.style.fill = boxed.style.stroke = paint;
       one.values.forEach((value, index) => {
@@ -283,7 +289,9 @@
       diamond.style.fill = "var(--paper)";
       diamond.style.stroke = paint;
       const area = make(group, "rect", { x: left, y: middle - 16, width: right - left, height: 32, "fill-opacity": 0 });
-      const read = (event) => show(one.name, [["best", fixed(best, 1)], ["upper quarter", fixed(upper, 1)], ["median", fixed(median, 1)], ["lower quarter", fixed(lower, 1)], ["worst tenth, mean", fixed(one.tenth, 1)], ["worst", fixed(least, 1)]], event.clientX, event.clientY);
+      const from_best = scale.up > 0 ? [greatest, upper, median, lower, least] : [least, lower, median, upper, greatest];
+      const [best, better, middle_, weaker, worst] = from_best.map((value) => fixed(value, digits));
+      const read = (event) => show(one.name, [["best", best], ["better quarter", better], ["median", middle_], ["weaker quarter", weaker], ["worst tenth, mean", fixed(one.tenth, digits)], ["worst", worst]], event.clientX, event.clientY);
       area.addEventListener("pointermove", read);
       area.addEventListener("pointerdown", read);
     });
@@ -343,17 +351,16 @@
   const drawn = new Set();
   const draw = (section) => {
     const found = DATA.settings[Number(section.dataset.number) - 1];
-    const metric = section.querySelector("[data-metric][aria-pressed=true]")?.dataset.metric || "accuracy";
+    const metric = section.querySelector("[data-metric][aria-pressed=true]")?.dataset.metric || "score";
     const again = () => sections.filter((one) => drawn.has(one)).forEach(draw);
-    const digits = metric === "accuracy" ? 1 : 3;
     const first = !drawn.has(section);
     drawn.add(section);
     for (const box of section.querySelectorAll("[data-chart]")) {
       const kind = box.dataset.chart;
-      if (kind === "curves") lines(box, found.lines.map((one) => ({ name: one.name, x: one[metric].round, mean: one[metric].mean, std: one[metric].std })), "round", METRIC_NAMES[metric], digits, again, metric === "accuracy" ? found.target : null);
-      if (kind === "bytes") lines(box, found.lines.map((one) => ({ name: one.name, x: one.accuracy.sent, mean: one.accuracy.mean, std: one.accuracy.std })), "megabytes sent", METRIC_NAMES.accuracy, 1, again, found.target);
+      if (kind === "curves") lines(box, found.lines.map((one) => ({ name: one.name, x: one[metric].round, mean: one[metric].mean, std: one[metric].std })), "round", found.scales[metric], again, metric === "score" ? found.target : null);
+      if (kind === "bytes") lines(box, found.lines.map((one) => ({ name: one.name, x: one.score.sent, mean: one.score.mean, std: one.score.std })), "megabytes sent", found.scales.score, again, found.target);
       if (kind === "heat" && found.heat) heat(box, found.heat);
-      if (kind === "fair" && found.fair.length) fair(box, found.fair);
+      if (kind === "fair" && found.fair.length) fair(box, found.fair, found.scales.score);
       if (kind === "features" && found.features && (first || box.dataset.width !== String(wide(box)))) { features(box, found.features); box.dataset.width = String(wide(box)); }
     }
   };

@@ -6,9 +6,17 @@ from typing import Any
 
 from unalike.report.page.content import Page, command
 from unalike.report.page.markup import Column, Html, join, table, tag
-from unalike.report.page.numbers import METRICS, curves, degrees, fairness, strip
+from unalike.report.page.numbers import SCORE, curves, degrees, fairness, metrics, scales, strip
 from unalike.report.page.parties import Look
-from unalike.report.page.tables import NONE, chart, cost_table, fairness_part, final_table, target_table
+from unalike.report.page.tables import (
+    NONE,
+    chart,
+    cost_table,
+    fairness_part,
+    final_table,
+    others_table,
+    target_table,
+)
 from unalike.runs.results import Setting
 
 _MOST_BESIDE = 14
@@ -27,10 +35,11 @@ def setting_section(page: Page, setting: Setting, number: int, look: Look) -> Ht
     parts = [
         tag("h2", dataset, tag("span", rest, class_="split")),
         _unlike(setting, look),
-        _training(),
+        _training(setting),
         final_table(page, setting),
+        others_table(page, setting),
         fairness_part(page, setting),
-        _bytes(),
+        _bytes(setting),
         target_table(page, setting),
         _features(look),
         cost_table(page, setting),
@@ -44,6 +53,7 @@ def setting_data(page: Page, setting: Setting, look: Look) -> dict[str, Any]:
     strips = [strip(line.algorithm, found) for line in setting.lines if (found := fairness(line)) and found.values]
     return {
         "lines": [curves(line) for line in setting.lines if line.finished],
+        "scales": scales(setting.scale, setting.lines),
         "target": page.goal(setting),
         "fair": strips,
         "heat": look.heat,
@@ -100,16 +110,16 @@ def _bar(value: float) -> Html:
     return tag("span", tag("i", style=f"width:{100 * width:.1f}%"), class_="bar", aria_hidden="true")
 
 
-def _training() -> Html:
+def _training(setting: Setting) -> Html:
     radios = [
         tag(
             "button",
             title,
             type="button",
             data_metric=name,
-            aria_pressed="true" if name == "accuracy" else "false",
+            aria_pressed="true" if name == SCORE else "false",
         )
-        for name, title in METRICS.items()
+        for name, title in metrics(setting.scale).items()
     ]
     return tag(
         "div",
@@ -125,15 +135,16 @@ def _training() -> Html:
     )
 
 
-def _bytes() -> Html:
+def _bytes(setting: Setting) -> Html:
+    scale = setting.scale
     said = (
-        "Accuracy against what was sent up and down until then, all parties together. Algorithms that send more "
-        "in a round lie further to the right."
+        f"{scale.title} against what was sent up and down until then, all parties together. Algorithms that send "
+        "more in a round lie further to the right."
     )
     return tag(
         "div",
-        tag("h3", "Communication against accuracy"),
-        chart("bytes", "Accuracy against megabytes sent"),
+        tag("h3", f"Communication against {scale.words}"),
+        chart("bytes", f"{scale.title} against megabytes sent"),
         tag("p", said, class_="caption"),
     )
 

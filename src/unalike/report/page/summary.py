@@ -8,26 +8,25 @@ from dataclasses import dataclass
 from unalike.data import DATASETS
 from unalike.report.page.content import Page
 from unalike.report.page.numbers import degrees, fairness
-from unalike.runs.results import Setting, Spread, brief
+from unalike.runs.results import Setting, brief
+from unalike.runs.scales import Scale, Spread
 
 NOT_A_WIN = "A lead of less than one standard deviation over seeds (the larger of the two) is not called a win."
-
-SAME = 1e-9
-"""Percent: means that differ by less differ by rounding only."""
 
 
 @dataclass(frozen=True)
 class Lead:
-    """Who ends highest in a setting, and by how much."""
+    """Who ends best in a setting, and by how much; values are as they are told."""
 
+    scale: Scale
     first: str
-    accuracy: Spread
+    value: Spread
     second: str
     by: float
     std: float
     """The larger deviation of the two."""
     equals: tuple[str, ...] = ()
-    """Who has the highest mean: one, or several that are equal."""
+    """Who has the best mean: one, or several that are equal."""
 
     @property
     def tied(self) -> bool:
@@ -37,18 +36,24 @@ class Lead:
     @property
     def clear(self) -> bool:
         """Whether the lead is at least one standard deviation, over two seeds or more."""
-        return self.accuracy.seeds > 1 and self.by > 0 and self.by >= self.std
+        return self.value.seeds > 1 and self.by > 0 and self.by >= self.std
+
+    @property
+    def distance(self) -> str:
+        """How far the second is behind."""
+        return self.scale.difference(self.by, self.value.mean)
 
 
 def lead(setting: Setting) -> Lead | None:
-    """The highest mean accuracy and the next; None of fewer than two algorithms."""
-    known = [(line.algorithm, line.accuracy) for line in setting.lines if line.accuracy is not None]
+    """The best mean score and the next; None of fewer than two algorithms."""
+    scale = setting.scale
+    known = [(line.algorithm, line.value) for line in setting.lines if line.value is not None]
     if len(known) < 2:
         return None
-    (first, one), (second, two) = sorted(known, key=lambda each: -each[1].mean)[:2]
+    (first, one), (second, two) = sorted(known, key=lambda each: -scale.goodness(each[1].mean))[:2]
     seeds = Spread(one.mean, one.std, min(one.seeds, two.seeds))
-    equals = tuple(name for name, each in known if one.mean - each.mean < SAME)
-    return Lead(first, seeds, second, one.mean - two.mean, max(one.std, two.std), equals)
+    equals = tuple(name for name, each in known if scale.same(one.mean, each.mean))
+    return Lead(scale, first, seeds, second, abs(one.mean - two.mean), max(one.std, two.std), equals)
 
 
 def summary(page: Page) -> list[str]:
@@ -59,11 +64,11 @@ def summary(page: Page) -> list[str]:
         said.append(_one_lead(leads[0]))
     elif leads:
         said.append(_many_leads(page, leads))
-    elif len(page.finished) == 1 and page.finished[0].accuracy is not None:
-        rounds = page.finished[0].figures.get("rounds")
+    elif len(page.finished) == 1 and page.finished[0].value is not None:
+        one, value = page.finished[0], page.finished[0].value
         said.append(
-            f"The final global model is right for {page.finished[0].accuracy:.1f} % of the test rows after "
-            f"{rounds} rounds. One seed tells nothing about noise."
+            f"The final global model has a test {one.scale.words} of {one.scale.text(value)} after "
+            f"{one.figures.get('rounds')} rounds. One seed tells nothing about noise."
         )
     return [*said, *_published(page), *_unlike(page), *_worst(page)]
 
@@ -81,14 +86,21 @@ def _what(page: Page) -> str:
 
 
 def _one_lead(found: Lead) -> str:
+    scale, std = found.scale, f"{found.std:.{found.scale.digits(found.value.mean)}f}"
     if found.tied:
-        return f"{_listed(list(found.equals))} end equally high, at {found.accuracy.mean:.1f} %: none leads."
-    ends = f"{found.first} ends highest, at {found.accuracy} %, {found.by:.1f} points above {found.second}"
-    if found.accuracy.seeds < 2:
+        return (
+            f"{_listed(list(found.equals))} end equally good, at {scale.words} "
+            f"{scale.text(found.value.mean)}: none leads."
+        )
+    ends = (
+        f"{found.first} ends with the {scale.best} test {scale.words}, {scale.text(found.value)}, "
+        f"{found.distance} {scale.ahead} {found.second}"
+    )
+    if found.value.seeds < 2:
         return f"{ends}; with one seed this may be chance."
     if found.clear:
-        return f"{ends}, which is more than one standard deviation ({found.std:.1f})."
-    return f"{ends}, which is less than one standard deviation ({found.std:.1f}) and not called a win."
+        return f"{ends}, which is more than one standard deviation ({std})."
+    return f"{ends}, which is less than one standard deviation ({std}) and not called a win."
 
 
 def _many_leads(page: Page, leads: list[Lead]) -> str:
@@ -96,13 +108,19 @@ def _many_leads(page: Page, leads: list[Lead]) -> str:
     tied = sum(one.tied for one in leads)
     equal = f"; in {tied} of {len(leads)} several are equal" if tied else ""
     if not first:
-        return f"In all {len(leads)} settings several algorithms share the highest mean accuracy: none leads."
+        return f"In all {len(leads)} settings several algorithms share the {_top(page)}: none leads."
     clear = Counter(page.families[one.first] for one in leads if one.clear)
     parts = [
         f"{name} in {number} of {len(leads)}" + (f" ({clear[name]} clear)" if clear[name] else " (none clear)")
         for name, number in sorted(first.items(), key=lambda each: (-each[1], each[0]))
     ]
-    return f"Highest mean accuracy: {_listed(parts)} settings{equal}. {NOT_A_WIN}"
+    top = _top(page)
+    return f"{top[:1].upper()}{top[1:]}: {_listed(parts)} settings{equal}. {NOT_A_WIN}"
+
+
+def _top(page: Page) -> str:
+    scales = page.scales
+    return f"{scales[0].best} mean {scales[0].words}" if len(scales) == 1 else "best mean score"
 
 
 def _published(page: Page) -> list[str]:
@@ -140,19 +158,20 @@ def _worst(page: Page) -> list[str]:
     found = [(line.algorithm, made) for line in page.settings[0].lines if (made := fairness(line)) and made.values]
     if not found:
         return []
-    found.sort(key=lambda each: -each[1].worst_tenth.mean)
+    scale = page.settings[0].scale
+    found.sort(key=lambda each: -scale.goodness(each[1].worst_tenth.mean))
     name, best = found[0]
+    top = best.worst_tenth
+    on = f"{scale.words} {scale.text(top)} on its own held-out rows"
     if len(found) == 1:
-        return [
-            f"The worst tenth of the parties is right for {best.worst_tenth.mean:.1f} % of its own held-out rows."
-        ]
-    top, next_ = best.worst_tenth, found[1][1].worst_tenth
-    equals = [each for each, made in found if top.mean - made.worst_tenth.mean < SAME]
+        return [f"The worst tenth of the parties ends with {on}."]
+    next_ = found[1][1].worst_tenth
+    equals = [each for each, made in found if scale.same(top.mean, made.worst_tenth.mean)]
     if len(equals) > 1:
-        return [f"The worst tenth of the parties fares equally with {_listed(equals)}: {top.mean:.1f} %."]
-    clear = min(top.seeds, next_.seeds) > 1 and top.mean - next_.mean >= max(top.std, next_.std)
+        return [f"The worst tenth of the parties fares equally with {_listed(equals)}: {on}."]
+    clear = min(top.seeds, next_.seeds) > 1 and abs(top.mean - next_.mean) >= max(top.std, next_.std)
     doubt = "" if clear else ", which is no clear lead"
-    return [f"The worst tenth of the parties fares best with {name}: {top} % of its own held-out rows{doubt}."]
+    return [f"The worst tenth of the parties fares best with {name}: {on}{doubt}."]
 
 
 def _place(setting: Setting) -> str:

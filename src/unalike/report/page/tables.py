@@ -9,7 +9,9 @@ from unalike.report.page.content import Page
 from unalike.report.page.markup import Column, Html, join, table, tag, text
 from unalike.report.page.numbers import fairness, reached
 from unalike.report.page.summary import Lead, lead
-from unalike.runs.results import Line, Setting, Spread
+from unalike.runs.results import Line, Setting
+from unalike.runs.scales import Scale, Spread, scale_of
+from unalike.scores import scores_of
 
 NONE = "–"
 
@@ -24,18 +26,23 @@ def final_table(page: Page, setting: Setting) -> Html:
     beside = [page.comparison(setting, line) for line in setting.lines]
     papers = any(one.paper for one in beside)
     first = lead(setting)
-    columns = [Column("Algorithm", False), Column("Accuracy, %"), Column("Seeds")]
+    scale = setting.scale
+    columns = [Column("Algorithm", False), Column(_capital(scale.column)), Column("Seeds")]
     columns += [Column("Published, %"), Column("Difference"), Column("Within 2 std", False)] if papers else []
     rows = []
     for line, one in zip(setting.lines, beside, strict=True):
         row: list[Any] = [
             swatch(page, line.algorithm),
-            _best(one.ours, first, line.algorithm),
+            _best(scale, one.ours, first, line.algorithm),
             str(len(line.finished)),
         ]
         row += [NONE if one.paper is None else str(one.paper), _difference(one), within(one)] if papers else []
         rows.append(row)
-    said = "Accuracy of the final global model on the global test set, in percent: mean ± standard deviation."
+    percent = ", in percent" if scale.is_percent else ""
+    said = (
+        f"{scale.title} of the final global model on the global test set{percent}: mean ± standard deviation. "
+        f"The {scale.best} is best."
+    )
     # Not a column: sentences would make the lines tall, and on a phone push them out of sight.
     notes = [
         tag("p", swatch(page, line.algorithm), ": ", one.note, class_="caption")
@@ -44,11 +51,38 @@ def final_table(page: Page, setting: Setting) -> Html:
     ]
     return tag(
         "div",
-        tag("h3", "Final accuracy"),
+        tag("h3", f"Final {scale.words}"),
         table(columns, rows, said),
         tag("p", *_reading(setting), class_="caption"),
         *notes,
     )
+
+
+def others_table(page: Page, setting: Setting) -> Html:
+    """The task's other scores of the final models, for who would have chosen another."""
+    known = [scale_of(score.name) for score in scores_of(setting.scale.score.task) if score != setting.scale.score]
+    rows = [(line.algorithm, [line.final(scale) for scale in known]) for line in setting.lines]
+    shown = [place for place, _ in enumerate(known) if any(values[place] for _, values in rows)]
+    if not shown:
+        return text("")
+    columns = [Column("Algorithm", False), *(Column(_capital(known[place].column)) for place in shown)]
+    cells = [
+        [
+            swatch(page, name),
+            *(NONE if (value := values[place]) is None else known[place].text(value, unit="") for place in shown),
+        ]
+        for name, values in rows
+    ]
+    best: dict[str, list[str]] = {}
+    for place in shown:
+        best.setdefault(known[place].best, []).append(known[place].words)
+    ways = "; ".join(f"the {way} {', '.join(names)}" for way, names in best.items())
+    said = f"The same models by other scores: mean ± standard deviation. Best is {ways}."
+    return tag("div", tag("h3", "Other scores"), table(columns, cells, said))
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _reading(setting: Setting) -> list[str]:
@@ -56,22 +90,20 @@ def _reading(setting: Setting) -> list[str]:
     if first is None:
         return []
     if first.tied:
-        return [f"= {', '.join(first.equals)} are equally high."]
+        return [f"= {', '.join(first.equals)} are equally good."]
     if first.clear:
-        return [
-            f"▲ {first.first} leads {first.second} by {first.by:.1f} points: more than one standard deviation."
-        ]
-    why = "one seed cannot tell" if first.accuracy.seeds < 2 else "less than one standard deviation, no clear win"
-    return [f"△ {first.first} is highest, {first.by:.1f} points above {first.second}: {why}."]
+        return [f"▲ {first.first} leads {first.second} by {first.distance}: more than one standard deviation."]
+    why = "one seed cannot tell" if first.value.seeds < 2 else "less than one standard deviation, no clear win"
+    return [f"△ {first.first} is {first.scale.best}, {first.distance} {first.scale.ahead} {first.second}: {why}."]
 
 
-def _best(value: Spread | None, first: Lead | None, algorithm: str) -> Html:
-    written = text(NONE if value is None else str(value))
+def _best(scale: Scale, value: Spread | None, first: Lead | None, algorithm: str) -> Html:
+    written = text(NONE if value is None else scale.text(value, unit=""))
     return tag("strong", written, mark(first)) if first and algorithm in first.equals else written
 
 
 def mark(first: Lead) -> str:
-    """What stands beside the highest number: filled where the lead is clear, = where several are equal."""
+    """What stands beside the best number: filled where the lead is clear, = where several are equal."""
     if first.tied:
         return " ="
     return " ▲" if first.clear else " △"
@@ -101,8 +133,15 @@ def fairness_part(page: Page, setting: Setting) -> Html:
     if not found:
         said = "No rows were held out in these runs (held_out = 0), so nothing is known of single parties."
         return tag("div", title, tag("p", said, class_="none"))
+    scale = setting.scale
     rows = [
-        [swatch(page, line.algorithm), str(one.mean), str(one.std), str(one.worst), str(one.worst_tenth)]
+        [
+            swatch(page, line.algorithm),
+            *(
+                value.text(scale.digits(one.mean.mean))
+                for value in (one.mean, one.std, one.worst, one.worst_tenth)
+            ),
+        ]
         for line, one in found
     ]
     columns = [
@@ -110,12 +149,13 @@ def fairness_part(page: Page, setting: Setting) -> Html:
         Column("Mean"),
         Column("Std over parties"),
         Column("Worst party"),
-        Column("Worst tenth", hint="mean over the lowest tenth of the parties"),
+        Column("Worst tenth", hint="mean over the tenth of the parties that fares worst"),
     ]
     personal = any(one.personal for _, one in found)
     model = "own model" if personal else "global model"
-    said = f"Accuracy of the {model} on each party's own held-out rows, in percent; ± is over seeds."
-    drawn = [chart("fair", "Accuracy of each party")] if any(one.values for _, one in found) else []
+    percent = ", in percent" if scale.is_percent else ""
+    said = f"{scale.title} of the {model} on each party's own held-out rows{percent}; ± is over seeds."
+    drawn = [chart("fair", f"{scale.title} of each party")] if any(one.values for _, one in found) else []
     reading = (
         "Every dot is a party of one seed; the box spans the middle half with the median in it; the diamond is "
         "the mean of the worst tenth."
@@ -144,7 +184,11 @@ def target_table(page: Page, setting: Setting) -> Html:
         Column("Megabytes sent"),
         Column("Seeds that reach it"),
     ]
-    said = f"First round with {goal:g} % test accuracy ({own}), over the seeds that reach it."
+    scale = setting.scale
+    said = (
+        f"First round with a test {scale.words} of {scale.bound} {goal:g}{scale.unit} ({own}), over the seeds "
+        "that reach it."
+    )
     return tag("div", tag("h3", "Rounds to target"), table(columns, rows, said))
 
 

@@ -1,0 +1,100 @@
+"""Nets that differ between parties: ``--model "a|b|c"`` gives party k the k-th, counted round and round."""
+
+import pytest
+import torch
+
+from tests.contract import distilling_algorithms, personal_algorithms
+from tests.helpers import EVERY_ENGINE
+from unalike.engines.sequential import Sequential
+from unalike.errors import UserError
+from unalike.rounds.state import State
+from unalike.runs.small import distance, play, small_simulation
+
+assert distilling_algorithms.NAMES
+assert personal_algorithms.NAMES  # both are registered
+NETS = ["mlp(6,4)", "mlp(8)", "logistic"]
+
+
+def test_each_party_has_its_net_and_its_own_initial_weights():
+    simulation = small_simulation("test-fedmd", model="|".join(NETS))
+    alone = [small_simulation("fedavg", model=net) for net in NETS]
+    for number in range(6):
+        task = simulation.task_of(number)
+        assert task is simulation.federation.task_of(number) is simulation.crew.worker(number).task
+        assert torch.equal(simulation.party_state(number)["w"], alone[number % 3].initial)
+        assert task.population == 6
+        assert torch.equal(task.public.x, simulation.task.public.x)
+
+
+@EVERY_ENGINE
+def test_a_party_trains_as_it_would_among_parties_of_its_own_net(engine):
+    """FedMD without a digest that moves: before round 1 a party depends on its own rows and net alone."""
+    mixed = small_simulation("test-fedmd", model="|".join(NETS), engine=engine, sample=1.0)
+    states = {}
+    for net in NETS:
+        same = small_simulation("test-fedmd", model=net, engine=engine, sample=1.0)
+        script = same.algorithm.prepare(same.task, same.state.server)
+        states[net] = prepared(same, script)
+    together = prepared(mixed, mixed.algorithm.prepare(mixed.task, mixed.state.server))
+    for number in range(6):
+        expected = states[NETS[number % 3]][number]["w"]
+        assert distance({"w": together[number]["w"]}, {"w": expected})[0] <= 1e-6
+
+
+def prepared(simulation, script):
+    """The parties' states after the exchanges of a script in round 0."""
+    from unalike.rounds.ledger import Ledger
+
+    ledger = Ledger(simulation.state.buffers)
+    simulation._converse(script, 0, ledger)
+    return ledger.states
+
+
+@EVERY_ENGINE
+def test_resumed_to_the_bit(engine):
+    fields = {"model": "|".join(NETS), "engine": engine}
+    whole = play(small_simulation("test-fedmd", **fields), 3)
+    first = play(small_simulation("test-fedmd", **fields), 1)
+    second = small_simulation("test-fedmd", **fields)
+    second.state = State.of(1, {name: value.clone() for name, value in first.state.tensors().items()})
+    assert play(second, 2).state.digest() == whole.state.digest()
+
+
+def test_one_model_for_all_is_refused():
+    for text in ("fedavg", "scaffold", "test-ditto"):
+        with pytest.raises(
+            UserError, match=r"has one model for all, which nets that differ .* cannot share\. Name one"
+        ):
+            small_simulation(text, model="mlp(6,4)|mlp(8)")
+
+
+@pytest.mark.parametrize("model", ["test-norm-body|mlp(8)", "mlp(8)|test-norm-body"])
+def test_batch_norm_in_any_of_the_nets_needs_statistics_of_ones_own(model):
+    with pytest.raises(UserError, match=r"no common statistics of batch norm\. Use --batch-norm local\."):
+        small_simulation("test-fedmd", model=model)
+    fields = {"model": model, "batch_norm": "local", "batch_size": 64, "sample": 1.0, "engine": "sequential"}
+    simulation = play(small_simulation("test-fedmd", **fields), 2)
+    norm = model.split("|").index("test-norm-body")
+    for number, statistics in simulation.state.own_buffers.items():
+        if number % 2 == norm:
+            assert len(statistics) == 8
+            assert (statistics != simulation.task_of(number).initial_buffers()).any()
+        else:
+            assert not len(statistics)
+    _, row = simulation.play_round()
+    assert row["personal"]["count"] > 0
+    assert "running statistics" not in row["traffic"]["up"]
+
+
+def test_uploads_that_differ_are_refused_in_one_line():
+    with pytest.raises(UserError, match=r"party 1 uploads .*All parties must upload the same keys and shapes\."):
+        play(small_simulation("test-def-kt", model="mlp(6,4)|mlp(8)", sample=1.0, engine="sequential"), 4)
+
+
+def test_engines_are_those_of_each_net():
+    simulation = small_simulation(
+        "test-fedmd", model="mlp(6,4)|test-norm-body", batch_norm="local", engine="vectorised"
+    )
+    names = [type(engine) for engine in simulation.engine._engines]
+    assert names[0] is not Sequential
+    assert names[1] is Sequential
