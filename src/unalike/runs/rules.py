@@ -47,7 +47,7 @@ def recipe_of(spec: RunSpec, algorithm: Algorithm, tasks: Sequence[Task], wire: 
 
 
 def deploying(spec: RunSpec, recipe: Recipe, tasks: Sequence[Task]) -> tuple[Recipe, list[tuple[Phase, ...]]]:
-    """How a party of each task trains its model further before that is tried or deployed; no phases: not at all."""
+    """How a party of each task trains its model further before it is tried or deployed; often by no phases."""
     if not spec.fine_tune:
         return recipe, [recipe.algorithm.adapt(task) for task in tasks]
     plain = replace(recipe, algorithm=FineTuned(recipe.algorithm), wire=None)
