@@ -50,11 +50,14 @@ class SiteModels:
         }
 
     def finish(self, message: Envelope, path: Path, vault: Vault) -> Figures:
-        """Keep the final model by layer name, the site's own where there is one; the figures stay here."""
+        """Keep the final model by layer name, the site's own where there is one; the figures stay here.
+
+        An algorithm that trains something else than the run's net leaves no model here, and has no figures.
+        """
         shared, own = self._models(message, vault)
         schema, last = self._work.schema, own or shared
         if last is None:
-            raise Refused(f"{self._work.spec.algorithm} has neither a global model nor one of this site's own")
+            return {}
         about = {"schema": schema.digest, "features": "\n".join(schema.features)}
         named = self._work.task.named(last.w, last.buffers)
         atomic_write(path, tensor_bytes(named, about | {"classes": "\n".join(schema.classes)}))

@@ -260,7 +260,8 @@ class Site:
         path = self.folder / "model.safetensors"
         figures = SiteModels(self._ready(message)).finish(message, path, self._vault)
         atomic_write(self.folder / "figures.json", json.dumps(figures, indent=1).encode())
-        self._tell(f"Training is over: the model is in {path}.")
+        where = f"the model is in {path}" if figures else "this algorithm leaves no model at a site"
+        self._tell(f"Training is over: {where}.")
         return {}, b""
 
     def _ready(self, message: Envelope) -> SiteWork:

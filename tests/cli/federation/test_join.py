@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract import distilling_algorithms
 from tests.federation import second_edition
 from tests.federation.inside import HOSPITALS, write_tables
 from unalike.cli.federation import site as federation_site
@@ -15,7 +16,10 @@ from unalike.federation.public import TABLE
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="real sites need Linux or macOS")
 PARTIES = [part for name in HOSPITALS for part in ("--party", name)]
 USUAL = ["--address", "127.0.0.1:9443", "--label", "outcome", "--missing", "indicate", "--rounds", "2"]
-PLUGIN = ["--plugin", second_edition.__file__]
+PLUGIN = [
+    *("--plugin", second_edition.__file__),
+    *("--plugin", distilling_algorithms.__file__),
+]
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ def words(text):
 
 
 def test_updates_need_no_more_than_a_yes(invited):
-    join = invited("site-ditto")
+    join = invited("site-relay")
     answer = join("--yes")
     assert answer.code == 0, answer.err
     assert "The algorithm sends what the model learnt here" in words(answer.out)
@@ -64,7 +68,7 @@ def test_mean_rows_need_an_agreement_by_name(invited, more):
 
 
 def test_public_rows_travel_with_the_plan_and_are_told(invited, unalike):
-    join = invited("site-fedmd", "--public", "tables/hungarian.csv", "--model", "mlp(4)|logistic")
+    join = invited("test-fedmd", "--public", "tables/hungarian.csv", "--model", "mlp(4)|logistic")
     plan, table = Plan.read(Path("heart")), Path("tables/hungarian.csv").read_bytes()
     assert all((Path(folder) / TABLE).read_bytes() == table for folder in ("heart", "va"))
     assert plan.public in (Path("va") / FILE).read_text()
@@ -91,7 +95,7 @@ def test_public_rows_travel_with_the_plan_and_are_told(invited, unalike):
 def test_a_table_that_cannot_be_public_is_one_line_and_leaves_nothing(invited, name, change, word):
     if change is not None:
         Path(name).write_text(change(Path("tables/va.csv").read_text()))
-    answer = invited("site-fedmd", "--public", name)
+    answer = invited("test-fedmd", "--public", name)
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert word in answer.err
     assert not Path("heart").exists()
@@ -100,15 +104,15 @@ def test_a_table_that_cannot_be_public_is_one_line_and_leaves_nothing(invited, n
 def test_public_columns_that_do_not_fit_are_told_at_join(invited):
     text = Path("tables/va.csv").read_text()
     Path("public.csv").write_text(text.replace("chol", "cholesterol"))
-    answer = invited("site-fedmd", "--public", "public.csv")("--yes")
+    answer = invited("test-fedmd", "--public", "public.csv")("--yes")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert "The public table: column chol" in answer.err
 
 
 def test_other_code_than_the_plans_is_refused(invited, monkeypatch):
-    join = invited("site-ditto")
+    join = invited("site-relay")
     text = Path(second_edition.__file__).read_text()
-    Path("other.py").write_text(text.replace("lam: float = 0.1", "lam: float = 0.1  # the same, but who knows"))
+    Path("other.py").write_text(text + "# the same, but who knows\n")
     answer = join("--yes", "--plugin", "other.py")
     try:
         assert (answer.code, answer.err.count("\n")) == (2, 1)
