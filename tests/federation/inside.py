@@ -8,9 +8,12 @@ from pathlib import Path
 from unalike.data.sites import Sites
 from unalike.federation.folders import PUBLIC, Card, ServerFolder, make_key, read_key
 from unalike.federation.plan import Plan
+from unalike.federation.public import TABLE, digest_of_table, hand_out
+from unalike.federation.replay import participation_in
 from unalike.federation.server import serve
 from unalike.federation.site import Site
 from unalike.federation.vault import Vault
+from unalike.runs.record import read_rounds
 from unalike.runs.simulation import Simulation
 from unalike.secure.crypto.primitives import signing_public
 
@@ -74,9 +77,15 @@ class World:
     said: list = field(default_factory=list)
 
     @classmethod
-    def make(cls, path, parties=HOSPITALS, **plan):
+    def make(cls, path, parties=HOSPITALS, public=None, **plan):
+        """``public``: a table that everybody gets beside the plan."""
         write_tables(path / "tables", hospitals=parties)
         server = path / "server"
+        if public is not None:
+            for folder in (server, *(path / "sites" / name for name in parties)):
+                folder.mkdir(parents=True, exist_ok=True)
+                hand_out(public, folder)
+            plan["public"] = digest_of_table(public)
         public = make_key(server / "keys" / "server.key")
         train = {"rounds": 3, "epochs": 1, "batch_size": 16, "lr": 0.05, **plan.pop("train", {})}
         made = Plan("heart", parties, public.hex(), "127.0.0.1:1", train, "outcome", missing="indicate", **plan)
@@ -109,9 +118,15 @@ class World:
     def folder(self):
         return ServerFolder(self.path / "server")
 
+    @property
+    def played(self):
+        """Who answered in which exchange, from the record."""
+        return participation_in(read_rounds(self.folder.run))
+
     def simulation(self, participation=None, **changes):
         """The same run in one process."""
-        tables = Sites(str(self.path / "tables"), "outcome", missing="indicate")
+        public = str(self.path / "server" / TABLE) if self.plan.public else ""
+        tables = Sites(str(self.path / "tables"), "outcome", missing="indicate", public=public)
         spec = replace(self.plan.spec_of(tables), **changes)
         simulation = Simulation(spec, participation=participation, say=lambda line: None)
         rows = []

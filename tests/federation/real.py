@@ -13,6 +13,8 @@ from tests.federation.inside import HOSPITALS, write_tables
 from unalike.cli.main import call
 from unalike.data.sites import Sites
 from unalike.federation.plan import Plan
+from unalike.federation.public import TABLE
+from unalike.federation.replay import participation_in
 from unalike.federation.transport.flower.processes import free_port
 from unalike.runs.record import read_rounds
 from unalike.runs.simulation import Simulation
@@ -46,20 +48,31 @@ def processes_about(path):
 class Federation:
     """A server and three hospitals; everything goes through the command line."""
 
-    def __init__(self, path, *options, rows=80, hospitals=HOSPITALS):
+    def __init__(self, path, *options, rows=80, hospitals=HOSPITALS, plugin=None):
         self.path, self.server, self.tables = path, path / "server", path / "tables"
         write_tables(self.tables, rows)
+        self.plugin = plugin
         self.processes = {}
         self.address = f"127.0.0.1:{free_port()}"
         parties = [part for name in hospitals for part in ("--party", name)]
         usual = ["--label", "outcome", "--missing", "indicate", "--address", self.address]
         train = ["--epochs", "1", "--batch-size", "16", "--lr", "0.05"]
-        assert call(["federation", "init", str(self.server), *parties, *usual, *train, *options]) == 0
+        assert (
+            call(
+                ["federation", "init", str(self.server), *parties, *usual, *train, *options, *self._plugin(plugin)]
+            )
+            == 0
+        )
         for name in hospitals:  # what is sent to the site, and its own table: nothing else is there
             self.site(name).mkdir(parents=True)
             shutil.copytree(self.server / "invitations" / name, self.site(name) / "invitation")
             shutil.move(self.tables / f"{name}.csv", self.site(name) / "patients.csv")
+            if plugin is not None:  # a site's people give it the code themselves
+                shutil.copy(plugin, self.site(name) / "own.py")
         self.hospitals = hospitals
+
+    def _plugin(self, path):
+        return [] if self.plugin is None else ["--plugin", str(path)]
 
     def site(self, name):
         return self.path / "sites" / name
@@ -81,7 +94,9 @@ class Federation:
 
     def serve(self):
         before = self.said("serve").count("Serving at")
-        server = self.start("serve", "federation", "serve", str(self.server), cwd=self.path)
+        server = self.start(
+            "serve", "federation", "serve", str(self.server), *self._plugin(self.plugin), cwd=self.path
+        )
         until(
             lambda: self.said("serve").count("Serving at") > before or server.poll() is not None,
             lambda: self.said("serve"),
@@ -90,7 +105,7 @@ class Federation:
 
     def join(self, name):
         args = ["federation", "join", "invitation", "--data", "csv:patients.csv", "--label", "outcome", "--yes"]
-        return self.start(name, *args, cwd=self.site(name))
+        return self.start(name, *args, *self._plugin("own.py"), cwd=self.site(name))
 
     def card(self, name):
         return self.site(name) / "invitation" / f"{name}.public.json"
@@ -149,8 +164,9 @@ class Federation:
     def simulation(self):
         """The same plan in one process, with those who answered; its state at the end."""
         plan = Plan.read(self.server)
-        played = {(row["round"], turn): who for row in self.rounds for turn, who in enumerate(row["answered"])}
-        tables = Sites(str(self.gather_tables()), plan.label, plan.ignore, plan.missing, plan.test)
+        public = str(self.server / TABLE) if plan.public else ""
+        tables = Sites(str(self.gather_tables()), plan.label, plan.ignore, plan.missing, plan.test, public=public)
+        played = participation_in(self.rounds)
         simulation = Simulation(plan.spec_of(tables), participation=played, say=lambda line: None)
         while simulation.state.round < plan.spec.rounds:
             simulation.state, _ = simulation.play_round()

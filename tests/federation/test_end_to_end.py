@@ -8,11 +8,13 @@ import os
 import signal
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
 
-from tests.federation.inside import HOSPITALS
+from tests.contract import distilling_algorithms, personal_algorithms
+from tests.federation.inside import HOSPITALS, write_tables
 from tests.federation.real import Federation, until
 from unalike.cli.main import call
 from unalike.federation.audit import read_audit
@@ -20,6 +22,7 @@ from unalike.federation.envelope import SERVER, Envelope, peek, write
 from unalike.federation.folders import read_key
 from unalike.federation.plan import Plan
 from unalike.federation.transport.flower.door import DoorError, ask
+from unalike.federation.vault import Vault
 from unalike.secure.crypto.primitives import new_secret
 
 pytestmark = [
@@ -68,6 +71,33 @@ def test_real_sites_train_the_same_bits_as_the_sequential_engine(algorithm, chan
     models = [load_file(whole.site(name) / "invitation" / "model.safetensors") for name in HOSPITALS]
     ours = load_file(whole.server / "run" / "weights.safetensors")
     assert all(model[key].equal(value) for model in models for key, value in ours.items())
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "options"),
+    [
+        ("test-fedrep", ["--model", "mlp(8)"]),
+        ("test-ditto", ["--model", "mlp(8)"]),
+        ("test-fedmd", ["--model", "mlp(8)|mlp(6,4)|logistic"]),
+    ],
+)
+def test_algorithms_of_ones_own_train_the_same_bits_at_real_sites(algorithm, options, tmp_path, capsys):
+    """Phases, personal parts, public rows, three nets: the sites have the algorithm from their own plug-in."""
+    if algorithm == "test-fedmd":
+        write_tables(tmp_path / "public", rows=30, hospitals=("switzerland",))
+        options = [*options, "--public", str(tmp_path / "public" / "switzerland.csv")]
+    options = ["--algorithm", algorithm, "--rounds", "2", *options]
+    plugin = distilling_algorithms if algorithm == "test-fedmd" else personal_algorithms
+    with federation(tmp_path / "world", *options, plugin=Path(plugin.__file__)) as whole:
+        assert call(["federation", "run", str(whole.server)]) == 0, say_everything(whole)
+    state = whole.simulation()
+    assert whole.result["server_sha256"] == state.server_digest()
+    assert whole.rounds[-1]["personal"]["count"] == 3
+    for number, name in enumerate(HOSPITALS):
+        kept = Vault(whole.site(name) / "invitation" / "state")
+        last = kept.load(max(kept.versions))
+        assert {key.removeprefix("state/") for key in last} == set(state.parties[number])
+        assert all(last[f"state/{key}"].equal(value) for key, value in state.parties[number].items())
 
 
 class Faults:

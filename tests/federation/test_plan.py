@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.federation import second_edition  # noqa: F401  registers algorithms
 from unalike.errors import UserError
 from unalike.federation.plan import FILE, Plan
 
@@ -32,10 +33,13 @@ OTHERS = {
     "figures": "none",
     "most_bytes": 2**20,
     "measure": False,
+    "public": "cd" * 32,
 }
+DERIVED = ("sends", "code")
+"""What the algorithm decides: a plan that says otherwise is refused."""
 
 
-@pytest.mark.parametrize("key", [field.name for field in dataclasses.fields(Plan)])
+@pytest.mark.parametrize("key", [each.name for each in dataclasses.fields(Plan) if each.name not in DERIVED])
 def test_the_digest_covers_everything_but_the_address(key):
     if key == "address":
         assert plan(address="elsewhere:2").digest == plan().digest
@@ -48,6 +52,24 @@ def test_the_digest_covers_everything_but_the_address(key):
 )
 def test_the_digest_covers_all_of_the_training(train):
     assert plan(train=train).digest != plan().digest
+
+
+def test_a_plan_says_what_its_algorithm_sends_and_which_code_it_is(tmp_path):
+    assert (plan().sends, plan().code) == ("updates", "")
+    own = plan(train={"algorithm": "site-mean-rows"})
+    assert own.sends == "mean rows"
+    assert len(own.code) == 16
+    own.write(tmp_path)
+    text = (tmp_path / FILE).read_text()
+    assert 'sends = "mean rows"' in text
+    assert Plan.read(tmp_path).digest == own.digest
+    for changed, reason in [
+        (text.replace("mean rows", "updates"), "site sends updates, but site-mean-rows sends mean rows"),
+        (text.replace(own.code, "0" * 16), "the same --plugin file"),
+    ]:
+        (tmp_path / FILE).write_text(changed)
+        with pytest.raises(UserError, match=reason):
+            Plan.read(tmp_path)
 
 
 def test_defaults_are_written_out(tmp_path):
@@ -80,6 +102,9 @@ BAD = [
     ("figures", ["some", None]),
     ("most_bytes", [0, -1, 2**40, "1", 1e6, math.nan]),
     ("label", [5]),
+    ("public", [5, "ab", "zz" * 32, KEY.upper()]),
+    ("sends", [5, "rows", "nothing"]),
+    ("code", [5, "0123456789abcdef"]),
     ("measure", [1, "yes"]),
     ("ignore", ["id", [5]]),
     (
@@ -94,6 +119,9 @@ BAD = [
             {"dataset": "heart"},
             {"engine": "flower"},
             {"parties": 3},
+            {"public": 0.1},
+            {"newcomers": 0.1},
+            {"test_by": "labels"},
             {"algorithm": "nothing"},
             {"channel": "nonsense"},
         ],

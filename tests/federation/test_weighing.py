@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from unalike.algorithms import ALGORITHMS
-from unalike.algorithms.contract import Algorithm
+from unalike.algorithms.contract import Algorithm, Phase
 from unalike.engines.sequential import Sequential
 from unalike.federation.envelope import Refused
 from unalike.federation.weighing import agreed_weight, check_weight, norm_of
@@ -76,6 +76,25 @@ def test_a_weight_of_what_only_the_party_knows_is_not_judged(algorithm):
     check_weight(worker, order, 1e30)
     with pytest.raises(Refused, match="below zero"):
         check_weight(worker, order, -1.0)
+
+
+@dataclass(frozen=True)
+class ByStepsOfThePhase(Algorithm):
+    def phases(self, task, round):
+        return (Phase("first", steps=5), Phase("last", epochs=2))
+
+    def weight(self, party):
+        return party.steps * (2 if party.phase == "last" else 1)
+
+
+def test_a_weight_is_that_of_the_last_phase():
+    algorithm = ByStepsOfThePhase()
+    crew, orders = asked("fedavg", algorithm, phases=algorithm.phases(None, 1))
+    for order, reply in zip(orders, Sequential().answer(crew, orders), strict=True):
+        worker = crew.worker(order.party)
+        first, last = worker.steps_in_all(order)
+        assert (first, last) == (5, worker.recipe.work.steps_per_epoch(worker.size(order)) * 2)
+        assert agreed_weight(worker, order) == reply.message.weight == 2 * last
 
 
 def test_norms():

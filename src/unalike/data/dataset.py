@@ -53,7 +53,8 @@ class Dataset:
     ``group_test`` is the same of the test rows (-1: of no party that has training rows). ``x`` may be a scipy CSR
     matrix, which stays sparse until the batch. Rows of ``tokens`` are whole numbers that mean words or characters
     and stay so. Images are [rows, channels, height, width]. Torch tensors and lists become numpy arrays. ``units``
-    says how to read ``x`` in the units of the table that it was coded from.
+    says how to read ``x`` in the units of the table that it was coded from. ``public`` are rows and labels that
+    everybody has, beside those of the parties, where the data bring some.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Dataset:
     scale: Array = field(default_factory=lambda: np.ones((), np.float32))
     kind: Literal["numbers", "tokens"] = "numbers"
     units: Units = field(default_factory=Units)
+    public: tuple[Array, Array] | None = None
     task: Kind = "classification"
     target: Units = field(default_factory=Units)
 

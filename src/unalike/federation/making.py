@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unalike.algorithms import ALGORITHMS
 from unalike.errors import UserError
 from unalike.federation.folders import PUBLIC, Card, make_key
 from unalike.federation.plan import FILE, Plan
+from unalike.federation.public import check_table, hand_out
 from unalike.runs.files import atomic_write, private_folder, storage_error
 
 INVITATIONS = "invitations"
@@ -17,14 +17,19 @@ AUTHORITY = "ca.pem"
 _PARTY = "party.txt"
 
 
-def make_federation(folder: Path, **values: Any) -> Plan:
-    """Make all that the server needs, and the invitations. ``values`` are the plan's, without the server's key."""
+def make_federation(folder: Path, public: Path | None = None, **values: Any) -> Plan:
+    """Make all that the server needs, and the invitations. ``values`` are the plan's, without the server's key.
+
+    ``public`` is a table that everybody gets beside the plan.
+    """
     from unalike.federation.transport.flower.certificates import create_authority, issue_server, split_address
 
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder} is not empty, and nothing is overwritten. Choose another folder.")
     host, _ = split_address(values["address"])
-    ALGORITHMS.build(Plan(server="0" * 64, **values).spec.algorithm)  # what is wrong is told before all else
+    if public is not None:
+        values["public"] = check_table(public, values["label"])
+    Plan(server="0" * 64, **values)  # what is wrong is told before all else
     certificates = folder / "certificates"
     private_folder(folder)
     private_folder(certificates)
@@ -39,6 +44,9 @@ def make_federation(folder: Path, **values: Any) -> Plan:
         plan.write(invitation)
         atomic_write(invitation / AUTHORITY, (certificates / AUTHORITY).read_bytes())
         atomic_write(invitation / _PARTY, f"{party}\n".encode())
+    if public is not None:
+        for place in (folder, *(folder / INVITATIONS / party for party in plan.parties)):
+            hand_out(public, place)
     plan.write(folder)  # last: a folder with a plan is a whole one
     return plan
 

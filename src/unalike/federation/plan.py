@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from unalike.algorithms import ALGORITHMS
 from unalike.channels import parse_channel
 from unalike.data.sites import Sites
 from unalike.data.table import Missing
@@ -60,6 +61,12 @@ class Plan:
     """whether the server may ask how unalike the sites are (each tells its degrees, rounded)"""
     most_bytes: int = 2**28
     """no message may be larger"""
+    public: str = ""
+    """SHA-256 of the table beside this file whose rows everybody has; empty: there is none"""
+    sends: str = ""
+    """what leaves a site, in the algorithm's own words"""
+    code: str = ""
+    """fingerprint of an algorithm or net that is not a part of this package; empty: there is none"""
 
     def __post_init__(self) -> None:
         self._check_types()
@@ -89,13 +96,16 @@ class Plan:
                 raise UserError(
                     f"{key} cannot be set in [train]: in a federation the sites' own tables decide it."
                 )
+        if self.public and not re.fullmatch(r"[0-9a-f]{64}", self.public):
+            raise UserError("public must be the SHA-256 of the public table: 64 hexadecimal digits.")
         object.__setattr__(self, "train", self._settled())
+        self._check_algorithm()
         choose(self.spec.score, "classification")  # real sites agree on classes: numbers cannot be predicted yet
         self._check_hidden()
 
     def _check_types(self) -> None:
         """A file may have any value anywhere."""
-        texts = ("name", "server", "address", "label", "missing", "figures")
+        texts = ("name", "server", "address", "label", "missing", "figures", "public", "sends", "code")
         kinds: dict[str, tuple[type, ...]] = dict.fromkeys(texts, (str,))
         kinds |= {
             "quorum": (int,),
@@ -113,6 +123,21 @@ class Plan:
                 raise UserError(f"{key} must be a list of names, got {value!r}.")
         if not isinstance(self.train, dict):
             raise UserError(f"[train] must be a table of a run's fields, got {self.train!r}.")
+
+    def _check_algorithm(self) -> None:
+        """Write down what the algorithm sends and which code it is; refuse a plan that says something else."""
+        sends, code = ALGORITHMS.build(self.spec.algorithm).sends, self.spec.code or ""
+        if self.sends not in ("", sends):
+            raise UserError(
+                f"The plan says that a site sends {self.sends}, but {self.spec.algorithm} sends {sends}."
+            )
+        if self.code not in ("", code):
+            raise UserError(
+                f"The code of {self.spec.algorithm} or of the net is not the one that the plan was made with. Use "
+                "the same --plugin file as the server's owner."
+            )
+        object.__setattr__(self, "sends", sends)
+        object.__setattr__(self, "code", code)
 
     def _check_hidden(self) -> None:
         """Refuse a quorum with which a server that lies could read one update out of sums that should hide it."""

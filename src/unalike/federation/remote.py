@@ -6,7 +6,7 @@ who are missing again. Answers are used in party order, never in the order of ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,12 @@ from unalike.channels import Coded
 from unalike.channels.errors import ChannelError
 from unalike.errors import UserError
 from unalike.federation.asking import MOST_FAILURES, Asking
+from unalike.federation.contents import BUFFERS, MESSAGE, PAYLOAD, UPLOAD, message_of, message_vectors
 from unalike.federation.envelope import Envelope, Refused, pack
 from unalike.federation.speaker import Outgoing, Speaker
 from unalike.federation.summing import Protection, ProtocolError, TooFewParties, secure_total
 from unalike.federation.vault import START, version_name
 from unalike.federation.weighing import check_single, check_weight, norm_of, update_in
-from unalike.federation.work import BUFFERS, MESSAGE, PAYLOAD, UPLOAD, message_of, message_vectors
 from unalike.rounds.gather import Gathered, Receiver
 from unalike.rounds.order import Order, Reply
 from unalike.rounds.rehearse import Line, Script
@@ -58,8 +58,8 @@ class Remote:
         self.unmasking: dict[str, list[str]] = {}
         """of each exchange whose sum began to be unmasked, who is in it"""
         self.keep_unmasking: Callable[[dict[str, list[str]]], None] = lambda known: None
-        self.answered: list[list[int]] = []
-        """who answered, by exchange of this round"""
+        self.answered: dict[int, list[list[int]]] = {}
+        """who answered, exchange by exchange of this round, and of round 0 where this is the first"""
         self.norms: list[dict[str, float]] = []
         """by exchange of this round, how long each party's upload is, where single ones are seen"""
         self._norm: dict[str, float] = {}
@@ -94,19 +94,22 @@ class Remote:
         first = orders[0]
         for number in gathered.answered:
             self.accepted[number] = version_name(first.round, first.turn, self.speaker.incarnation)
-        self.answered.append(list(gathered.answered))
+        self.answered.setdefault(first.round, []).append(list(gathered.answered))
         self.norms.append(dict(sorted(self._norm.items())))
         return gathered
 
     def _packed(self, asked: Mapping[str, Order]) -> Outgoing:
-        """A message to each party; a payload that is the same for all is packed once."""
+        """A message to each party, with its own rows and nobody else's; what several are sent is packed once."""
         messages: dict[str, tuple[dict[str, Any], bytes]] = {}
-        last: tuple[Order, Any, bytes] | None = None
+        packed: dict[Hashable, tuple[Any, bytes]] = {}
         for party, order in asked.items():
-            same = last is not None and all(last[0].payload.get(k) is v for k, v in order.payload.items())
-            if last is None or not same:
-                last = order, *pack(self.outgoing(order))
-            messages[party] = ({**self.header(order), "arrays": last[1]}, last[2])
+            going = self.outgoing(order)
+            # Two views of one row are two tensors, but the same memory.
+            place = tuple((key, v.data_ptr(), v.dtype, v.shape, v.stride()) for key, v in going.items())
+            if place not in packed:
+                packed[place] = pack(going)
+            arrays, body = packed[place]
+            messages[party] = ({**self.header(order), "arrays": arrays}, body)
         return messages
 
     def outgoing(self, order: Order) -> Vectors:

@@ -1,17 +1,22 @@
-"""What the sides of a federation make of what was agreed: the task, a site's rows, made-up parties."""
+"""What the sides of a federation make of what was agreed: tasks, public rows, a site's own, made-up parties."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
+from unalike.data.columns import Column
 from unalike.data.dataset import Dataset
+from unalike.data.sites import public_rows
 from unalike.data.sites.schema import Schema
+from unalike.data.table import Missing
 from unalike.models import Task
 from unalike.partition.holdout import hold_out
 from unalike.randomness import stream
 from unalike.rounds.federation import PartyRows
-from unalike.rounds.rows import Rows
+from unalike.rounds.rows import Rows, batch_of
 from unalike.rounds.worker import Recipe, Worker
 from unalike.runs.build import make_tasks
 from unalike.runs.spec import RunSpec
@@ -20,6 +25,18 @@ from unalike.runs.spec import RunSpec
 def agreed_tasks(spec: RunSpec, schema: Schema) -> tuple[Task, ...]:
     """The tasks that all sides share, made from what was agreed: no row is needed for them."""
     return make_tasks(spec, _made_up(schema), torch.device("cpu"), spec.parties or 0)
+
+
+def share_public(
+    tasks: Sequence[Task], schema: Schema, table: Sequence[Column] | None, missing: Missing
+) -> Rows | None:
+    """The public rows, coded as agreed and given to every task; None where the plan has none."""
+    if table is None:
+        return None
+    rows = Rows(*public_rows(schema, table, missing), _made_up(schema), tasks[0].dtype, tasks[0].device)
+    for task in tasks:
+        task.public = batch_of(rows, torch.arange(len(rows)))
+    return rows
 
 
 def split_rows(spec: RunSpec, data: Dataset, number: int) -> PartyRows:
@@ -33,14 +50,11 @@ def rows_of(data: Dataset, task: Task) -> Rows:
     return Rows(data.x, data.y, data, task.dtype, task.device)
 
 
-def made_up_worker(schema: Schema, task: Task, recipe: Recipe, number: int, rows: int = 4) -> Worker:
-    """A party that does not exist, with a few made-up rows: it shows what answers look like.
-
-    ``rows`` is how many it says that it has: so it can stand for a site of which nothing else is known.
-    """
-    nothing = np.zeros(0, np.int64)
+def made_up_worker(schema: Schema, task: Task, recipe: Recipe, number: int, public: Rows | None = None) -> Worker:
+    """A party that does not exist, with a few made-up rows: it shows what answers look like."""
     data = rows_of(_made_up(schema), task)
-    return Worker(number, task, recipe, data, lambda round: np.arange(rows), lambda: nothing)
+    own = np.arange(len(data))
+    return Worker(number, task, recipe, data, lambda round: own, lambda: own, public)
 
 
 def _made_up(schema: Schema) -> Dataset:

@@ -3,175 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar, get_args
-
-import numpy as np
+from typing import get_args
 
 import unalike
-from unalike.algorithms.contract import Ask, Vectors
-from unalike.channels import Channel, Participation
-from unalike.channels.encrypted import Encrypted
-from unalike.channels.masked import Masked
-from unalike.channels.setting import Random, secret_random
 from unalike.data.sites.schema import Schema
 from unalike.errors import UserError
 from unalike.federation import folders
 from unalike.federation.agreeing import agreement
-from unalike.federation.dealing import deal_keys
-from unalike.federation.envelope import Refused, pack
-from unalike.federation.figures import checked_tallies, together, told_scores
 from unalike.federation.lengths import FAR, NORMS, longest
 from unalike.federation.measuring import measure_sites
 from unalike.federation.plan import Plan
-from unalike.federation.remote import Remote
-from unalike.federation.rows import agreed_tasks, made_up_worker
-from unalike.federation.speaker import Outgoing, Speaker, Transport
-from unalike.federation.summing import Protection
+from unalike.federation.public import public_table
+from unalike.federation.replay import ANSWERED
+from unalike.federation.speaker import Speaker, Transport
+from unalike.federation.training import RemoteTraining
 from unalike.federation.work import model_digest
 from unalike.measure.support import Of
-from unalike.own_code import explained
-from unalike.rounds.evaluation import Figures, summary, without_each
-from unalike.rounds.gather import Gathered
-from unalike.rounds.ledger import Ledger
-from unalike.rounds.order import Order
-from unalike.rounds.population import Population
-from unalike.rounds.rehearse import rehearse
+from unalike.rounds.evaluation import Figures
 from unalike.rounds.state import State
 from unalike.runs.checkpoint import Checkpoint
 from unalike.runs.files import atomic_write, private_folder
 from unalike.runs.folder import RunDirectory
 from unalike.runs.record import SEALS_WEIGHTS
-from unalike.runs.training import Training
 from unalike.scores import score_of, scores_of, shown, value_of
 from unalike.secure.crypto.primitives import signing_public
-from unalike.tallies import Tally
-
-T = TypeVar("T")
-
-
-class RemoteTraining(Training):
-    """A run whose parties are elsewhere."""
-
-    again = 0
-    """rounds that were begun again after a restart"""
-
-    def __init__(self, plan: Plan, schema: Schema, sizes: Sequence[int], speaker: Speaker) -> None:
-        self.plan, self.schema = plan, schema
-        super().__init__(plan.spec, agreed_tasks(plan.spec, schema), Population(sizes))
-        self.accountant = replace(self.accountant, known=True)  # all sites can draw the cohorts as we do
-        nobody = [made_up_worker(schema, task, self.recipe, which) for which, task in enumerate(self.tasks)]
-        with explained(self.algorithm):
-            scripts = [rehearse(one, self.task, len(plan.parties)) for one in nobody]
-        self.sites = Remote(
-            speaker,
-            schema.digest,
-            self.receiver,
-            lambda number: scripts[number % len(scripts)],
-            lambda number: replace(
-                nobody[number % len(nobody)], number=number, train=lambda round: np.arange(sizes[number])
-            ),
-            _protection(self.channel, speaker),
-        )
-
-    @property
-    def engine_name(self) -> str:
-        """What carries orders to the sites."""
-        return self.sites.name
-
-    def gather(self, orders: Sequence[Order]) -> Gathered:
-        """The sums over the sites that answer."""
-        return self.sites.gather(orders)
-
-    def fewest(self, cohort: int) -> int:
-        """Shares of noise are made for as many parties as a round needs."""
-        return self.plan.needed(cohort)
-
-    def random(self, number: int, turn: int, party: int | None) -> Random:
-        """The server's noise is its secret."""
-        return secret_random
-
-    def participation(self, state: State) -> Participation:
-        """With the rounds that were played again: the server drew its noise anew, and sites may have seen both."""
-        done = super().participation(state)
-        if not self.again or self.channel.noise is None or self.channel.noise.where != "server":
-            return done
-        turns = max(state.exchanges)
-        rounds = {**done.rounds, turns: done.rounds.get(turns, 0) + self.again}
-        return Participation(rounds, done.most + turns * self.again)
-
-    def party_state(self, number: int) -> Vectors:
-        """Nothing: what a party keeps stays with it."""
-        return {}
-
-    def play_round(self) -> tuple[State, Figures]:
-        """As everywhere, and who answered; bytes are those that really went over the wire."""
-        speaker = self.sites.speaker
-        self.sites.answered, self.sites.norms = [], []
-        before = speaker.sent_by.total(), speaker.sent_to.total()
-        state, row = super().play_round()
-        up, down = speaker.sent_by.total() - before[0], speaker.sent_to.total() - before[1]
-        row |= {
-            "bytes_up": up,
-            "bytes_down": down,
-            "traffic": {"up": {"messages": up}, "down": {"messages": down}},
-        }
-        row["answered"] = self.sites.answered
-        return state, row | ({NORMS: self.sites.norms} if self.channel.tells_single else {})
-
-    def evaluate(self, after: State) -> Figures:
-        """The figures of all sites' own rows, each counted at its site; none where the plan says so."""
-        last = after.round == self.spec.rounds
-        few, scores = (told_scores(self.score, rows, last=last) for rows in ("validation", "test"))
-        figures: Figures = {"score": self.score.name, **together({}, "test", scores)}
-        figures |= {f"validation_{key}": None for key in together({}, "validation", few)}
-        w = self.algorithm.global_model(self.task, after.server)
-        if self.plan.figures == "none" or w is None:
-            return figures
-        told: dict[str, dict[str, Tally]] = {}
-        for party, message in self.sites.speaker.ask(self._about(after, "evaluate"), self.plan.deadline):
-            try:
-                told[party] = checked_tallies(message, self.score, self.task.classes, last=last)
-            except Refused as error:
-                self.sites.speaker.say(f"{party}'s figures are not used: {error}.")
-        figures |= together(told, "test", scores)
-        personal = "personal " if self.algorithm.overrides("personal") else ""
-        selecting = together(told, f"{personal}validation", few)
-        figures |= {f"validation_{key}": value for key, value in selecting.items()}
-        for key, name in (("parties", "held_out"), ("personal", "personal held_out")):
-            each = [together({party: told.get(party, {})}, name, [self.score]) for party in self.plan.parties]
-            if key == "parties" or personal:
-                figures[key] = summary([one[self.score.key] for one in each], self.score)
-        return without_each(figures)
-
-    def finish(self) -> list[str]:
-        """Give every site the final model; those that were not reached."""
-        answers = self.sites.speaker.ask(self._about(self.state, "finish"), self.plan.deadline)
-        reached = {party for party, _ in answers}
-        return [party for party in self.plan.parties if party not in reached]
-
-    def _about(self, state: State, kind: str) -> Outgoing:
-        """A message about the state of the training, for each party."""
-        ask = Ask("train", self.algorithm.send(self.task, state.server))
-        w = self.algorithm.global_model(self.task, state.server)
-        ledger, messages = Ledger(state.buffers), {}
-        for number, party in enumerate(self.plan.parties):
-            order = self.order(ask, number, max(1, state.round), ledger)
-            arrays, body = pack(self.sites.outgoing(order) | ({} if w is None else {"w": w}))
-            messages[party] = ({**self.sites.header(order), "kind": kind, "arrays": arrays}, body)
-        return messages
-
-
-def _protection(channel: Channel, speaker: Speaker) -> Protection | None:
-    """How sums are protected; for ciphertexts, with keys that the sites deal."""
-    if isinstance(channel.hidden, Encrypted):
-        try:
-            return Protection(context=deal_keys(speaker))
-        except Refused as error:
-            raise UserError(f"{error}.") from None
-    return Protection(bits=channel.hidden.bits) if isinstance(channel.hidden, Masked) else None
 
 
 def serve(
@@ -183,6 +40,7 @@ def serve(
     """Do the folder's job: train as the plan says, from where the last checkpoint left off, or measure first."""
     place = folders.ServerFolder(folder)
     plan = Plan.read(folder)
+    public = public_table(folder, plan.public)
     private_folder(folder)  # it holds what sites sent
     speaker = Speaker(
         plan=plan,
@@ -200,7 +58,7 @@ def serve(
         schema, sizes = agreement(plan, speaker, place)
         if place.job() == folders.MEASURE:
             return _measure(speaker, schema, place)
-        training = RemoteTraining(plan, schema, sizes, speaker)
+        training = RemoteTraining(plan, schema, sizes, speaker, public)
         training.sites.unmasking = place.unmasking()
         training.sites.keep_unmasking = place.keep_unmasking
         _check_models(place, training)
@@ -304,4 +162,5 @@ def _outcome(training: RemoteTraining, rows: list[Figures], left: list[str]) -> 
 def _line(row: Figures, rounds: int) -> str:
     value = value_of(row)
     told = "" if value is None else f", {score_of(row)} {shown(score_of(row), value)} on the sites' test rows"
-    return f"Round {row['round']} of {rounds}: {len(row['answered'][-1])} parties{told}."
+    answered = row[ANSWERED][-1] if row[ANSWERED] else []
+    return f"Round {row['round']} of {rounds}: {len(answered)} parties{told}."

@@ -23,16 +23,19 @@ from unalike.data.sites.description import Description, describe
 from unalike.data.sites.schema import Schema
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
+from unalike.federation.contents import digest_of
 from unalike.federation.dealing import BOX, DEAL, KEY, SiteKeys
+from unalike.federation.deployed import SiteModels
 from unalike.federation.envelope import SERVER, Envelope, Refused, pack, peek, read, shown, write
 from unalike.federation.figures import packed
 from unalike.federation.folders import AGREED, PUBLIC, Card
 from unalike.federation.measuring import BITS, SUM, SiteMeasure
 from unalike.federation.once import Once, read_json
 from unalike.federation.plan import Plan
+from unalike.federation.public import public_table
 from unalike.federation.summing import Protection, SiteSum
 from unalike.federation.vault import Vault
-from unalike.federation.work import SiteWork, digest_of
+from unalike.federation.work import SiteWork
 from unalike.runs.files import atomic_write, private_folder
 
 MOST_SCHEMAS = 10
@@ -69,6 +72,7 @@ class Site:
         self._measure: SiteMeasure | None = None
         self._server = {SERVER: bytes.fromhex(self.plan.server)}
         self.columns = read_table(self.table)
+        self._public = public_table(self.folder, self.plan.public)
         self._described = self.describe()  # a table that does not fit is told here, and never to the server
 
     def describe(self) -> Description:
@@ -249,14 +253,15 @@ class Site:
         asked = digest_of(message.body, str(message.header.get("arrays")).encode())
         why = "this site has told the figures of another model of that round"
         self._once.ask(f"evaluate {work.round_of(message)}", asked, why)
-        arrays, body = pack(packed(work.evaluation(message, self._vault)))
+        arrays, body = pack(packed(SiteModels(work).evaluation(message, self._vault)))
         return {"arrays": arrays}, body
 
     def _finish(self, message: Envelope) -> Answer:
         path = self.folder / "model.safetensors"
-        figures = self._ready(message).finish(message, path, self._vault)
+        figures = SiteModels(self._ready(message)).finish(message, path, self._vault)
         atomic_write(self.folder / "figures.json", json.dumps(figures, indent=1).encode())
-        self._tell(f"Training is over: the model is in {path}.")
+        where = f"the model is in {path}" if figures else "this algorithm leaves no model at a site"
+        self._tell(f"Training is over: {where}.")
         return {}, b""
 
     def _ready(self, message: Envelope) -> SiteWork:
@@ -273,7 +278,7 @@ class Site:
 
     def _make_work(self, schema: Schema) -> SiteWork:
         data = site_data(self.name, schema, self.columns, self.plan.missing, self.plan.test)
-        self._work = SiteWork(self.plan, schema, data, self.number, self.signer, self._once)
+        self._work = SiteWork(self.plan, schema, data, self.number, self.signer, self._once, self._public)
         self._measure = None  # it counts coded rows
         return self._work
 

@@ -6,6 +6,7 @@ and sizes that the algorithm really uploads, not by what somebody wrote about it
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,7 @@ from unalike.algorithms import ALGORITHMS
 from unalike.channels import CHANNELS, Accountant, Channel, Participation, parse_channel
 from unalike.data.columns import Column
 from unalike.data.dataset import Dataset
+from unalike.data.labels import class_names, plain_number
 from unalike.data.sites import site_data
 from unalike.data.sites.description import Description, describe
 from unalike.data.sites.schema import agree
@@ -35,6 +37,8 @@ class Disclosure:
 
     kind: str
     sizes: dict[str, int]
+    once: bool = False
+    """whether it leaves once, before round 1"""
 
 
 @dataclass(frozen=True)
@@ -55,18 +59,20 @@ class Terms:
     """in words; empty without noise"""
     epsilon: float | None
     delta: float | None
+    public: int = 0
+    """public rows that everybody has"""
 
 
-def terms_of(plan: Plan, name: str, columns: Sequence[Column]) -> Terms:
-    """The terms for a site with this table; a table that does not suit the plan is told here."""
+def terms_of(plan: Plan, name: str, columns: Sequence[Column], public: Sequence[Column] | None = None) -> Terms:
+    """The terms for a site with this table; a table that does not suit the plan, or a public one, is told here."""
     spec = plan.spec
     told = describe(columns, plan.label, plan.ignore, plan.missing, plan.test)
-    work = _rehearsed(plan, name, list(columns), told)
+    work = _rehearsed(plan, name, list(columns), told, public)
     channel = parse_channel(spec.channel)
     # With noise, all sites weigh the same and tell no loss.
     unsaid = ("weight", "loss") if channel.uniform_weights else ()
     uploads = tuple(
-        Disclosure(one.kind, {key: size for key, size in one.sizes.items() if size and key not in unsaid})
+        replace(one, sizes={key: size for key, size in one.sizes.items() if size and key not in unsaid})
         for one in _uploads(work)
     )
     entry = ALGORITHMS.entry_of(work.algorithm)
@@ -81,18 +87,26 @@ def terms_of(plan: Plan, name: str, columns: Sequence[Column]) -> Terms:
         single=not channel.hides_single,
         channel=CHANNELS.brief(channel) if channel.parts else "",
         noise=_noise(channel),
-        epsilon=_epsilon(plan, plan.number(name), channel, len(uploads)),
+        epsilon=_epsilon(plan, plan.number(name), channel, uploads),
         delta=None if channel.noise is None else channel.noise.delta,
+        public=0 if work.worker.public is None else len(work.worker.public),
     )
 
 
-def _rehearsed(plan: Plan, name: str, columns: list[Column], told: Description) -> SiteWork:
+def _rehearsed(
+    plan: Plan, name: str, columns: list[Column], told: Description, public: Sequence[Column] | None
+) -> SiteWork:
     """The site's own part of the run, on a few of its rows."""
+    classes = told.classes
+    if public is not None:
+        labels = [column for column in public if column.name == plan.label]
+        known = [plain_number(value) for column in labels for value in column.values.values()]
+        classes = class_names([*classes, *known])
     # A site may have patients of one kind only: the others' labels are not known yet.
-    classes = told.classes if len(told.classes) > 1 else (*told.classes, f"not {told.classes[0]}")
+    classes = classes if len(classes) > 1 else (*classes, f"not {classes[0]}")
     schema = agree({name: replace(told, classes=classes)})
     data = site_data(name, schema, columns, plan.missing, plan.test)
-    return SiteWork(plan, schema, _fewer(data), plan.number(name))
+    return SiteWork(plan, schema, _fewer(data), plan.number(name), public=public)
 
 
 def _uploads(work: SiteWork) -> tuple[Disclosure, ...]:
@@ -103,10 +117,10 @@ def _uploads(work: SiteWork) -> tuple[Disclosure, ...]:
     except (RuntimeError, ValueError, KeyError) as error:
         raise UserError(f"{work.spec.algorithm} cannot be played on this table: {error}") from None
     found = []
-    for line in (*script.prepare, *script.round):
+    for number, line in enumerate((*script.prepare, *script.round)):
         sizes = {key.removeprefix("engine/"): value.numel() for key, value in line.message.vectors.items()}
         sizes |= {"weight": 1} | ({} if line.message.loss is None else {"loss": 1})
-        found.append(Disclosure(line.kind, sizes))
+        found.append(Disclosure(line.kind, sizes, once=number < len(script.prepare)))
     return tuple(found)
 
 
@@ -129,11 +143,16 @@ def _noise(channel: Channel) -> str:
     return f"{CHANNELS.brief(channel)}, {where[noise.where]}"
 
 
-def _epsilon(plan: Plan, number: int, channel: Channel, turns: int) -> float | None:
+def _epsilon(plan: Plan, number: int, channel: Channel, uploads: Sequence[Disclosure]) -> float | None:
     """Of the whole run for this party, if everybody answers every time."""
     spec, parties = plan.spec, len(plan.parties)
     if channel.noise is None:
         return None
     own = sum(number in cohort_of(spec, parties, round) for round in range(1, spec.rounds + 1))
-    done = Participation({turns: spec.rounds}, turns * own)
+    before = sum(one.once for one in uploads)
+    rounds = Counter({len(uploads) - before: spec.rounds})
+    if before:  # all take part in what prepares
+        rounds[before] += 1
+        own += 1
+    done = Participation(rounds, max(rounds) * own)
     return Accountant(channel, parties, cohort_size(spec, parties), known=True).epsilon(done)

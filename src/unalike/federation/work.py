@@ -2,54 +2,53 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.checked import checked
 from unalike.algorithms.contract import Vectors
-from unalike.channels import Coded, Summand, parse_channel, simulated_random
+from unalike.channels import Coded, parse_channel, simulated_random
 from unalike.channels.setting import Random
 from unalike.channels.stage import Grid
+from unalike.data.columns import Column
 from unalike.data.dataset import Dataset
 from unalike.data.sites.description import MOST_ROWS
 from unalike.data.sites.schema import Schema
 from unalike.engines.sequential import Sequential
+from unalike.federation.contents import (
+    BUFFERS,
+    ENVELOPE,
+    EXCHANGE,
+    PAYLOAD,
+    UPLOAD,
+    digest_of,
+    layout,
+    message_vectors,
+    under,
+    whole_number,
+)
 from unalike.federation.envelope import Envelope, Refused, pack, shown
-from unalike.federation.figures import parts_of, told_scores
 from unalike.federation.once import Once
 from unalike.federation.plan import Plan
-from unalike.federation.rows import agreed_tasks, made_up_worker, rows_of, split_rows
+from unalike.federation.rows import agreed_tasks, made_up_worker, rows_of, share_public, split_rows
 from unalike.federation.summing import Occasion
 from unalike.federation.vault import Vault, version_name
 from unalike.models.task import Task
 from unalike.own_code import explained
-from unalike.rounds.evaluation import Figures, chosen_scores
-from unalike.rounds.judging import Judged, judge
 from unalike.rounds.order import Order, Reply, phases_of
 from unalike.rounds.rehearse import Line, Script, rehearse
-from unalike.rounds.rows import Rows
 from unalike.rounds.upload import Wire
 from unalike.rounds.worker import Worker
-from unalike.runs.checkpoint import tensor_bytes
-from unalike.runs.files import atomic_write
 from unalike.runs.rules import check_finite, cohort_of, cohort_size, learning_rate, recipe_of
-from unalike.scores import choose
-from unalike.tallies import Tally
 
 MOST_QUESTIONS = 10
 """Of one exchange, where no noise is weakened by a second: a server that restarts may ask it of other parties."""
-PAYLOAD, BUFFERS = "payload/", "buffers"
-MESSAGE, UPLOAD = "message/", "upload/"
-WEIGHT, LOSS = "message/engine/weight", "message/engine/loss"
 _STATE, _STATISTICS, _MEMORY = "state/", "statistics", "memory/"
 
 
@@ -57,7 +56,14 @@ class SiteWork:
     """One party's part of a run: it turns messages into orders, and what its worker answers into bytes."""
 
     def __init__(
-        self, plan: Plan, schema: Schema, data: Dataset, number: int, secret: bytes = b"", once: Once | None = None
+        self,
+        plan: Plan,
+        schema: Schema,
+        data: Dataset,
+        number: int,
+        secret: bytes = b"",
+        once: Once | None = None,
+        public: Sequence[Column] | None = None,
     ) -> None:
         self.spec = spec = plan.spec
         self.number, self.schema, self.data, self.plan = number, schema, data, plan
@@ -65,7 +71,6 @@ class SiteWork:
         self._digest = digest_of(data.x.tobytes(), data.y.tobytes())
         self.tasks, self.channel = agreed_tasks(spec, schema), parse_channel(spec.channel)
         self.task = self.tasks[number % len(self.tasks)]
-        self.score = choose(spec.score, self.task.objective.task)
         self.initial = self.task.initial()
         self.algorithm = checked(ALGORITHMS.build(spec.algorithm))
         wire = Wire(self.channel, self._asked_in, self._random, plan.needed) if self.channel.parts else None
@@ -73,12 +78,13 @@ class SiteWork:
         self.worker = Worker(
             number,
             self.task,
-            recipe_of(spec, self.algorithm, [self.task], wire),
+            recipe_of(spec, self.algorithm, self.tasks, wire),
             rows_of(data, self.task),
             train=lambda round: self.split.train,
             validation=lambda: self.split.validation,
+            public=share_public(self.tasks, schema, public, plan.missing),
         )
-        self._engine = Sequential()
+        self.engine = Sequential()
 
     @property
     def rows(self) -> int:
@@ -111,8 +117,8 @@ class SiteWork:
         return lambda use: np.random.Generator(noise) if use == "noise" else repeated(use)
 
     def round_of(self, message: Envelope) -> int:
-        """The round that a message is about."""
-        round, first = _whole(message.header, "round"), 0 if self.script.prepare else 1
+        """The round that a message is about; 0 is what prepares, where the algorithm does."""
+        round, first = whole_number(message.header, "round"), 0 if self.script.prepare else 1
         if not first <= round <= self.spec.rounds:
             raise Refused(f"it is of round {round}; the plan has {self.spec.rounds}")
         return round
@@ -120,7 +126,7 @@ class SiteWork:
     @cached_property
     def script(self) -> Script:
         """What the algorithm asks, and what is answered: rehearsed with a party that does not exist."""
-        worker = made_up_worker(self.schema, self.task, self.worker.recipe, self.number)
+        worker = made_up_worker(self.schema, self.task, self.worker.recipe, self.number, self.worker.public)
         with explained(self.algorithm):
             return rehearse(worker, self.tasks[0], len(self.plan.parties))
 
@@ -129,7 +135,7 @@ class SiteWork:
 
         Which rows it is about and which phases it has, the site works out itself.
         """
-        round, turn = self.round_of(message), _whole(message.header, "turn")
+        round, turn = self.round_of(message), whole_number(message.header, "turn")
         line = self._line(round, turn)
         order, kept = self.state_in(message, vault)
         phases = phases_of(self.algorithm, self.task, line.kind, line.phase, round)
@@ -148,12 +154,12 @@ class SiteWork:
             round,
             turn=0,
             kind="train",
-            payload=_under(PAYLOAD, arrays),
-            state=_under(_STATE, kept) or self.algorithm.init_party(self.task, self.initial),
+            payload=under(PAYLOAD, arrays),
+            state=under(_STATE, kept) or self.algorithm.init_party(self.task, self.initial),
             buffers=kept.get(_STATISTICS, buffers) if self.worker.recipe.keeps_statistics else buffers,
             lr=learning_rate(self.spec, round),
-            memory=_under(_MEMORY, kept),
-            most_rows=max(1, _whole(header, "most_rows", MOST_ROWS)),
+            memory=under(_MEMORY, kept),
+            most_rows=max(1, whole_number(header, "most_rows", MOST_ROWS)),
         )
         return order, kept
 
@@ -188,7 +194,7 @@ class SiteWork:
         if self._once is not None:
             self._ask_once(self._once, message, order, kept)
         # What fails here is never explained to the server, as in a rehearsal: it may quote the site's rows.
-        (reply,) = self._engine.answer(_Alone(self.worker), [order])
+        (reply,) = self.engine.answer(Alone(self.worker), [order])
         return reply
 
     def _ask_once(self, once: Once, message: Envelope, order: Order, kept: Vectors) -> None:
@@ -208,6 +214,9 @@ class SiteWork:
         if self.number not in self.cohort(order.round):
             raise Refused(f"by the plan this site takes no part in round {order.round}")
         header, line = message.header, self._line(order.round, order.turn)
+        strange = sorted(set(header) - {*ENVELOPE, *EXCHANGE})
+        if strange:
+            raise Refused(f"it says {shown(strange[0], 40)!r}, which a site works out itself or nobody asks")
         asked, agreed = (header.get("ask"), header.get("phase", "")), (line.kind, line.phase)
         if asked != agreed:
             raise Refused(f"it asks to {_told(*asked)}, {self.spec.algorithm} to {_told(*agreed)}")
@@ -240,62 +249,8 @@ class SiteWork:
         vault.save(version, kept)
         vault.keep({version, str(header.get("base", "")), *map(str, named)})
 
-    def evaluation(self, message: Envelope, vault: Vault) -> dict[str, Tally]:
-        """The tallies that the site tells of its own rows: what the plan's score needs; at the end, all."""
-        last = self.round_of(message) == self.spec.rounds
-        return {
-            rows: judged.tally(parts_of(told_scores(self.score, rows, last=last)))
-            for rows, judged in self._judged(message, vault).items()
-        }
 
-    def _judged(self, message: Envelope, vault: Vault) -> dict[str, Judged]:
-        """How well the global model, and the personal one where there is one, does on the site's own rows."""
-        order, _ = self.state_in(message, vault)
-        train, scores = self.worker.data, chosen_scores(self.score, everything=True)
-        test = Rows(self.data.x_test, self.data.y_test, self.data, self.task.dtype, self.task.device)
-        rows = {
-            "test": (test, torch.arange(len(test))),
-            "validation": (train, torch.from_numpy(self.split.validation)),
-            "held_out": (train, torch.from_numpy(self.split.held_out)),
-        }
-        judged, w = {}, self._model(message)
-        if w is not None:
-            judged = {name: judge(self.task, w, order.buffers, *those, scores) for name, those in rows.items()}
-        if self.algorithm.overrides("personal"):
-            own = self._personal(order)
-            for name in ("validation", "held_out"):
-                judged[f"personal {name}"] = judge(self.task, own, order.buffers, *rows[name], scores)
-        return judged
-
-    def _personal(self, order: Order) -> Tensor:
-        return self.algorithm.personal(self.worker.party(order, self.worker.own(order), ""))
-
-    def _model(self, message: Envelope) -> Tensor | None:
-        """The global model, where the algorithm has one."""
-        w, initial = message.vectors().get("w"), self.initial
-        if w is not None and (w.shape != initial.shape or w.dtype != initial.dtype):
-            raise Refused(f"its model has {tuple(w.shape)} weights of {w.dtype}, ours {tuple(initial.shape)}")
-        return w
-
-    def finish(self, message: Envelope, path: Path, vault: Vault) -> Figures:
-        """Keep the final model by layer name, the personal one where there is one; the figures stay here."""
-        order, _ = self.state_in(message, vault)
-        w = self._model(message)
-        if self.algorithm.overrides("personal"):
-            w = self._personal(order)
-        if w is None:
-            raise Refused(f"{self.spec.algorithm} has neither a global model nor one of this site's own")
-        named = self.task.named(w, order.buffers)
-        about = {"schema": self.schema.digest, "features": "\n".join(self.schema.features)}
-        atomic_write(path, tensor_bytes(named, about | {"classes": "\n".join(self.schema.classes)}))
-        scores = chosen_scores(self.score, everything=True)
-        return {
-            rows: {"rows": len(judged), "score": self.score.name, **judged.figures(scores)}
-            for rows, judged in self._judged(message, vault).items()
-        }
-
-
-class _Alone:
+class Alone:
     """The one worker that a site has."""
 
     def __init__(self, worker: Worker) -> None:
@@ -304,37 +259,6 @@ class _Alone:
     def worker(self, number: int) -> Worker:
         """The site's own, whatever its number."""
         return self._worker
-
-
-def _under(prefix: str, vectors: Vectors) -> Vectors:
-    return {key.removeprefix(prefix): value for key, value in vectors.items() if key.startswith(prefix)}
-
-
-def message_vectors(message: Summand) -> Vectors:
-    """A summand as named vectors: with its weight, and its training loss where there is one."""
-    vectors = {f"{MESSAGE}{key}": value for key, value in message.vectors.items()}
-    vectors[WEIGHT] = torch.tensor(message.weight, dtype=torch.float64)
-    if message.loss is not None:
-        vectors[LOSS] = torch.tensor(message.loss, dtype=torch.float64)
-    return vectors
-
-
-def message_of(vectors: Vectors) -> Summand:
-    """The summand that such vectors are."""
-    numbers = {key: float(vectors[key]) for key in (WEIGHT, LOSS) if key in vectors}
-    keys = {key for key in vectors if key.startswith(MESSAGE)} - numbers.keys()
-    sums = {key.removeprefix(MESSAGE): vectors[key] for key in sorted(keys)}
-    return Summand(sums, numbers[WEIGHT], numbers.get(LOSS))
-
-
-def layout(vectors: Vectors) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Of each vector its type and shape."""
-    return {key: (str(value.dtype), tuple(value.shape)) for key, value in sorted(vectors.items())}
-
-
-def digest_of(*parts: bytes) -> str:
-    """SHA-256 of all parts, each for itself."""
-    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
 def model_digest(task: Task) -> str:
@@ -346,10 +270,3 @@ def model_digest(task: Task) -> str:
 def _told(kind: object, phase: object) -> str:
     """An ask in words that are safe to show."""
     return repr(shown(kind, 40)) + (f" in phase {shown(phase, 40)!r}" if phase != "" else "")
-
-
-def _whole(header: dict[str, Any], key: str, most: int = 2**31 - 1) -> int:
-    value = header.get(key)
-    if type(value) is not int or not 0 <= value <= most:
-        raise Refused(f"its {key} is not a number")
-    return value

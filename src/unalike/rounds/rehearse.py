@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 
-from unalike.algorithms.contract import Ask, Kind, MeasuredRows, Replies, Vectors, sent_to
+from unalike.algorithms.contract import Ask, ByParty, Kind, MeasuredRows, Replies, Vectors, sent_to
 from unalike.channels import Summand
 from unalike.errors import UserError
 from unalike.models.task import Task, own_torch_stream
@@ -36,14 +36,20 @@ class Line:
     payload: Vectors
     upload: Vectors
     message: Summand
+    by_party: tuple[str, ...] = ()
+    """the names in the payload of which every party gets a row of its own"""
 
 
 @dataclass(frozen=True, eq=False)
 class Script:
-    """The exchanges of an algorithm: those before round 1, and those of every round."""
+    """The exchanges of an algorithm: those before round 1, and those of every round.
+
+    ``sent`` outlines what ``send`` gives the party: what it evaluates and deploys its model from.
+    """
 
     prepare: tuple[Line, ...]
     round: tuple[Line, ...]
+    sent: Vectors
 
     def of(self, round: int) -> tuple[Line, ...]:
         """The exchanges of a round; 0 is what prepares."""
@@ -56,7 +62,8 @@ def rehearse(worker: Worker, task: Task, parties: int) -> Script:
     actor = _Actor(replace(worker, recipe=recipe), task, Population([4] * parties))
     algorithm = recipe.algorithm
     server, prepared = actor.play(algorithm.prepare(task, algorithm.init_server(task, task.initial())), 0)
-    return Script(prepared, actor.play(algorithm.round(task, server), 1)[1])
+    server, played = actor.play(algorithm.round(task, server), 1)
+    return Script(prepared, played, outline(sent_to(algorithm.send(task, server), worker.number)))
 
 
 class _Actor:
@@ -102,6 +109,7 @@ class _Actor:
         assert isinstance(reply.message, Summand)
         self.state = reply.state
         shape = replace(reply.message, vectors=outline(reply.message.vectors))
-        line = Line(ask.kind, ask.phase, ask.rows, outline(order.payload), reply.outline, shape)
+        by_party = tuple(sorted(key for key, value in ask.payload.items() if isinstance(value, ByParty)))
+        line = Line(ask.kind, ask.phase, ask.rows, outline(order.payload), reply.outline, shape, by_party)
         gathered = Receiver(recipe).add([order], [reply])
         return line, replies_of(gathered, recipe, self.population, buffers)

@@ -139,7 +139,7 @@ class Worker:
 
     def _public(self) -> Rows:
         if self.public is None:
-            raise UserError("This algorithm trains or measures on public rows. Give some: --public 0.1.")
+            raise UserError("This algorithm trains or measures on public rows. Give some with --public.")
         return self.public
 
 

@@ -93,9 +93,14 @@ def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
     device = choose_device(spec.device, dtype)
     tasks = make_tasks(spec, data, device)
     public = None
+    if spec.public and data.public is not None:
+        raise UserError(f"{data.name} has public rows of its own. Leave --public {spec.public} out.")
+    given = data.public
     if spec.public:
         data, x, y = take_public(data, spec.public, spec.seed)
-        public = Rows(x, y, data, dtype, device)
+        given = x, y
+    if given is not None:
+        public = Rows(*given, data, dtype, device)
         for task in tasks:
             task.public = batch_of(public, torch.arange(len(public), device=device))
     partition = make_partition(spec.partition, data, spec.parties, spec.seed)

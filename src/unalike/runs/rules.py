@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
-from unalike.algorithms.contract import Algorithm, Vectors
+from unalike.algorithms.contract import Algorithm, Phase, Vectors
 from unalike.errors import UserError
 from unalike.models.task import Task
 from unalike.randomness import stream
 from unalike.rounds.optimisers import build_optimiser
+from unalike.rounds.personal import FineTuned
 from unalike.rounds.upload import Wire
 from unalike.rounds.worker import Recipe
 from unalike.runs.spec import RunSpec
@@ -42,6 +44,14 @@ def recipe_of(spec: RunSpec, algorithm: Algorithm, tasks: Sequence[Task], wire: 
         keeps_statistics=keeps and any(task.buffers.size for task in tasks),
         wire=wire,
     )
+
+
+def deploying(spec: RunSpec, recipe: Recipe, tasks: Sequence[Task]) -> tuple[Recipe, list[tuple[Phase, ...]]]:
+    """How a party of each task trains its model further before it is tried or deployed; often by no phases."""
+    if not spec.fine_tune:
+        return recipe, [recipe.algorithm.adapt(task) for task in tasks]
+    plain = replace(recipe, algorithm=FineTuned(recipe.algorithm), wire=None)
+    return plain, [(Phase("fine-tune", epochs=spec.fine_tune),) for _ in tasks]
 
 
 def learning_rate(spec: RunSpec, round: int) -> float:

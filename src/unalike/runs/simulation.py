@@ -12,15 +12,15 @@ from unalike.engines.choose import choose_engine
 from unalike.engines.compiled.engine import trains_whole
 from unalike.engines.job import Job
 from unalike.engines.several import PerNet
-from unalike.errors import UserError
 from unalike.rounds.evaluation import Figures, Models, chosen_scores, evaluate, without_each
 from unalike.rounds.federation import Crew
 from unalike.rounds.gather import Engine, Gathered
 from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order
-from unalike.rounds.personal import FineTuned, PersonalModels
+from unalike.rounds.personal import PersonalModels
 from unalike.rounds.state import State
 from unalike.runs.build import build_federation
+from unalike.runs.rules import deploying
 from unalike.runs.spec import RunSpec
 from unalike.runs.training import Training
 
@@ -45,8 +45,8 @@ class Simulation(Training):
         self.federation = build_federation(spec, data)
         super().__init__(spec, self.federation.tasks, self.federation.population)
         self.crew = Crew(self.federation, self.recipe)
-        if spec.fine_tune:
-            self._check_fine_tuning()
+        recipe, self._adapting = deploying(spec, self.recipe, self.tasks)
+        self._deployed = Crew(self.federation, recipe)
         if spec.batch_norm != "average" and not any(task.has_batch_norm for task in self.tasks):
             say(f"{spec.model} has no batch norm: --batch-norm {spec.batch_norm} changes nothing.")
         if self.channel.hidden is not None and (warning := self.channel.hidden.warning(self.task.size)):
@@ -55,15 +55,6 @@ class Simulation(Training):
         self._participation = participation or {}
         self.evaluated: tuple[int, Figures] | None = None
         """The last round that was evaluated, and its figures with each party's own."""
-
-    def _check_fine_tuning(self) -> None:
-        """Refuse to train models further that there are none of, or that the algorithm itself trains further."""
-        name, leave = self.spec.algorithm, f"Leave --fine-tune {self.spec.fine_tune} out."
-        if any(self.algorithm.adapt(task) for task in self.tasks):
-            raise UserError(f"{name} adapts its models itself. {leave}")
-        shared = self.algorithm.global_model(self.task, self.state.server)
-        if shared is None and not self.algorithm.overrides("personal"):
-            raise UserError(f"{name} has no model that parties could train further. {leave}")
 
     @property
     def engine_name(self) -> str:
@@ -119,7 +110,7 @@ class Simulation(Training):
     @property
     def adapts(self) -> bool:
         """Whether parties train their models further before these are tried or deployed."""
-        return bool(self.spec.fine_tune) or any(self.algorithm.adapt(task) for task in self.tasks)
+        return any(self._adapting)
 
     def models(self, state: State) -> Models:
         """What the state gives to evaluate."""
@@ -130,15 +121,11 @@ class Simulation(Training):
             return self.order(ask, number, max(1, state.round), ledger)
 
         def phases(number: int) -> tuple[Phase, ...]:
-            tuned = (Phase("fine-tune", epochs=self.spec.fine_tune),)
-            return tuned if self.spec.fine_tune else self.algorithm.adapt(self.task_of(number))
+            return self._adapting[number % len(self._adapting)]
 
-        crew = self.crew
-        if self.spec.fine_tune:
-            recipe = replace(self.recipe, algorithm=FineTuned(self.algorithm), wire=None)
-            crew = Crew(self.federation, recipe)
         own = self.algorithm.overrides("personal") or self.adapts
-        personal = PersonalModels(self.engine, crew, range(self.federation.size), order, phases)
+        everybody = range(self.federation.size)
+        personal = PersonalModels(self.engine, self._deployed, everybody, order, phases)
         return Models(
             self.algorithm.global_model(self.task, state.server),
             personal if own else None,

@@ -59,6 +59,8 @@ class Training(ABC):
                 f"{spec.algorithm} has one model for all, which nets that differ ({spec.model}) cannot share. "
                 "Name one --model, or choose an algorithm that exchanges something else than weights."
             )
+        if spec.fine_tune:
+            self._check_fine_tuning()
         self.accountant = Accountant(self.channel, population.size, self.cohort_size)
         self._taken: Counter[int] = Counter()
         self._taken_until = 0
@@ -110,6 +112,15 @@ class Training(ABC):
         norm = any(task.buffers.size for task in self.tasks)
         if len(self.tasks) > 1 and norm and not self.recipe.keeps_statistics:
             raise UserError("Nets that differ have no common statistics of batch norm. Use --batch-norm local.")
+
+    def _check_fine_tuning(self) -> None:
+        """Refuse to train models further that there are none of, or that the algorithm itself trains further."""
+        name, leave = self.spec.algorithm, f"Leave --fine-tune {self.spec.fine_tune} out."
+        if any(self.algorithm.adapt(task) for task in self.tasks):
+            raise UserError(f"{name} adapts its models itself. {leave}")
+        shared = self.algorithm.global_model(self.task, self.state.server)
+        if shared is None and not self.algorithm.overrides("personal"):
+            raise UserError(f"{name} has no model that parties could train further. {leave}")
 
     @property
     def _prepares(self) -> bool:

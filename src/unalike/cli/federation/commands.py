@@ -12,6 +12,7 @@ import typer
 
 from unalike.cli.commands import App
 from unalike.cli.complete import choices
+from unalike.cli.federation.plugins import loads_plugins
 from unalike.cli.options import AsJson, FirstDegree, Quiet
 from unalike.cli.spec_flags import with_flags
 from unalike.federation import FIXED
@@ -76,6 +77,13 @@ def init(
             show_default=False,
         ),
     ] = True,
+    public: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv",
+            help="public rows that everybody gets with the plan: same columns as the sites' tables",
+        ),
+    ] = None,
     **fields: Any,
 ) -> None:
     """Make a federation: the server's keys and certificates, the plan, and an invitation for every site.
@@ -103,33 +111,42 @@ def init(
         deadline=deadline,
         figures=figures,
         measure=measure,
+        public=public,
     )
 
 
 with_flags(init, without=FIXED)
-app.command("init")(init)
+app.command("init")(loads_plugins(init))
 
 
 @app.command("join")
+@loads_plugins
 def join(
     folder: SitePath,
     data: Annotated[str, typer.Option(metavar="TABLE", help="this site's own table, e.g. csv:patients.csv")],
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="check that the plan predicts this column")
     ] = None,
+    sends: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORDS", help='agree that "rows" or "mean rows" leave, where an algorithm sends them'
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="agree without being asked, for scripts")] = False,
 ) -> None:
-    """Take part in a federation with this site's own table. Rows never leave this machine.
+    """Take part in a federation with this site's own table. What leaves this machine is told first.
 
     First it shows what you are asked to agree to; nothing is sent before you do. Then it stays and answers the
     server's messages until Ctrl-C. Every message is noted in audit.jsonl.
     """
     from unalike.cli.federation.site import join
 
-    join(folder, data, label, yes=yes)
+    join(folder, data, label, sends, yes=yes)
 
 
 @app.command("admit")
+@loads_plugins
 def admit(
     folder: ServerPath,
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="the sites' files NAME.public.json")],
@@ -141,6 +158,7 @@ def admit(
 
 
 @app.command("serve")
+@loads_plugins
 def serve(
     folder: ServerPath,
     listen: Annotated[
@@ -159,6 +177,7 @@ def serve(
 
 
 @app.command("measure")
+@loads_plugins
 def measure(folder: ServerPath, as_json: AsJson = False, quiet: Quiet = False, degree: FirstDegree = None) -> None:
     """How unalike the sites' labels and features are. "unalike federation serve" must be running.
 
@@ -171,6 +190,7 @@ def measure(folder: ServerPath, as_json: AsJson = False, quiet: Quiet = False, d
 
 
 @app.command("run")
+@loads_plugins
 def run(folder: ServerPath, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Train as the plan says, on the sites that joined. "unalike federation serve" must be running.
 
@@ -182,6 +202,7 @@ def run(folder: ServerPath, as_json: AsJson = False, quiet: Quiet = False) -> No
 
 
 @app.command("status")
+@loads_plugins
 def status(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="the server's folder, or a site's")],
     as_json: AsJson = False,
@@ -193,6 +214,7 @@ def status(
 
 
 @app.command("stop")
+@loads_plugins
 def stop(
     folder: ServerPath,
     everything: Annotated[bool, typer.Option("--all", help="also end unalike federation serve")] = False,
@@ -212,6 +234,7 @@ def audit(folder: SitePath, as_json: AsJson = False) -> None:
 
 
 @app.command("rehearse")
+@loads_plugins
 def rehearse(
     folder: ServerPath,
     tables: Annotated[

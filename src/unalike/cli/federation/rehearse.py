@@ -12,13 +12,15 @@ from unalike.cli.show import costs, draw, figures_table, print_json
 from unalike.data.sites import Sites
 from unalike.errors import UserError
 from unalike.federation.plan import Plan
+from unalike.federation.public import TABLE, public_table
 from unalike.runs import run as engine
 
 
 def rehearse(folder: Path, tables: Path, *, as_json: bool, quiet: bool) -> None:
     """Train as the plan says in this process, on a table for every site."""
     plan = Plan.read(folder)
-    sites = Sites(str(tables), plan.label, plan.ignore, plan.missing, plan.test)
+    public = str(folder / TABLE) if public_table(folder, plan.public) is not None else ""
+    sites = Sites(str(tables), plan.label, plan.ignore, plan.missing, plan.test, public=public)
     there = tuple(sites.tables())
     if there != plan.parties:
         raise UserError(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unalike.cli.federation import plugins
 from unalike.cli.federation.needs import algorithm_of, need_flower, need_server
 from unalike.cli.program import program
 from unalike.cli.show import draw, say
@@ -25,7 +26,7 @@ from unalike.runs.files import list_folder, private_folder
 STOP_SERVE = "stop-serve"
 _LOOK = 0.5
 """Seconds between looks at the folder."""
-SERVE = "unalike.federation.attempts:serve"
+SERVE = "unalike.cli.federation.plugins:serve"
 
 if TYPE_CHECKING:
     from unalike.federation.transport.flower.link import Link
@@ -100,6 +101,7 @@ def serve(folder: Path, listen: str | None) -> None:
     """Run the server until Ctrl-C or ``stop --all``."""
     need_flower()
     plan = Plan.read(need_server(folder))
+    plugins.pass_on()
     private_folder(folder)
     logging.getLogger("unalike.federation").addHandler(_Said())
     (folder / STOP_SERVE).unlink(missing_ok=True)

@@ -14,8 +14,8 @@ from pathlib import Path
 import typer
 from filelock import Timeout
 
-from unalike.cli.federation.needs import need_flower
-from unalike.cli.federation.terms import show_terms
+from unalike.cli.federation.needs import algorithm_of, need_flower
+from unalike.cli.federation.terms import OF_ROWS, show_terms
 from unalike.cli.program import program
 from unalike.cli.show import draw, duration, say, size
 from unalike.cli.signals import StopRequested
@@ -25,6 +25,7 @@ from unalike.federation.envelope import Refused, peek
 from unalike.federation.folders import read_key, read_object
 from unalike.federation.making import SiteFolder, is_server
 from unalike.federation.plan import Plan
+from unalike.federation.public import public_table
 from unalike.federation.site import Site
 from unalike.federation.terms import terms_of
 from unalike.runs.files import atomic_write, file_lock, open_file, private_folder, write_all
@@ -38,7 +39,7 @@ _STATES = {
 }
 
 
-def join(folder: Path, data: str, label: str | None, *, yes: bool) -> None:
+def join(folder: Path, data: str, label: str | None, sends: str | None, *, yes: bool) -> None:
     """Show what the site is asked to agree to, and once it agrees answer the server until Ctrl-C."""
     need_flower()
     if is_server(folder):
@@ -49,7 +50,7 @@ def join(folder: Path, data: str, label: str | None, *, yes: bool) -> None:
         raise UserError(f"The plan of {plan.name} predicts {plan.label!r}, not {label!r}. Ask the server's owner.")
     plan.number(place.name)
     private_folder(folder)
-    _agree(place, plan, data, yes=yes)
+    _agree(place, plan, data, sends, yes=yes)
     try:
         with file_lock(folder / ".join.lock"):  # a second one would mend files that the first is writing
             _join(place, plan, data)
@@ -75,15 +76,16 @@ def _join(place: SiteFolder, plan: Plan, data: str) -> None:
     _take_part(place, plan, site)
 
 
-def _agree(place: SiteFolder, plan: Plan, data: str, *, yes: bool) -> None:
+def _agree(place: SiteFolder, plan: Plan, data: str, sends: str | None, *, yes: bool) -> None:
     """Show the terms and have them agreed to; once is enough for the same plan and table."""
-    terms = terms_of(plan, place.name, read_table(data))
+    terms = terms_of(plan, place.name, read_table(data), public_table(place.path, plan.public))
     agreed = read_object(place.path / _CONSENT)
     if (agreed.get("plan"), agreed.get("table")) == (plan.digest, data):
         say(f"You agreed to this plan of {plan.name} on {agreed.get('time')}.")
         return
     show_terms(terms, place.name, data)
     sys.stdout.flush()
+    _agree_to_rows(plan, sends)
     if not yes:
         if not sys.stdin.isatty():
             raise UserError(
@@ -94,6 +96,17 @@ def _agree(place: SiteFolder, plan: Plan, data: str, *, yes: bool) -> None:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     consent = {"plan": plan.digest, "table": data, "time": now, "asked": not yes}
     atomic_write(place.path / _CONSENT, json.dumps(consent).encode())
+
+
+def _agree_to_rows(plan: Plan, sends: str | None) -> None:
+    """Refuse to go on where rows or their means leave, unless somebody wrote just that."""
+    if sends is not None and sends != plan.sends:
+        raise UserError(f"By its plan a site of {plan.name} sends {plan.sends}, not {sends}. Leave --sends out.")
+    if plan.sends in OF_ROWS and sends is None:
+        raise UserError(
+            f"{algorithm_of(plan)} sends {plan.sends} of this site's own table to the server. If you may agree to "
+            f'that, say so: --sends "{plan.sends}".'
+        )
 
 
 def _take_part(place: SiteFolder, plan: Plan, site: Site) -> None:
@@ -147,7 +160,8 @@ def _line(raw: bytes, made: bytes) -> str:
     if kind == "error":
         return ""  # the site has said why
     if header.get("kind") == "exchange":
-        return f"Round {header.get('round')}: answered {header.get('ask')!r} with {size(len(made))}"
+        where = f"Round {header['round']}" if header.get("round") else "Before round 1"
+        return f"{where}: answered {header.get('ask')!r} with {size(len(made))}"
     if header.get("kind") == "evaluate":
         return f"Round {header.get('round')}: tried the model on the own rows"
     return ""

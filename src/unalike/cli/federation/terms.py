@@ -5,6 +5,7 @@ from __future__ import annotations
 from unalike.cli.show import Paragraph, draw, duration
 from unalike.cli.table import Table, table
 from unalike.federation.folders import Card
+from unalike.federation.public import TABLE
 from unalike.federation.terms import Disclosure, Terms
 from unalike.scores import choose
 
@@ -26,6 +27,15 @@ _KINDS = {
     "measure+train": "after one pass over the training rows and training",
     "train+measure": "after training and one pass over the training rows",
 }
+OF_ROWS = ("rows", "mean rows")
+"""What an algorithm may send that a site must agree to by name."""
+_SENDS = {
+    "updates": "what the model learnt here: changes of its weights, and sums that the algorithm makes of them",
+    "scores on public rows": "how the model of this site scores the public rows that everybody has; no weights",
+    "features": "features: what the net makes of this site's rows",
+    "mean rows": "MEAN ROWS: averages of rows of this site's own table, which may show single ones",
+    "rows": "ROWS of this site's own table",
+}
 
 
 def show_terms(terms: Terms, name: str, data: str) -> None:
@@ -36,11 +46,13 @@ def show_terms(terms: Terms, name: str, data: str) -> None:
         *_what(terms),
         "",
         "WHAT LEAVES THIS SITE",
+        f"  The algorithm sends {_SENDS[terms.plan.sends]}.",
         *_description(terms, data),
         *(line for upload in terms.uploads for line in _upload(upload, terms)),
         *_figures(terms),
         *_measure(terms),
-        "  Rows never leave. Every message is noted in audit.jsonl, with its size and its hash.",
+        f"  {'Rows never leave. ' * (terms.plan.sends not in OF_ROWS)}Every message is noted in audit.jsonl, with "
+        "its size and its hash.",
         "",
         "WHO CAN SEE IT",
         *_privacy(terms),
@@ -82,6 +94,7 @@ def _what(terms: Terms) -> list[str]:
         f"  model      {run.model}, {terms.weights:,} weights on this table's columns alone",
         f"  training   {run.rounds} rounds; in each, {work} with learning rate {run.lr:g}",
         f"  predicts   {plan.label}; the other {len(terms.description.columns)} columns are used{ignored}",
+        *([f"  public     {terms.public:,} rows that everybody has ({TABLE})"] if terms.public else []),
         f"  waiting    an answer may take {duration(plan.deadline)}; {needed} must answer, else training pauses",
     ]
 
@@ -108,7 +121,7 @@ def _short(values: tuple[str, ...], most: int = 6) -> str:
 
 
 def _upload(upload: Disclosure, terms: Terms) -> list[str]:
-    lines = [f"  In every round, {_KINDS[upload.kind]}:"]
+    lines = [f"  {'Once, before round 1' if upload.once else 'In every round'}, {_KINDS[upload.kind]}:"]
     for key, count in upload.sizes.items():
         what = _WORDS.get(key, f"{count:,} number{'' if count == 1 else 's'}: what the algorithm learnt here")
         lines.append(f"    {key:<10} {what}")

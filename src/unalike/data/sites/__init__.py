@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from unalike.data.columns import Column, read_csv
-from unalike.data.dataset import Dataset, register_dataset
+from unalike.data.dataset import Array, Dataset, register_dataset
 from unalike.data.folder import NotFound
 from unalike.data.parquet import read_parquet
 from unalike.data.sites.description import describe
@@ -46,6 +47,14 @@ def site_data(name: str, schema: Schema, columns: list[Column], missing: Missing
     )
 
 
+def public_rows(schema: Schema, columns: Sequence[Column], missing: Missing) -> tuple[Array, Array]:
+    """The rows and labels of the public table that all sites have, coded as agreed."""
+    try:
+        return schema.code(columns, missing)
+    except UserError as error:
+        raise UserError(f"The public table: {error}") from None
+
+
 @register_dataset("sites")
 class Sites:
     """Tables of several sites, sites:FOLDER(label=outcome): each file a natural party, coded as real sites agree.
@@ -53,7 +62,8 @@ class Sites:
     Every CSV or Parquet file in the folder is a site of that name, in alphabetical order. Each is described by
     what would leave it (types, categories, means), the coding is agreed on, and each table is coded by it alone; a
     fixed ``test`` part of every table is the test set. ``label``, ``ignore`` and ``missing`` mean what they mean
-    for ``csv``; ``schema`` is the file of a coding that was agreed before.
+    for ``csv``; ``schema`` is the file of a coding that was agreed before. ``public`` is a table with the same
+    columns that every site and the server have: public rows, all of them, for algorithms that need some.
     """
 
     path: str = ""
@@ -62,6 +72,7 @@ class Sites:
     missing: Missing = "error"
     test: float = 0.2
     schema: str = ""
+    public: str = ""
 
     def tables(self) -> dict[str, Path]:
         """The file of every site's table in the folder, by the site's name."""
@@ -77,10 +88,10 @@ class Sites:
         return names
 
     def fingerprint(self) -> str:
-        """The SHA-256 of all tables and of the schema; nothing where the sites keep theirs."""
+        """The SHA-256 of all tables, of the schema and of public rows; nothing where the sites keep theirs."""
         if not self.path:
             return ""
-        files = [*self.tables().values(), *([Path(self.schema).expanduser()] if self.schema else [])]
+        files = [*self.tables().values(), *(table_path(path) for path in (self.schema, self.public) if path)]
         try:
             each = [hashlib.sha256(path.read_bytes()).digest() for path in files]
         except OSError as error:
@@ -92,8 +103,10 @@ class Sites:
         columns = {name: read_table(str(path)) for name, path in self.tables().items()}
         schema = self._schema(columns)
         each = [site_data(name, schema, columns[name], self.missing, self.test) for name in columns]
+        public = public_rows(schema, read_table(self.public), self.missing) if self.public else None
         return replace(
             each[0],
+            public=public,
             name="sites",
             x=np.concatenate([one.x for one in each]),
             y=np.concatenate([one.y for one in each]),

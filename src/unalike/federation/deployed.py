@@ -1,0 +1,106 @@
+"""The models that a site tries on its rows and keeps in the end: the global one, and its own where it differs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from unalike.federation.contents import layout
+from unalike.federation.envelope import Envelope, Refused
+from unalike.federation.figures import parts_of, told_scores
+from unalike.federation.vault import Vault
+from unalike.federation.work import Alone, SiteWork
+from unalike.rounds.evaluation import Figures, chosen_scores
+from unalike.rounds.judging import Judged, judge
+from unalike.rounds.order import Order
+from unalike.rounds.personal import PersonalModels
+from unalike.rounds.rows import Rows
+from unalike.runs.checkpoint import tensor_bytes
+from unalike.runs.files import atomic_write
+from unalike.runs.rules import deploying
+from unalike.scores import choose
+from unalike.tallies import Tally
+
+
+class Deployed(NamedTuple):
+    """Weights, and the running statistics that go with them."""
+
+    w: Tensor
+    buffers: Tensor
+
+
+class SiteModels:
+    """What a site does with models beside training them: it tries them on its own rows, and keeps the last."""
+
+    def __init__(self, work: SiteWork) -> None:
+        self._work = work
+        self._recipe, (self._phases,) = deploying(work.spec, work.worker.recipe, [work.task])
+        self._score = choose(work.spec.score, "classification")
+
+    def evaluation(self, message: Envelope, vault: Vault) -> dict[str, Tally]:
+        """The tallies that the site tells of its own rows: what the plan's score needs; at the end, all."""
+        last = self._work.round_of(message) == self._work.spec.rounds
+        return {
+            rows: judged.tally(parts_of(told_scores(self._score, rows, last=last)))
+            for rows, judged in self._judged(*self._models(message, vault)).items()
+        }
+
+    def finish(self, message: Envelope, path: Path, vault: Vault) -> Figures:
+        """Keep the final model by layer name, the site's own where there is one; the figures stay here.
+
+        An algorithm that trains something else than the run's net leaves no model here, and has no figures.
+        """
+        shared, own = self._models(message, vault)
+        schema, last = self._work.schema, own or shared
+        if last is None:
+            return {}
+        about = {"schema": schema.digest, "features": "\n".join(schema.features)}
+        named = self._work.task.named(last.w, last.buffers)
+        atomic_write(path, tensor_bytes(named, about | {"classes": "\n".join(schema.classes)}))
+        scores = chosen_scores(self._score, everything=True)
+        return {
+            rows: {"rows": len(judged), "score": self._score.name, **judged.figures(scores)}
+            for rows, judged in self._judged(shared, own).items()
+        }
+
+    def _models(self, message: Envelope, vault: Vault) -> tuple[Deployed | None, Deployed | None]:
+        """The global model and the site's own, each where the algorithm has one, from what a message tells."""
+        work, w = self._work, message.vectors().get("w")
+        order, _ = work.state_in(message, vault)
+        if not order.round:
+            raise Refused("no model is tried before round 1")
+        if layout(order.payload) != layout(work.script.sent):
+            raise Refused(f"its payload is {layout(order.payload)}, not {layout(work.script.sent)}")
+        initial = work.task.initial()
+        if w is not None and (w.shape != initial.shape or w.dtype != initial.dtype):
+            raise Refused(f"its model has {tuple(w.shape)} weights of {w.dtype}, ours {tuple(initial.shape)}")
+        has_own = work.algorithm.overrides("personal") or bool(self._phases)
+        return None if w is None else Deployed(w, order.buffers), self._own(order) if has_own else None
+
+    def _own(self, order: Order) -> Deployed:
+        """The site's own model, trained further where algorithm or plan say so."""
+        number, alone = self._work.number, Alone(replace(self._work.worker, recipe=self._recipe))
+        models = PersonalModels(self._work.engine, alone, [number], lambda one: order, lambda one: self._phases)
+        return Deployed(*models(number))
+
+    def _judged(self, shared: Deployed | None, own: Deployed | None) -> dict[str, Judged]:
+        """How well the models do on the site's own rows."""
+        work, data = self._work, self._work.data
+        train, scores = work.worker.data, chosen_scores(self._score, everything=True)
+        test = Rows(data.x_test, data.y_test, data, work.task.dtype, work.task.device)
+        rows = {
+            "test": (test, torch.arange(len(test))),
+            "validation": (train, torch.from_numpy(work.split.validation)),
+            "held_out": (train, torch.from_numpy(work.split.held_out)),
+        }
+        judged = {}
+        if shared is not None:
+            judged = {name: judge(work.task, *shared, *those, scores) for name, those in rows.items()}
+        if own is not None:
+            for name in ("validation", "held_out"):
+                judged[f"personal {name}"] = judge(work.task, *own, *rows[name], scores)
+        return judged

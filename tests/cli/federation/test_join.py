@@ -1,0 +1,123 @@
+"""What a site is told and asked before it takes part: what an algorithm sends, public rows, code of its own."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.contract import distilling_algorithms
+from tests.federation import second_edition
+from tests.federation.inside import HOSPITALS, write_tables
+from unalike.cli.federation import site as federation_site
+from unalike.federation.plan import FILE, Plan
+from unalike.federation.public import TABLE
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="real sites need Linux or macOS")
+PARTIES = [part for name in HOSPITALS for part in ("--party", name)]
+USUAL = ["--address", "127.0.0.1:9443", "--label", "outcome", "--missing", "indicate", "--rounds", "2"]
+PLUGIN = [
+    *("--plugin", second_edition.__file__),
+    *("--plugin", distilling_algorithms.__file__),
+]
+
+
+@pytest.fixture
+def invited(unalike, monkeypatch):
+    """Make a federation of an algorithm, and give what the first site's ``join`` answers."""
+    monkeypatch.setattr(federation_site, "_take_part", lambda *about: None)
+    write_tables(Path("tables"), 60)
+
+    def made(algorithm, *options):
+        answer = unalike(
+            "federation", "init", "heart", *PARTIES, *USUAL, "--algorithm", algorithm, *options, *PLUGIN
+        )
+        if answer.code:
+            return answer
+        shutil.copytree("heart/invitations/va", "va")
+        return lambda *more: unalike("federation", "join", "va", "--data", "csv:tables/va.csv", *more)
+
+    return made
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+def test_updates_need_no_more_than_a_yes(invited):
+    join = invited("site-relay")
+    answer = join("--yes")
+    assert answer.code == 0, answer.err
+    assert "The algorithm sends what the model learnt here" in words(answer.out)
+    assert "Rows never leave" in answer.out
+
+
+@pytest.mark.parametrize("more", [[], ["--sends", "updates"], ["--sends", "rows"]])
+def test_mean_rows_need_an_agreement_by_name(invited, more):
+    join = invited("site-mean-rows")
+    answer = join("--yes", *more)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert ("not " + more[1] if more else '--sends "mean rows"') in answer.err
+    assert "MEAN ROWS" in answer.out
+    assert "Rows never leave" not in answer.out
+    assert "Once, before round 1, after one pass over the training rows:" in answer.out
+    assert not Path("va/consent.json").exists()
+    agreed = join("--yes", "--sends", "mean rows")
+    assert agreed.code == 0, agreed.err
+    assert Path("va/consent.json").exists()
+
+
+def test_public_rows_travel_with_the_plan_and_are_told(invited, unalike):
+    join = invited("test-fedmd", "--public", "tables/hungarian.csv", "--model", "mlp(4)|logistic")
+    plan, table = Plan.read(Path("heart")), Path("tables/hungarian.csv").read_bytes()
+    assert all((Path(folder) / TABLE).read_bytes() == table for folder in ("heart", "va"))
+    assert plan.public in (Path("va") / FILE).read_text()
+    answer = join("--yes")
+    assert answer.code == 0, answer.err
+    assert "scores the public rows that everybody has" in words(answer.out)
+    assert "70 rows that everybody has (public.csv)" in answer.out
+    rehearsed = unalike("federation", "rehearse", "heart", "--tables", "tables", "--quiet")
+    assert rehearsed.code == 0, rehearsed.err
+    Path("va/public.csv").write_bytes(table + b"\n")
+    answer = join("--yes")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "is not the public table of the plan" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "word"),
+    [
+        ("public.parquet", lambda text: text, "must be a CSV file"),
+        ("public.csv", lambda text: text.replace("outcome", "result"), "has no column 'outcome'"),
+        ("missing.csv", None, "Cannot read the public table"),
+    ],
+)
+def test_a_table_that_cannot_be_public_is_one_line_and_leaves_nothing(invited, name, change, word):
+    if change is not None:
+        Path(name).write_text(change(Path("tables/va.csv").read_text()))
+    answer = invited("test-fedmd", "--public", name)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert word in answer.err
+    assert not Path("heart").exists()
+
+
+def test_public_columns_that_do_not_fit_are_told_at_join(invited):
+    text = Path("tables/va.csv").read_text()
+    Path("public.csv").write_text(text.replace("chol", "cholesterol"))
+    answer = invited("test-fedmd", "--public", "public.csv")("--yes")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "The public table: column chol" in answer.err
+
+
+def test_other_code_than_the_plans_is_refused(invited, monkeypatch):
+    join = invited("site-relay")
+    text = Path(second_edition.__file__).read_text()
+    Path("other.py").write_text(text + "# the same, but who knows\n")
+    answer = join("--yes", "--plugin", "other.py")
+    try:
+        assert (answer.code, answer.err.count("\n")) == (2, 1)
+        assert "the same --plugin file" in answer.err
+    finally:  # the names stand for this file's classes again
+        import importlib
+
+        importlib.reload(second_edition)
