@@ -64,6 +64,16 @@ def close(one, other):
     return one == other if one is None or other is None else one == pytest.approx(other, rel=1e-5, nan_ok=True)
 
 
+def assert_same_models(path, simulation):
+    """What every site has kept in the end is what simulation tries: weights and running statistics."""
+    models = simulation.models(simulation.state)
+    for number, hospital in enumerate(HOSPITALS):
+        expected = simulation.task_of(number).named(*(models.personal or models.shared)(number))
+        kept = load_file(path / "sites" / hospital / "model.safetensors")
+        assert kept.keys() == expected.keys()
+        assert all(torch.equal(kept[key], value) for key, value in expected.items())
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_real_sites_make_the_bits_of_simulation(name, tmp_path, public):
     world = world_of(tmp_path, name, public)
@@ -84,12 +94,7 @@ def test_real_sites_make_the_bits_of_simulation(name, tmp_path, public):
         assert result["not_reached"] == []
         assert not (tmp_path / "sites" / "va" / "model.safetensors").exists()
         return
-    for number, hospital in enumerate(HOSPITALS):  # what a site deploys is what simulation tries
-        w, buffers = (models.personal or models.shared)(number)
-        kept = load_file(tmp_path / "sites" / hospital / "model.safetensors")
-        expected = simulation.task_of(number).named(w, buffers)
-        assert kept.keys() == expected.keys()
-        assert all(torch.equal(kept[key], value) for key, value in expected.items())
+    assert_same_models(tmp_path, simulation)
 
 
 @pytest.mark.parametrize("name", ["test-fedamp", "test-fedrep", "test-fedbn", "test-fedmd", "site-relay"])
@@ -112,7 +117,9 @@ def test_sites_and_server_that_restart_change_no_bit(name, tmp_path, public):
         with pytest.raises(KeyboardInterrupt):
             world.serve()
     result = world.serve()
-    assert result["server_sha256"] == world.simulation()[0].state.server_digest()
+    simulation, _ = world.simulation()
+    assert result["server_sha256"] == simulation.state.server_digest()
+    assert_same_models(tmp_path, simulation)
     assert not refused(world)
 
 
