@@ -6,7 +6,12 @@ from tests.contract import distilling_algorithms, paper_algorithms, personal_alg
 from unalike.algorithms import ALGORITHMS
 from unalike.runs.check import check_algorithm
 
-REGISTERED = [entry.name for entry in ALGORITHMS if not entry.name.startswith("broken-")]
+OURS = ("unalike.", "tests.contract.")
+REGISTERED = [
+    entry.name
+    for entry in ALGORITHMS
+    if entry.cls.__module__.startswith(OURS) and not entry.name.startswith("broken-")
+]
 PAPERS = [*paper_algorithms.NAMES, *personal_algorithms.NAMES, *distilling_algorithms.NAMES]
 NEEDS = personal_algorithms.NEEDS | distilling_algorithms.NEEDS
 SETTINGS = {

@@ -63,7 +63,7 @@ def test_rows_that_are_not_there(engine):
     with pytest.raises(UserError, match=r"Party \d has no validation rows to measure\. Use --validation 0\.1\."):
         play(small_simulation(PROBE, **EVERYBODY, validation=0.0, engine=engine), 1)
     measuring("public")
-    with pytest.raises(UserError, match=r"trains or measures on public rows\. Give some: --public 0\.1\."):
+    with pytest.raises(UserError, match=r"trains or measures on public rows\. Give some with --public\."):
         play(small_simulation(PROBE, **EVERYBODY, public=0.0, engine=engine), 1)
 
 
