@@ -340,7 +340,7 @@ def test_models_of_another_size(server):
     finish = server.recorded["finish", 2, 0]
     refused(server, server.arrays(finish, w=torch.zeros(3)), "its model has")
     arrays, body = pack({key: value for key, value in finish.vectors().items() if key != "w"})
-    refused(server, server.ask(finish, body=body, arrays=arrays), "has one for all")
+    refused(server, server.ask(finish, body=body, arrays=arrays), "has a global model, which it does not fit")
 
 
 def test_no_figures_where_the_plan_says_so(tmp_path):

@@ -75,11 +75,12 @@ class SiteModels:
             raise Refused("no model is tried before round 1")
         if layout(order.payload) != layout(work.script.sent):
             raise Refused(f"its payload is {layout(order.payload)}, not {layout(work.script.sent)}")
+        if (w is not None) != work.script.has_model:
+            has = "has a" if work.script.has_model else "has no"
+            raise Refused(f"{work.spec.algorithm} {has} global model, which it does not fit")
         initial = work.task.initial()
         if w is not None and (w.shape != initial.shape or w.dtype != initial.dtype):
             raise Refused(f"its model has {tuple(w.shape)} weights of {w.dtype}, ours {tuple(initial.shape)}")
-        if w is None and not work.algorithm.overrides("global_model"):
-            raise Refused(f"it has no model, but {work.spec.algorithm} has one for all")
         has_own = work.algorithm.overrides("personal") or bool(self._phases)
         return None if w is None else Deployed(w, order.buffers), self._own(order) if has_own else None
 

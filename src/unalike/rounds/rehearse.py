@@ -44,12 +44,14 @@ class Line:
 class Script:
     """The exchanges of an algorithm: those before round 1, and those of every round.
 
-    ``sent`` outlines what ``send`` gives the party: what it evaluates and deploys its model from.
+    ``sent`` outlines what ``send`` gives the party: what it evaluates and deploys its model from. ``has_model``
+    says whether there is a global model too.
     """
 
     prepare: tuple[Line, ...]
     round: tuple[Line, ...]
     sent: Vectors
+    has_model: bool
 
     def of(self, round: int) -> tuple[Line, ...]:
         """The exchanges of a round; 0 is what prepares."""
@@ -63,7 +65,8 @@ def rehearse(worker: Worker, task: Task, parties: int) -> Script:
     algorithm = recipe.algorithm
     server, prepared = actor.play(algorithm.prepare(task, algorithm.init_server(task, task.initial())), 0)
     server, played = actor.play(algorithm.round(task, server), 1)
-    return Script(prepared, played, outline(sent_to(algorithm.send(task, server), worker.number)))
+    sent = outline(sent_to(algorithm.send(task, server), worker.number))
+    return Script(prepared, played, sent, algorithm.global_model(task, server) is not None)
 
 
 class _Actor:
