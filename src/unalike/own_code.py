@@ -16,6 +16,13 @@ from unalike.errors import UserError
 
 _LONGEST = 300
 """Characters of somebody else's error message in ours."""
+_REMEDIES = {
+    "data-dependent control flow": "it branches on a tensor's value, which a stack of parties has many of. Use "
+    "torch.where.",
+    "cannot assign to field": "a part never changes. What it is to remember belongs into a state (an algorithm's "
+    "init_server and init_party).",
+}
+"""What to do where an error of Python or PyTorch says these words: its own advice is for others."""
 
 
 def is_own(part: object) -> bool:
@@ -94,7 +101,8 @@ def _explanation(parts: list[object], error: Exception) -> str | None:
     # The last line in the method's file: it may be that of a function which the method calls.
     where = _where(code, [n for each, n in frames if each.f_code.co_filename == code.co_filename][-1])
     text = str(error).strip('"')  # Python puts a KeyError's sentence into quotes
-    reason = " ".join(f"{type(error).__name__}: {text}".split())
+    remedy = next((remedy for words, remedy in _REMEDIES.items() if words in text), "")
+    reason = " ".join(f"{type(error).__name__}: {remedy or text}".split())
     reason = f"{reason[:_LONGEST]}..." if len(reason) > _LONGEST else f"{reason.rstrip('.')}."
     given = _given(frame) if isinstance(error, KeyError) else ""
     return f"{name} failed ({where}): {reason}{given}"
@@ -124,7 +132,7 @@ def _method(frame: FrameType, part: object) -> str | None:
         return None
     functions = ((name, value) for each in cls.__mro__ for name, value in vars(each).items() if callable(value))
     found = next((name for name, value in functions if getattr(value, "__code__", None) is code), None)
-    return f"{cls.__name__}.{found}" if found else None
+    return f"{cls.__name__}.{found}" if found and found != "__setattr__" else None
 
 
 def _where(code: CodeType, line: int) -> str:

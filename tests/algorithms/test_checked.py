@@ -127,7 +127,7 @@ WRONG = {
     "floats as state": ("init_party", lambda self, task, w: {"a": 1.0}, r"got \{'a': a float\}"),
     "numbers as names": ("init_party", lambda self, task, w: {3: w}, r"got \{3: a tensor of shape"),
     "a payload of floats": ("send", lambda self, task, server: {"w": 1.5}, r"got \{'w': a float\}"),
-    "a list": ("fold", lambda self, task, server, replies: [server["w"]], r"got \(a tensor of shape \(\d+,\)\)"),
+    "a list": ("fold", lambda self, task, server, replies: [server["w"]], r"got \[a tensor of shape \(\d+,\)\]"),
     "no state": ("upload", no_state, r"two dicts .* got \{'delta': a tensor of shape \(\d+,\)\}"),
     "three": ("upload", lambda self, party, w: ({}, {}, {}), r"got \(\{\}, \{\}, \{\}\)"),
     "a float in it": (
@@ -199,16 +199,24 @@ WRONG = {
         lambda self, party: (0.1, party.received["w"].double()),
         "of torch.float64",
     ),
-    "a phase alone": ("phases", lambda self, task, round: Phase(), "a tuple of one Phase or more.*, got a Phase"),
+    "a phase alone": (
+        "phases",
+        lambda self, task, round: Phase(),
+        "a tuple of one Phase or more.*, got Phase\\(\\)",
+    ),
     "no phase": ("phases", lambda self, task, round: (), r"a tuple of one Phase or more.*, got \(\)"),
-    "epochs and steps": ("phases", lambda self, task, round: (Phase(epochs=1, steps=1),), "with epochs or steps"),
-    "no steps": ("phases", lambda self, task, round: (Phase(steps=0),), "with epochs or steps above 0"),
-    "half an epoch": ("phases", lambda self, task, round: (Phase(epochs=0.5),), "with epochs or steps above 0"),
-    "rows of others": ("phases", lambda self, task, round: (Phase(rows="test"),), "a tuple of one Phase or more"),
+    "epochs and steps": (
+        "phases",
+        lambda self, task, round: (Phase(epochs=1, steps=1),),
+        "not both.*epochs=1, steps=1",
+    ),
+    "no steps": ("phases", lambda self, task, round: (Phase(steps=0),), "steps above 0.*steps=0"),
+    "half an epoch": ("phases", lambda self, task, round: (Phase(epochs=0.5),), "above 0.*epochs=0.5"),
+    "rows of others": ("phases", lambda self, task, round: (Phase(rows="test"),), "own or public.*rows='test'"),
     "a yes for epochs": (
         "phases",
         lambda self, task, round: (Phase(epochs=True),),
-        "with epochs or steps above 0",
+        "steps above 0.*epochs=True",
     ),
     "a strength too many": (
         "proximal",
@@ -218,20 +226,25 @@ WRONG = {
     "too few rows": (
         "send",
         lambda self, task, server: {"w": ByParty(server["w"][None], torch.zeros(2, dtype=torch.int64))},
-        "which has one for each of the 6 parties",
+        r"for each of the 6 parties.*which=\[0, 0\]",
     ),
     "no such part": (
         "phases",
         lambda self, task, round: (Phase(trains="haed"),),
-        "a part of the net that there is",
+        r"a part of the net .*, got \(Phase\(trains='haed'\)\)",
     ),
-    "a list of phases to adapt": ("adapt", lambda self, task: [Phase()], "a tuple of Phase"),
+    "a list of phases to adapt": ("adapt", lambda self, task: [Phase()], r"a tuple of Phase.*, got \[Phase\(\)\]"),
     "no such part to adapt": ("adapt", lambda self, task: (Phase(trains="haed"),), "a part of the net"),
     "a list by party": ("send", lambda self, task, server: {"w": [server["w"]]}, "or of ByParty"),
     "a row that is not there": (
         "send",
         lambda self, task, server: {"w": ByParty(server["w"][None], torch.arange(6))},
-        "ByParty.* where a party gets a row",
+        r"ByParty.* where a party gets a row.*which=\[0, 1, 2, 3, 4, 5\]",
+    ),
+    "phases of which the first is lost": (
+        "phases",
+        lambda self, task, round: (Phase("one"), Phase("two")),
+        r"returns 2 phases, but Mine has no keep\. Each phase begins at start\(party\)",
     ),
     "no generator": ("round", lambda self, task, server: server, "a generator: yield an Ask"),
 }
@@ -263,7 +276,7 @@ def _yields(*asks, end=None):
         (_yields({"w": 1.0}), r"must yield each exchange as an Ask\(kind, payload\), got {'w': a float}"),
         (_yields(None), "must yield each exchange as an Ask.*got None"),
         (_yields(lambda payload: Ask("trian", payload)), "one of train, measure, measure.train.*got 'trian'"),
-        (_yields(lambda payload: Ask("train", [1])), r"payload is a dict of named tensors.*, got \(a int\)"),
+        (_yields(lambda payload: Ask("train", [1])), r"payload is a dict of named tensors.*, got \[a int\]"),
         (_yields(lambda payload: Ask("measure", payload, rows="test")), "one of train, validation, public, got"),
         (_yields(lambda payload: Ask("train", payload, to=[0])), "`to` is None or a tuple of .*, got"),
         (_yields(lambda payload: Ask("train", payload, to=())), "`to` is None or a tuple of"),
@@ -372,7 +385,7 @@ def test_a_loss_that_cannot_be_stacked_still_runs_one_by_one():
     mine(correct=correct)
     result = run(data=small_dataset(), partition="natural", algorithm=NAME, rounds=1, engine="vectorised")
     assert result.figures["engine"] == "sequential"
-    with pytest.raises(UserError, match=r"Mine.correct failed \(test_checked.py, line \d+\): .*data-dependent"):
+    with pytest.raises(UserError, match=r"Mine.correct failed \(test_checked.py, line \d+\): .*Use torch\.where"):
         check_algorithm(NAME)
 
 
@@ -400,3 +413,14 @@ def test_checks_change_no_bit():
         simulations.append(simulation)
     assert torch.equal(*(simulation.state.server["w"] for simulation in simulations))
     assert ALGORITHMS.describe(simulations[0].algorithm) == NAME
+
+
+def test_a_state_in_the_algorithm_itself():
+    def fold(self, task, server, replies):
+        self.velocity = replies.mean["delta"]
+        return server
+
+    mine(fold=fold)
+    assert re.match(
+        r"Mine.fold failed \(test_checked.py, line \d+\): FrozenInstanceError: .*belongs into a state", mistake()
+    )

@@ -124,6 +124,10 @@ _ANSWER = _Rule(
     "two dicts of named tensors, what leaves the party and the state that it keeps",
     lambda value, *_: _are_two(value),
 )
+_WORK = (
+    "each of which trains a part of the net (head, body, norm, a name in task.slices, or '' for all), for epochs "
+    "or steps above 0 and not both, on rows that are own or public"
+)
 _RULES = {
     "init_server": _Rule(
         "a dict of named tensors, such as {{'w': w}}, with w of {0.dtype}",
@@ -131,15 +135,15 @@ _RULES = {
     ),
     "send": _Rule(
         "a dict of named tensors, such as {{'w': w}}, or of ByParty(values, which) where a party gets a row of "
-        "its own: which has one for each of the {0.population} parties",
+        "its own: which has the number of a row, from 0, for each of the {0.population} parties",
         lambda value, task, server: _is_payload(value, task),
     ),
     "phases": _Rule(
-        "a tuple of one Phase or more, each of a part of the net that there is, with epochs or steps above 0",
+        f"a tuple of one Phase or more, {_WORK}",
         lambda value, task, round: _are_phases(value, 1, task),
     ),
     "adapt": _Rule(
-        "a tuple of Phase, each of a part of the net that there is, with epochs or steps above 0",
+        f"a tuple of Phase, {_WORK}",
         lambda value, task: _are_phases(value, 0, task),
     ),
     "keep": _NAMED,
@@ -184,6 +188,8 @@ def _watched(algorithm: Algorithm, name: str, rule: _Rule) -> Callable[..., Any]
         value = method(*arguments)
         if not rule.holds(value, *arguments):
             raise _wrong(algorithm, name, rule.what.format(*arguments), value)
+        if name == "phases" and len(value) > 1 and not algorithm.overrides("keep"):
+            raise _nothing_kept(algorithm, value)
         return value
 
     return call
@@ -230,8 +236,21 @@ def _check_ask(algorithm: Algorithm, name: str, ask: object, task: Task) -> None
         raise _wrong(algorithm, name, "an Ask whose `to` is None or a tuple of parties' numbers", to, verb="yield")
 
 
+def _nothing_kept(algorithm: Algorithm, phases: tuple[Phase, ...]) -> UserError:
+    return UserError(
+        f"{place(algorithm, 'phases')} returns {len(phases)} phases, but {type(algorithm).__name__} has no keep. "
+        "Each phase begins at start(party), so what comes of the first would be lost. Write keep(self, party, w), "
+        "which puts it into the party's state, and a start that takes it from there."
+    )
+
+
 def _wrong(algorithm: Algorithm, name: str, what: str, value: object, verb: str = "return") -> UserError:
     return UserError(f"{place(algorithm, name)} must {verb} {what}, got {_outline(value)}.")
+
+
+def _numbers(which: object) -> str:
+    """What the rows of a ByParty are said to be; these are the server's numbers, no party's."""
+    return str(which.tolist()) if isinstance(which, Tensor) else _outline(which)
 
 
 def _outline(value: object) -> str:
@@ -243,7 +262,13 @@ def _outline(value: object) -> str:
     elif isinstance(value, Mapping):
         text = "{" + ", ".join(f"{key!r}: {_outline(each)}" for key, each in value.items()) + "}"
     elif isinstance(value, tuple | list):
-        text = "(" + ", ".join(map(_outline, value)) + ")"
+        first, last = "()" if isinstance(value, tuple) else "[]"
+        text = first + ", ".join(map(_outline, value)) + last
+    elif isinstance(value, Phase):
+        given = [f for f in dataclasses.fields(value) if getattr(value, f.name) != f.default]
+        text = f"Phase({', '.join(f'{f.name}={getattr(value, f.name)!r}' for f in given)})"
+    elif isinstance(value, ByParty):
+        text = f"ByParty(values={_outline(value.values)}, which={_numbers(value.which)})"
     else:
         text = "None" if value is None else f"a {type(value).__name__}"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
