@@ -174,7 +174,9 @@ def test_records_of_before_there_were_scores_mean_accuracy():
 def test_values_are_shown_in_the_score_s_unit():
     assert scores.shown("accuracy", 0.9731) == "97.3%"
     assert scores.shown("auroc", 0.41211) == "0.412"
-    assert scores.shown("rmse", 54321.0) == "5.432e+04"
+    assert scores.shown("rmse", 54321.4) == "54321"
+    assert scores.shown("rmse", 0.00041234) == "0.000412"  # not 0.000
+    assert scores.shown("rmse", 5.4321e20) == "5.432e+20"
     assert scores.shown("rmse", None) == "–"
 
 

@@ -126,6 +126,9 @@ _TABLE = (
 SCORES: dict[str, Score] = {score.name: score for score in _TABLE}
 """All scores by name; the first of a task is what its runs go by where nobody chooses."""
 
+_LARGE, _LARGEST = 1e3, 1e9
+_MOST_DIGITS = 9
+
 SUMMARIES = {
     "parties": "parties",
     "personal": "personal models",
@@ -205,9 +208,16 @@ def better(name: str, a: float | None, b: float | None) -> bool:
 
 
 def shown(name: str, value: float | None) -> str:
-    """A value for people: 97.3% of a fraction, 0.412 of a number."""
+    """A value for people: 97.3% of a fraction, 0.412 or 95890 of a number."""
     if value is None or math.isnan(value):
         return "–"
     if named(name).unit == "fraction":
         return f"{100 * value:.1f}%"
-    return f"{value:.3f}" if abs(value) < 1000 else f"{value:.4g}"
+    return f"{value:.{digits_of(value)}f}" if abs(value) < _LARGEST else f"{value:.4g}"
+
+
+def digits_of(value: float) -> int:
+    """Digits after the point that tell a number: three of it at least, and none from 1000 on."""
+    if value == 0 or 0.1 <= abs(value) < _LARGE:
+        return 3
+    return 0 if abs(value) >= _LARGE else min(_MOST_DIGITS, 2 - math.floor(math.log10(abs(value))))

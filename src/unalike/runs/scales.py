@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, TypeGuard
 
-from unalike.scores import Score, key_of, named
+from unalike.scores import Score, digits_of, key_of, named
 
 _ROUNDING = 1e-9
 """Values that differ by less, in proportion, differ by rounding only."""
-_LARGE = 1000.0
-_MOST_DIGITS = 9
 
 
 class Spread(NamedTuple):
@@ -134,11 +132,7 @@ class Scale:
 
     def digits(self, value: float) -> int:
         """Digits after the point that tell a value."""
-        if self.is_percent:
-            return 1
-        if value == 0 or 0.1 <= abs(value) < _LARGE:
-            return 3
-        return 0 if abs(value) >= _LARGE else min(_MOST_DIGITS, 2 - math.floor(math.log10(abs(value))))
+        return 1 if self.is_percent else digits_of(value)
 
     def text(self, value: float | Spread, unit: str | None = None) -> str:
         """A told value, or its spread over seeds: ``80.0±1.0 %``, ``53.212``; ``unit`` replaces the score's."""
