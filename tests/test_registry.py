@@ -133,7 +133,7 @@ def test_texts_of_parts_in_parts() -> None:
     assert WAYS.told(ByWay(Slow())) == "by-way(base=slow())"
     assert WAYS.told(ByWay(ByWay(Slow(3.0)))) == "by-way(base=by-way(base=slow(speed=3.0)))"
     assert WAYS.brief(ByWay()) == "by-way"
-    assert WAYS.brief(ByWay(Slow(3.0), length=4)) == "by-way(slow(3.0), None, 4)"
+    assert WAYS.brief(ByWay(Slow(3.0), length=4)) == "by-way(slow(3.0), length=4)"
     assert WAYS.build(WAYS.brief(ByWay(Slow(3.0), length=4))) == ByWay(Slow(3.0), length=4)
 
 

@@ -172,15 +172,17 @@ class Registry(Generic[T]):
         return f"{entry.name}({', '.join(given)})"
 
     def brief(self, part: T) -> str:
-        """A text for people: without the parameters at the end that are as by default."""
+        """A text for people: without the parameters that are as by default; those after one left out are named."""
         return self.sign.join(map(self._brief, self.terms(part)))
 
     def _brief(self, part: Any) -> str:
         entry = self.entry_of(part)
-        values = [(field, getattr(part, field.name)) for field in entry.parameters]
-        while values and values[-1][0].default == values[-1][1]:
-            values.pop()
-        shown = [self.brief(value) if _is_part(value) else str(value) for _, value in values]
+        shown: list[str] = []
+        for place, field in enumerate(entry.parameters):
+            value = getattr(part, field.name)
+            if value != field.default:
+                text = self.brief(value) if _is_part(value) else str(value)
+                shown.append(text if len(shown) == place else f"{field.name}={text}")
         return entry.name + (f"({', '.join(shown)})" if shown else "")
 
 
