@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -110,6 +111,15 @@ def test_images_are_as_the_party_sees_them():
 def test_long_names_are_slanted():
     figure = partition_picture(portrait(colour_images(), "iid", 3))
     assert all(label.get_rotation() == 38 for label in figure.axes[0].get_xticklabels())
+
+
+def test_the_names_of_long_labels_stay_below_the_titles():
+    data = replace(load_dataset("heart"), classes=("far longer names than", "most labels can have"))
+    figure = partition_picture(portrait(data, "natural", None))
+    figure.savefig(BytesIO(), format="png", dpi=40)
+    titles = [axes._left_title.get_window_extent() for axes in figure.axes if axes._left_title.get_text()]
+    names = [label.get_window_extent() for label in figure.axes[0].get_xticklabels()]
+    assert max(name.y1 for name in names) <= min(title.y0 for title in titles)
 
 
 def test_seasons():

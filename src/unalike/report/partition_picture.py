@@ -58,7 +58,7 @@ def _horizontal_picture(portrait: Portrait) -> Figure:
     dataset, partition = portrait.dataset, portrait.partition
     least = 3.0 if dataset.shape == (3,) else min(2.4, 0.8 * partition.parties)  # a cube needs its height
     height = float(np.clip(_LINE * partition.parties, least, 5.2))
-    above = 0.58 if slanted(dataset.label_names) else 0.22
+    above = _above(dataset.label_names)
     figure, top, bottom = _new(portrait, height, above)
     left = _left(partition.names)
     beside = _beside_width(portrait, height)
@@ -180,6 +180,11 @@ def footnote(portrait: Portrait) -> str:
 def _left(names: tuple[str, ...]) -> float:
     """Room for the parties' names, as a part of the width."""
     return min(0.03 + 0.0068 * max(len(name) for name in names), 0.2)
+
+
+def _above(names: tuple[str, ...]) -> float:
+    """Inches between a heat map and its title: as high as the labels' names reach."""
+    return max(0.58, 0.08 + 0.045 * max(map(len, names))) if slanted(names) else 0.22
 
 
 def slanted(names: tuple[str, ...]) -> bool:
