@@ -201,3 +201,8 @@ def test_data_of_a_users_file_are_in_the_key(tmp_path):
         path.write_text(text)
         keys.add(RunSpec(partition="test-from-file").key)
     assert len(keys) == 2
+
+
+def test_testing_by_labels_needs_classes_and_says_so_before_training():
+    with pytest.raises(UserError, match=r"--test-by labels needs classes.*Leave it out"):
+        Simulation(RunSpec(dataset="diabetes", parties=3, test_by="labels"))

@@ -207,6 +207,8 @@ def test_a_newcomer_is_tried_with_the_model_that_it_would_get():
 def test_somebody_must_be_left_to_train():
     with pytest.raises(UserError, match=r"--newcomers 0\.99 leaves none of 6 parties to train\. Lower it\."):
         small_simulation("fedavg", newcomers=0.99)
+    with pytest.raises(UserError, match=r"--newcomers 0\.05 of 6 parties is none\. Raise it, or leave it out\."):
+        small_simulation("fedavg", newcomers=0.05)
 
 
 def test_the_same_newcomers_for_every_algorithm_with_the_same_seed():

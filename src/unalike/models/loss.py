@@ -107,7 +107,7 @@ def choose_loss(text: str | None, task: Kind) -> Loss:
         raise UserError(f"{type(loss).__name__} must inherit Classification or Regression, of unalike.models.")
     if loss.task != task:
         own = ", ".join(entry.name for entry in LOSSES if entry.cls.task == task)
-        raise UserError(f"{text} is a loss of {loss.task}, but the task is {task}. Use one of {own}.")
+        raise UserError(f"{text} is a loss of {loss.task}, but the task is {task}. Use {own}.")
     return loss
 
 

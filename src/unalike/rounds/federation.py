@@ -78,14 +78,14 @@ class Federation:
         share, count = self._newcomers, round(self._newcomers * self.size)
         if count >= self.size:
             raise UserError(f"--newcomers {share} leaves none of {self.size} parties to train. Lower it.")
+        if share and not count:
+            raise UserError(f"--newcomers {share} of {self.size} parties is none. Raise it, or leave it out.")
         away = stream(self._seed, "newcomers").permutation(self.size)[:count].tolist()
         return Population([len(party.train) for party in self.parties], away)
 
     @cached_property
     def test_by_labels(self) -> list[Array]:
         """For each party the rows of the global test set whose labels are among those that the party has."""
-        if self.dataset.task != "classification":
-            raise UserError(f"--test-by labels needs classes, but {self.dataset.name} has numbers to predict.")
         test = np.asarray(self.dataset.y_test)
         own = [np.unique(self.dataset.y[rows]) for rows in self.partition.rows]
         return [np.flatnonzero(np.isin(test, labels)) for labels in own]

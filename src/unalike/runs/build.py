@@ -108,6 +108,8 @@ def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
         raise UserError(f"{spec.partition} splits attributes, which this training cannot use. Split rows instead.")
     if spec.augment != "none" and len(data.shape) != 3:
         raise UserError(f"--augment {spec.augment} needs images, but {data.name} has rows of shape {data.shape}.")
+    if spec.test_by == "labels" and data.task != "classification":
+        raise UserError(f"--test-by labels needs classes, but {data.name} has numbers to predict. Leave it out.")
     data, partition = as_seen(data, partition)
     for task in tasks:
         task.population = partition.parties
