@@ -183,7 +183,7 @@ def test_only_the_named_part_moves(engine, part, model):
 
 def test_a_part_that_is_not_there():
     counting(Phase(trains="tail"))
-    with pytest.raises(UserError, match="a part of the net.*trains='tail'"):
+    with pytest.raises(UserError, match=r"a part of the net.*trains='tail'"):
         counted()
     with pytest.raises(UserError, match=r"Unknown part of the net 'haed'\. Did you mean 'head'"):
         small_simulation("fedavg").task.positions("haed")
