@@ -205,7 +205,7 @@ class Algorithm:
 
     # --- party ---
     def phases(self, task: Task, round: int) -> tuple[Phase, ...]:
-        """The parts of a party's local training in a round (0: in ``prepare``).
+        """The parts of a party's local training in a round (0: in ``prepare``); each begins at ``start``.
 
         A public function of the round and of nothing else: a real site works it out itself, so that no server can
         make it train longer.
@@ -225,7 +225,7 @@ class Algorithm:
         return party.size
 
     def start(self, party: Party) -> Tensor:
-        """The weights that local training starts from."""
+        """The weights that local training starts from; of several phases, each one of them (``party.phase``)."""
         return party.received["w"]
 
     def proximal(self, party: Party) -> tuple[float | Tensor, Tensor] | None:
