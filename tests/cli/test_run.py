@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import UNALIKE
 from unalike.cli import progress
-from unalike.cli.show import duration, number, percent, size, sparkline
+from unalike.cli.show import duration, figures_table, number, percent, size, sparkline
 from unalike.runs.spec import RunSpec
 
 QUICK = ("run", "--parties", "3", "--rounds", "3", "--steps", "2")
@@ -236,3 +236,20 @@ def test_a_plugins_helper_is_in_the_key(unalike, tmp_path, monkeypatch):
         done = subprocess.run([*flags, "--steps", "1"], capture_output=True, text=True, cwd=tmp_path, check=True)
         keys.append(json.loads(done.stdout)["key"])
     assert keys[0] != keys[1]
+
+
+def test_without_a_global_model_one_line_of_dashes_is_enough():
+    figures = {
+        "rounds": 3,
+        "score": "accuracy",
+        "accuracy": None,
+        "auroc": None,
+        "loss": None,
+        "validation_accuracy": 0.5,
+    }
+    lines = [line.split("  ")[0] for line in figures_table(figures).lines(None)]
+    assert [line for line in lines if "global test" in line] == ["accuracy, global test"]
+    with_one = figures_table(figures | {"accuracy": 0.5, "auroc": 0.25, "loss": 0.75}).lines(None)
+    assert [line.split("  ")[0] for line in with_one][1:4] == [
+        f"{name}, global test" for name in ("accuracy", "auroc", "loss")
+    ]

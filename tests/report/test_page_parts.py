@@ -215,6 +215,12 @@ def test_the_summary_of_one_run_claims_nothing_about_noise():
     assert "labels differ from all parties' by 0.37 of 1; chance alone would show 0.005" in said
 
 
+def test_the_summary_tells_one_degree_of_all_settings_once():
+    said = " ".join(summary(two_settings()))
+    assert said.count("labels differ from all parties' by 0.37 of 1 in every setting.") == 1
+    assert "to 0.37" not in said
+
+
 def test_of_equals_nobody_leads():
     even = [record(name, seed, 0.5) for name in ("fedavg", "fednova", "scaffold") for seed in range(2)]
     low = [record("fedprox", seed, 0.4) for seed in range(2)]

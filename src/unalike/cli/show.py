@@ -148,7 +148,6 @@ def figures_table(figures: Mapping[str, Any], last: str = "final round") -> Tabl
     rows = [
         [f"{chosen}, global test", *(shown(chosen, source.get(key)) for source in sources)],
         *_others(figures, sources),
-        ["loss, global test", *(number(source.get("loss")) for source in sources)],
         [f"{chosen}, validation", *(shown(chosen, source.get(f"validation_{key}")) for source in sources)],
     ]
     for kind, label in SUMMARIES.items():
@@ -160,12 +159,18 @@ def figures_table(figures: Mapping[str, Any], last: str = "final round") -> Tabl
 
 
 def _others(figures: Mapping[str, Any], sources: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """A line for each score that the run has beside the one that it goes by."""
-    others = [score for score in SCORES.values() if score.key in figures and score.name != score_of(figures)]
-    return [
+    """A line for each score that the run has beside the one that it goes by, and for the loss.
+
+    Where there is no global model they have no values, and one line of dashes, the chosen score's, is enough.
+    """
+    others = [score for score in SCORES.values() if figures.get(score.key) is not None]
+    lines = [
         [f"{score.name}, global test", *(shown(score.name, source.get(score.key)) for source in sources)]
         for score in others
+        if score.name != score_of(figures)
     ]
+    loss = ["loss, global test", *(number(source.get("loss")) for source in sources)]
+    return lines if figures.get("loss") is None else [*lines, loss]
 
 
 def costs(figures: Mapping[str, Any]) -> str:

@@ -114,7 +114,11 @@
     const width = wide(box), height = Math.round(Math.min(400, Math.max(250, width * 0.46)));
     const ends = shown.map((one) => `${one.name} ends at ${fixed(one.mean[one.mean.length - 1], digits)}`);
     const svg = canvas(box, width, height, `${y_name} by ${x_name}. ${ends.join("; ") || "nothing is shown"}.`);
-    if (!shown.length) { make(svg, "text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "All algorithms are hidden."); return; }
+    if (!shown.length) {
+      const none = series.some((one) => one.x.length) ? "All algorithms are hidden." : "No algorithm here has values of this: test rows need a global model.";
+      make(svg, "text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, none);
+      return;
+    }
     let [low, high] = range(shown);
     const [least, most] = bounds(scale); // no value is beyond, though mean and deviation may add up to more
     low = Math.max(least, low);

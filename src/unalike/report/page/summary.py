@@ -146,9 +146,12 @@ def _unlike(page: Page) -> list[str]:
         by_chance = f"; chance alone would show {chance.mean:.3f}" if chance else ""
         return [f"The parties' labels differ from all parties' by {made['label'].mean:.2f} of 1{by_chance}."]
     low, high = (pick(found, key=lambda each: each[1]["label"].mean) for pick in (min, max))
+    least, most = (f"{each[1]['label'].mean:.2f}" for each in (low, high))
+    if least == most:
+        return [f"The parties' labels differ from all parties' by {least} of 1 in every setting."]
     return [
-        f"The parties' labels differ from all parties' by {low[1]['label'].mean:.2f} of 1 ({_place(low[0])}) to "
-        f"{high[1]['label'].mean:.2f} ({_place(high[0])})."
+        f"The parties' labels differ from all parties' by {least} of 1 ({_place(low[0])}) to "
+        f"{most} ({_place(high[0])})."
     ]
 
 
