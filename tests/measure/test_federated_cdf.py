@@ -353,3 +353,10 @@ def test_too_many_parties_get_a_hint_that_helps():
     with pytest.raises(UserError, match=r"at most 10000 parties .*, got 14733. Use fewer, or 'fhe'\.$"):
         measure(many)
     assert plain(many).everyone.rows == 3 * 14_733
+
+
+def test_ranges_of_a_target_are_in_the_order_of_their_numbers():
+    ranges = ["115 to 140", "31 to 59", "-2.5 to 30", "60 to 1e+07"]
+    assert in_order(ranges) == ("-2.5 to 30", "31 to 59", "60 to 1e+07", "115 to 140")
+    assert in_order(["9 to 10", "up to 5"]) == ("9 to 10", "up to 5")
+    assert in_order(["nan", "2", "10"]) == ("10", "2", "nan")

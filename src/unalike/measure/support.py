@@ -207,18 +207,14 @@ def agree(
 
 
 def in_order(labels: Sequence[str] | set[str]) -> tuple[str, ...]:
-    """The one order of labels: by number where all of them are numbers, else by name."""
-
-    def number(label: str) -> float | None:
-        try:
-            return float(label)
-        except ValueError:
-            return None
-
-    numbers = {label: number(label) for label in labels}
-    if all(value is not None and math.isfinite(value) for value in numbers.values()):
-        return tuple(sorted(labels, key=lambda label: (float(label), label)))
-    return tuple(sorted(labels))
+    """The one order of labels: by number where all of them are numbers or ranges (``31 to 59``), else by name."""
+    try:
+        numbers = {label: float(label.partition(" to ")[0]) for label in labels}
+    except ValueError:
+        return tuple(sorted(labels))
+    if not all(map(math.isfinite, numbers.values())):
+        return tuple(sorted(labels))
+    return tuple(sorted(labels, key=lambda label: (numbers[label], label)))
 
 
 def named(party: str) -> str:
