@@ -424,3 +424,9 @@ def test_a_state_in_the_algorithm_itself():
     assert re.match(
         r"Mine.fold failed \(test_checked.py, line \d+\): FrozenInstanceError: .*belongs into a state", mistake()
     )
+
+
+def test_what_is_sent_is_said_in_the_words_that_sites_consent_to():
+    mine(sends="everything")
+    assert mistake().startswith("Mine.sends must be one of updates, scores on public rows, ")
+    assert mistake().endswith("got 'everything'.")

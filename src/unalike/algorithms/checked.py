@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from unalike.algorithms.contract import Algorithm, Ask, ByParty, Kind, MeasuredRows, Phase, Replies, Vectors
+from unalike.algorithms.contract import Algorithm, Ask, ByParty, Kind, MeasuredRows, Phase, Replies, Sends, Vectors
 from unalike.errors import UserError
 from unalike.own_code import check_signature, is_own, place
 
@@ -38,6 +38,9 @@ def checked(algorithm: object) -> Algorithm:
             _take_base(algorithm, field.name, checked(copy.copy(base)))  # copied: it may be the default of all
     if not is_own(algorithm):
         return algorithm
+    if algorithm.sends not in get_args(Sends):
+        known = ", ".join(get_args(Sends))
+        raise UserError(f"{type(algorithm).__name__}.sends must be one of {known}, got {algorithm.sends!r}.")
     for name in (*_RULES, *_SCRIPTS):
         check_signature(algorithm, name, getattr(Algorithm, name))
     # On the object itself, so that the base class's methods, which call each other, meet the checks too.
