@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.helpers import NormBody, Watched
+from tests.helpers import PROBE, NormBody, Watched, probe
 from unalike.algorithms import ALGORITHMS
-from unalike.algorithms.contract import Ask
+from unalike.algorithms.contract import Algorithm, Ask
 from unalike.channels import Participation
 from unalike.channels.accountant import gauss_epsilon
 from unalike.errors import UserError
@@ -122,6 +122,22 @@ def test_topk_keeps_what_was_left_out_and_absent_parties_keep_theirs():
         assert not torch.equal(
             simulation.state.memories[number]["residual.0"], first.memories[number]["residual.0"]
         )
+
+
+def test_what_prepares_leaves_nothing_for_the_rounds():
+    """Its uploads are as long as those of round 1, and mean something else."""
+
+    def prepare(self, task, server):
+        yield Ask("measure", self.send(task, server))
+        return server
+
+    def measure(self, party, batch):
+        return {"far": torch.full((party.task.size,), 100.0)}
+
+    probe(prepare=prepare, measure=measure, fold=Algorithm.fold, upload=Algorithm.upload)
+    fields = {"channel": "topk(0.3)", "sample": 1.0}
+    prepared, plain = (play(small_simulation(text, **fields), 2) for text in (PROBE, "fedavg"))
+    assert torch.equal(weights(prepared), weights(plain))
 
 
 @pytest.mark.parametrize("channel", ["topk(0.1)+quantise(4)", NOISY, "clip(1.0)+gauss(0.5, where=shared)+masked"])
