@@ -206,6 +206,13 @@ def test_a_proximal_term_with_a_strength_for_each_weight(engine, mu):
     assert torch.allclose(server["w"], (0.5 * centre + strength) / (0.5 + strength), atol=1e-10)
 
 
+def test_strengths_that_the_kernels_do_not_read_run_step_by_step():
+    whole = {"fold": Algorithm.fold, "upload": Algorithm.upload}
+    probe(proximal=lambda self, party: (torch.arange(party.task.size) % 3, party.received["w"] + 0.1), **whole)
+    ends = [play(small_simulation(PROBE, engine=engine), 2) for engine in ("sequential", "compiled")]
+    assert torch.allclose(ends[0].state.server["w"], ends[1].state.server["w"], atol=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["vector", "0-d", "number"])
 def test_the_kernels_run_such_a_term_whole(monkeypatch, kind):
     strengths = {
