@@ -143,5 +143,7 @@ def take_public(dataset: Dataset, fraction: float, seed: int) -> tuple[Dataset, 
     group = None if dataset.group is None else dataset.group[rest]
     if not len(rest):
         raise UserError(f"--public {fraction} leaves the parties no rows of {dataset.name}. Lower it.")
+    if not len(public):
+        raise UserError(f"--public {fraction} is not one of the {len(order)} rows of {dataset.name}. Raise it.")
     left = replace(dataset, x=dataset.x[rest], y=dataset.y[rest], group=group)
     return left, dataset.x[public], dataset.y[public]
