@@ -1,5 +1,7 @@
 """Nets that differ between parties: ``--model "a|b|c"`` gives party k the k-th, counted round and round."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ from tests.contract import distilling_algorithms, personal_algorithms
 from tests.helpers import EVERY_ENGINE
 from unalike.engines.sequential import Sequential
 from unalike.errors import UserError
+from unalike.models import Batch
 from unalike.rounds.state import State
 from unalike.runs.small import distance, play, small_simulation
 
@@ -89,6 +92,22 @@ def test_batch_norm_in_any_of_the_nets_needs_statistics_of_ones_own(model):
 def test_uploads_that_differ_are_refused_in_one_line():
     with pytest.raises(UserError, match=r"party 1 uploads .*All parties must upload the same keys and shapes\."):
         play(small_simulation("test-def-kt", model="mlp(6,4)|mlp(8)", sample=1.0, engine="sequential"), 4)
+
+
+def test_each_nets_parties_are_judged_on_as_many_rows_as_the_net_needs():
+    """Batch norm without statistics cannot judge a row alone; an mlp can."""
+    fields = {"batch_norm": "drop", "batch_size": 64, "sample": 1.0, "held_out": 0.3, "engine": "sequential"}
+    simulation = play(small_simulation("test-fedmd", model="mlp(8)|test-norm-body", **fields), 1)
+    parties, rows = simulation.federation.parties, simulation.federation.train
+    parties[1] = replace(parties[1], held_out=parties[1].held_out[:1])
+    figures = simulation.figures(simulation.state)
+    assert figures["personal"]["each"][1] is None
+    models = simulation.models(simulation.state).personal
+    for number in (0, 2, 3, 4, 5):
+        x, y = rows.take(torch.from_numpy(parties[number].held_out))
+        logits = simulation.task_of(number).logits(models(number)[0], Batch(x, y))
+        right = (logits.argmax(1) == y).double().mean()
+        assert figures["personal"]["each"][number] == pytest.approx(float(right))
 
 
 def test_engines_are_those_of_each_net():
