@@ -2,13 +2,15 @@
 
 import pytest
 import torch
+from torch import nn
 
 from tests.helpers import ENGINES as HERE
 from tests.helpers import EVERY_ENGINE, PROBE, probe, quadratic_federation, rounds_by_hand
 from unalike.algorithms import Algorithm, Phase
 from unalike.engines.compiled.library import Kernel
 from unalike.errors import UserError
-from unalike.models import noise
+from unalike.models import Net, noise
+from unalike.models.model import register_model
 from unalike.randomness import stream
 from unalike.rounds.work import LocalWork
 from unalike.runs.small import play, small_simulation
@@ -102,6 +104,24 @@ def test_the_batches_of_the_last_phase_are_those_of_a_training_of_one(engine):
         assert torch.equal(both[number]["last"], alone[number]["last"])
         if rows > 16:
             assert (both[number]["first"] != both[number]["last"]).any()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_layers_draw_in_the_last_phase_is_as_in_a_training_of_one(threads):
+    """So dropout does not make the shared model depend on a personal one that is trained before it."""
+    register_model("test-drops")(type("Drops", (), {"build": drops, "__doc__": "A net with dropout."}))
+    whole = {"fold": Algorithm.fold, "upload": Algorithm.upload}
+    ends = []
+    for phases in ((Phase(),), (Phase("first", steps=3), Phase()), (Phase("first", steps=5), Phase())):
+        probe(phases=lambda self, task, round, phases=phases: phases, **whole)
+        simulation = small_simulation(PROBE, model="test-drops", engine="sequential", threads=threads)
+        ends.append(play(simulation, 2).state.server["w"])
+    assert torch.equal(ends[0], ends[1])
+    assert torch.equal(ends[0], ends[2])
+
+
+def drops(self, shape, classes):
+    return Net(nn.Sequential(nn.Linear(5, 8), nn.Dropout(0.5)), nn.Linear(8, classes))
 
 
 @EVERY_ENGINE

@@ -120,8 +120,7 @@ class Worker:
         """Which rows each step of a phase sees, and how they are augmented."""
         phase, seed = order.phases[which], self.recipe.seed
         _, rows = self.rows_of(phase, order)
-        later = order.later(which)
-        place = (order.round, self.number, order.turn, *([later] if later else []))
+        place = order.place(which)
         positions = self.work(phase).plan(len(rows), stream(seed, "batches", *place))
         plan = {"index": np.where(positions == PADDING, PADDING, rows[positions]), "position": positions}
         if not self.recipe.augment or phase.rows == "public":
