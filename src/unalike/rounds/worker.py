@@ -145,7 +145,8 @@ class Worker:
 def step_rows(rows: Rows, step: Plan) -> tuple[Tensor, Tensor]:
     """The rows and labels of one step of a plan (or of a stack of plans), augmented as it says."""
     device = rows.y.device
-    on_device = {key: torch.from_numpy(np.ascontiguousarray(v)).to(device) for key, v in step.items()}
+    used = {key: value for key, value in step.items() if key != "position"}
+    on_device = {key: torch.from_numpy(np.ascontiguousarray(v)).to(device) for key, v in used.items()}
     x, y = rows.take(on_device["index"])
     if "top" in on_device:
         x = crop_flip(x, on_device["top"], on_device["left"], on_device["flip"])
