@@ -12,6 +12,7 @@ from unalike.errors import UserError
 from unalike.models import Net, noise
 from unalike.models.model import register_model
 from unalike.randomness import stream
+from unalike.rounds.optimisers import register_optimiser
 from unalike.rounds.work import LocalWork
 from unalike.runs.small import play, small_simulation
 
@@ -199,6 +200,32 @@ def test_only_the_named_part_moves(engine, part, model):
         moved[before.task.slices[part]] = True
     assert torch.equal(after[~moved], before.initial[~moved])
     assert (after[moved] != before.initial[moved]).all()
+
+
+@pytest.mark.parametrize("engine", ["sequential", "vectorised"])
+def test_what_a_phase_freezes_stays_under_an_optimiser_that_shrinks_weights_itself(engine):
+    whole = {"fold": Algorithm.fold, "upload": Algorithm.upload}
+    probe(phases=lambda self, task, round: (Phase(trains="head"),), **whole)
+    simulation = play(small_simulation(PROBE, engine=engine, optimiser="test-shrinks"), 2)
+    body, head = (simulation.task.slices[part] for part in ("body", "head"))
+    assert torch.equal(simulation.state.server["w"][body], simulation.initial[body])
+    assert not torch.equal(simulation.state.server["w"][head], simulation.initial[head])
+
+
+@register_optimiser("test-shrinks")
+class Shrinks:
+    """Gradient descent with decoupled weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101)."""
+
+    weight_decay: float = 0.0
+
+    def init(self, w):
+        return {}
+
+    def step(self, w, grad, slots, lr, step):
+        w.mul_(1 - lr / 2).sub_(grad, alpha=lr)
+
+    def step_sum(self, steps):
+        return steps
 
 
 def test_a_part_that_is_not_there():

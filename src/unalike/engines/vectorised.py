@@ -223,6 +223,8 @@ class _Stack:
                     grad = torch.where(moving, grad, 0)
                 part = {key: value[:count] for key, value in slots.items()}
                 optimiser.step(w[:count], grad, part, self.order.lr, step)
+                if moving is not None:  # a step may move weights without a gradient: decoupled weight decay
+                    w[:count] = torch.where(moving, w[:count], start[:count])
                 totals[:count] += losses.detach()
         return w, totals / self.own["steps"]
 

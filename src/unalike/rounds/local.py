@@ -84,6 +84,8 @@ def descend(
             if moving is not None:
                 grad = torch.where(moving, grad, 0)
             optimiser.step(w, grad, slots, order.lr, step)
+            if moving is not None:  # a step may move weights without a gradient: decoupled weight decay
+                w.copy_(torch.where(moving, w, start))
             total += loss
     return w.detach(), total / len(plan["index"])
 
