@@ -200,6 +200,27 @@ def test_every_exchange_and_every_cohort_is_counted():
     assert simulation.accountant.neighbours == "one party replaced"
 
 
+def test_a_round_that_asks_nobody_is_no_exchange():
+    def play_round(self, task, server):
+        if not server["rounds"] % 2:
+            replies = yield Ask("train", self.send(task, server))
+            server = self.fold(task, server, replies)
+        return server | {"rounds": server["rounds"] + 1}
+
+    probe(
+        init_server=lambda self, task, w: {"w": w, "rounds": torch.zeros(())},
+        round=play_round,
+        fold=Algorithm.fold,
+        upload=Algorithm.upload,
+    )
+    simulation, told = small_simulation(PROBE, channel=NOISY), []
+    for _ in range(3):
+        simulation.state, row = simulation.play_round()
+        told.append(row["epsilon"])
+    assert simulation.state.exchanges == {1: 2}
+    assert 0 < told[0] <= told[1] <= told[2]
+
+
 def test_under_noise_all_parties_weigh_the_same():
     """Without the weights, a run with next to no noise is the plain mean of the updates."""
     simulation = small_simulation("fedavg", channel="clip(1e3)+gauss(1e-12)", engine="sequential", dtype="float64")

@@ -71,7 +71,10 @@ class Worker:
             return self._public(), np.arange(len(self._public()))
         own = self.train(max(1, order.round)) if order.rows == "train" else self.validation()
         if not len(own):
-            raise UserError(f"Party {self.number} has no {order.rows} rows to measure. Use --validation 0.1.")
+            raise UserError(
+                f"Party {self.number} has no {order.rows} rows to measure. "
+                "Use --validation 0.1 or more, and parties with more rows."
+            )
         return self.data, own
 
     def work(self, phase: Phase) -> LocalWork:

@@ -284,8 +284,8 @@ class Training(ABC):
         return {"privacy": {**what, "noise": noise.where}}
 
     def _counted(self, known: Mapping[int, int], turns: int) -> Mapping[int, int]:
-        """The rounds by their number of exchanges, with one more; counted under noise only."""
-        return {} if self.channel.noise is None else {**known, turns: known.get(turns, 0) + 1}
+        """The rounds by their number of exchanges, with one more; only of noise, and where anybody was asked."""
+        return {**known, turns: known.get(turns, 0) + 1} if self.channel.noise is not None and turns else known
 
     def _check_server(self, server: Vectors, number: int) -> None:
         """Refuse a server state that breaks the contract, or that is not finite."""
