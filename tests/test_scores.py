@@ -138,6 +138,10 @@ def test_what_is_not_defined_is_none():
     constant = figures_of(scores_of("regression"), tally_of(REGRESSION, np.ones(3), np.full(3, 2.0)))
     assert constant["r2"] is None
     assert constant["rmse"] == 1
+    for value in (0.1, 0.3, 1000.1):  # rounding must not pass for a spread
+        for count in (1, 3, 7, 10, 1000):
+            same = tally_of(REGRESSION, np.ones(count), np.full(count, value))
+            assert figures_of(scores_of("regression"), same)["r2"] is None
     assert set(figures_of(scores_of("regression"), pooled([])).values()) == {None}
 
 
@@ -207,6 +211,11 @@ def test_sums_of_errors_that_disagree_are_refused(change):
     tally = tally_of(REGRESSION, rng.normal(size=50), rng.normal(size=50))
     tallies.check_tally(tally, 0)
     refused(tally | {name: np.asarray(value) for name, value in change.items()}, 0)
+
+
+def test_a_loss_may_be_below_zero():
+    """As that of a density is, which a loss of the user's own may be."""
+    tallies.check_tally(tally_of(REGRESSION, np.ones(3), np.ones(3)) | {"loss": np.array(-4.0)}, 0)
 
 
 def refused(tally, classes):

@@ -79,7 +79,8 @@ def _calibration_error(tally: Tally) -> float:
 def _r2(tally: Tally) -> float:
     total, squares = tally["targets"]
     spread = squares - total**2 / tally["rows"]
-    return float(1 - tally["squares"] / spread) if spread > 0 else math.nan
+    # Of rows with one target, rounding leaves a spread of about 1e-16 of the squares.
+    return float(1 - tally["squares"] / spread) if spread > 1e-13 * squares else math.nan
 
 
 _TABLE = (

@@ -138,7 +138,7 @@ def check_tally(tally: Tally, classes: int) -> None:
         shape = PARTS[name].shape(classes) if name in PARTS else ()
         if value.shape != shape:
             raise ValueError(f"its {name} has the shape {value.shape}, not {shape}")
-        if not np.isfinite(value).all() or (name != "targets" and (value < 0).any()):
+        if not np.isfinite(value).all() or (name not in ("targets", "loss") and (value < 0).any()):
             raise ValueError(f"its {name} has numbers that no rows have")
     rows = float(tally["rows"])
     for name, counts in _counts(tally).items():

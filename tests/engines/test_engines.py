@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from tests.helpers import Watched, use_algorithm
 from unalike.algorithms import Algorithm, FedAvg
+from unalike.algorithms.contract import Phase
 from unalike.engines.choose import choose_engine
 from unalike.engines.job import FLOPS, SECONDS_PER_STEP, Job, choose_device
 from unalike.engines.sequential import Sequential
@@ -299,6 +300,27 @@ def test_what_cannot_be_stacked_falls_back_once_and_says_so():
     assert "sequential" in said[0]
     reference = small_simulation("fedavg", optimiser="sgd", engine="sequential", lr=0.025)
     assert distance(simulation.state.tensors(), play(reference, 3).state.tensors())[0] < 1e-6
+
+
+def test_where_only_adapting_cannot_be_stacked_training_stays_as_it_is():
+    class Adapts(Algorithm):
+        def adapt(self, task):
+            return (Phase(),)
+
+        def personal(self, party):
+            w = party.received["w"]
+            return w if party.size > 0 else w * 1
+
+    said, ends = [], []
+    for every in (1, 5):
+        simulation = small_simulation("fedavg", evaluate_every=every)
+        use_algorithm(simulation, Adapts()).engine = WithFallback(Vectorised(), said.append)
+        ends.append(play(simulation, 3).state.digest())
+        assert simulation.engine.name == "vectorised"
+        assert simulation.engine.fell_back is None
+    assert ends[0] == ends[1] == play(small_simulation("fedavg"), 3).state.digest()
+    (line,) = said
+    assert line.endswith("models are adapted on the sequential engine.")
 
 
 class AlwaysWrong(Algorithm):

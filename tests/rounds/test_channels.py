@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.helpers import NormBody, Watched
+from tests.helpers import PROBE, NormBody, Watched, probe
 from unalike.algorithms import ALGORITHMS
-from unalike.algorithms.contract import Ask
+from unalike.algorithms.contract import Algorithm, Ask
 from unalike.channels import Participation
 from unalike.channels.accountant import gauss_epsilon
 from unalike.errors import UserError
@@ -124,6 +124,22 @@ def test_topk_keeps_what_was_left_out_and_absent_parties_keep_theirs():
         )
 
 
+def test_what_prepares_leaves_nothing_for_the_rounds():
+    """Its uploads are as long as those of round 1, and mean something else."""
+
+    def prepare(self, task, server):
+        yield Ask("measure", self.send(task, server))
+        return server
+
+    def measure(self, party, batch):
+        return {"far": torch.full((party.task.size,), 100.0)}
+
+    probe(prepare=prepare, measure=measure, fold=Algorithm.fold, upload=Algorithm.upload)
+    fields = {"channel": "topk(0.3)", "sample": 1.0}
+    prepared, plain = (play(small_simulation(text, **fields), 2) for text in (PROBE, "fedavg"))
+    assert torch.equal(weights(prepared), weights(plain))
+
+
 @pytest.mark.parametrize("channel", ["topk(0.1)+quantise(4)", NOISY, "clip(1.0)+gauss(0.5, where=shared)+masked"])
 def test_resumption_is_exact(channel):
     whole = play(small_simulation("rfedavg+", channel=channel), 3)
@@ -182,6 +198,27 @@ def test_every_exchange_and_every_cohort_is_counted():
     taken = [sum(k in simulation.cohort(number) for number in (1, 2, 3)) for k in range(6)]
     assert simulation.participation(simulation.state) == Participation({2: 3}, 2 * max(taken))
     assert simulation.accountant.neighbours == "one party replaced"
+
+
+def test_a_round_that_asks_nobody_is_no_exchange():
+    def play_round(self, task, server):
+        if not server["rounds"] % 2:
+            replies = yield Ask("train", self.send(task, server))
+            server = self.fold(task, server, replies)
+        return server | {"rounds": server["rounds"] + 1}
+
+    probe(
+        init_server=lambda self, task, w: {"w": w, "rounds": torch.zeros(())},
+        round=play_round,
+        fold=Algorithm.fold,
+        upload=Algorithm.upload,
+    )
+    simulation, told = small_simulation(PROBE, channel=NOISY), []
+    for _ in range(3):
+        simulation.state, row = simulation.play_round()
+        told.append(row["epsilon"])
+    assert simulation.state.exchanges == {1: 2}
+    assert 0 < told[0] <= told[1] <= told[2]
 
 
 def test_under_noise_all_parties_weigh_the_same():

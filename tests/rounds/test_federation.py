@@ -80,6 +80,12 @@ def test_the_servers_rows_are_nobody_elses():
     assert len(left.group) == left.size
 
 
+@pytest.mark.parametrize(("fraction", "what"), [(0.001, "is not one of the 125 rows"), (1.0, "no rows of small")])
+def test_the_servers_rows_are_some_and_not_all(fraction, what):
+    with pytest.raises(UserError, match=what):
+        take_public(small_dataset(), fraction, seed=1)
+
+
 def drifting(rounds_per_season=2):
     data = small_dataset()
     rows = tuple(np.flatnonzero(data.group == k) for k in range(6))

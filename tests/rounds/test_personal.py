@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from tests.contract import distilling_algorithms, personal_algorithms
 from tests.helpers import EVERY_ENGINE, PROBE, probe, recorded
-from unalike.algorithms import Phase
+from unalike.algorithms import Algorithm, Ask, Phase
 from unalike.errors import UserError
 from unalike.models import MODELS
 from unalike.models.batch import Batch
@@ -149,6 +149,23 @@ def test_adapted_models_are_trained_in_blocks(monkeypatch):
     models = simulation.models(simulation.state)
     for number in (5, 0, 3, 1, 4, 2, 5):
         assert torch.allclose(models.personal(number)[0], at_once[number], atol=1e-7)
+
+
+def test_without_a_model_of_ones_own_nothing_is_sent_for_evaluation():
+    """An algorithm that writes its own ``round`` need not write ``send`` as well."""
+
+    def play_round(self, task, server):
+        replies = yield Ask("train", {"w": server["v"]})
+        return {"v": server["v"] + replies.mean["delta"]}
+
+    probe(
+        init_server=lambda self, task, w: {"v": w},
+        round=play_round,
+        upload=Algorithm.upload,
+        global_model=lambda self, task, server: server["v"],
+    )
+    accuracy = play(small_simulation(PROBE), 1).evaluated[1]["accuracy"]
+    assert accuracy == play(small_simulation("fedavg"), 1).evaluated[1]["accuracy"]
 
 
 # --- --newcomers ---

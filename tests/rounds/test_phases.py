@@ -2,14 +2,17 @@
 
 import pytest
 import torch
+from torch import nn
 
 from tests.helpers import ENGINES as HERE
 from tests.helpers import EVERY_ENGINE, PROBE, probe, quadratic_federation, rounds_by_hand
 from unalike.algorithms import Algorithm, Phase
 from unalike.engines.compiled.library import Kernel
 from unalike.errors import UserError
-from unalike.models import noise
+from unalike.models import Net, noise
+from unalike.models.model import register_model
 from unalike.randomness import stream
+from unalike.rounds.optimisers import register_optimiser
 from unalike.rounds.work import LocalWork
 from unalike.runs.small import play, small_simulation
 
@@ -104,6 +107,24 @@ def test_the_batches_of_the_last_phase_are_those_of_a_training_of_one(engine):
             assert (both[number]["first"] != both[number]["last"]).any()
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_layers_draw_in_the_last_phase_is_as_in_a_training_of_one(threads):
+    """So dropout does not make the shared model depend on a personal one that is trained before it."""
+    register_model("test-drops")(type("Drops", (), {"build": drops, "__doc__": "A net with dropout."}))
+    whole = {"fold": Algorithm.fold, "upload": Algorithm.upload}
+    ends = []
+    for phases in ((Phase(),), (Phase("first", steps=3), Phase()), (Phase("first", steps=5), Phase())):
+        probe(phases=lambda self, task, round, phases=phases: phases, **whole)
+        simulation = small_simulation(PROBE, model="test-drops", engine="sequential", threads=threads)
+        ends.append(play(simulation, 2).state.server["w"])
+    assert torch.equal(ends[0], ends[1])
+    assert torch.equal(ends[0], ends[2])
+
+
+def drops(self, shape, classes):
+    return Net(nn.Sequential(nn.Linear(5, 8), nn.Dropout(0.5)), nn.Linear(8, classes))
+
+
 @EVERY_ENGINE
 def test_phases_on_public_rows(engine):
     counting(Phase("first", epochs=1, rows="public"), Phase("last", epochs=1))
@@ -181,6 +202,32 @@ def test_only_the_named_part_moves(engine, part, model):
     assert (after[moved] != before.initial[moved]).all()
 
 
+@pytest.mark.parametrize("engine", ["sequential", "vectorised"])
+def test_what_a_phase_freezes_stays_under_an_optimiser_that_shrinks_weights_itself(engine):
+    whole = {"fold": Algorithm.fold, "upload": Algorithm.upload}
+    probe(phases=lambda self, task, round: (Phase(trains="head"),), **whole)
+    simulation = play(small_simulation(PROBE, engine=engine, optimiser="test-shrinks"), 2)
+    body, head = (simulation.task.slices[part] for part in ("body", "head"))
+    assert torch.equal(simulation.state.server["w"][body], simulation.initial[body])
+    assert not torch.equal(simulation.state.server["w"][head], simulation.initial[head])
+
+
+@register_optimiser("test-shrinks")
+class Shrinks:
+    """Gradient descent with decoupled weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101)."""
+
+    weight_decay: float = 0.0
+
+    def init(self, w):
+        return {}
+
+    def step(self, w, grad, slots, lr, step):
+        w.mul_(1 - lr / 2).sub_(grad, alpha=lr)
+
+    def step_sum(self, steps):
+        return steps
+
+
 def test_a_part_that_is_not_there():
     counting(Phase(trains="tail"))
     with pytest.raises(UserError, match=r"a part of the net.*trains='tail'"):
@@ -204,6 +251,13 @@ def test_a_proximal_term_with_a_strength_for_each_weight(engine, mu):
     ((server, _),) = rounds_by_hand(Pulled(), federation, rounds=1, **how)
     centre = torch.tensor([1.0, 2.0], dtype=torch.float64)
     assert torch.allclose(server["w"], (0.5 * centre + strength) / (0.5 + strength), atol=1e-10)
+
+
+def test_strengths_that_the_kernels_do_not_read_run_step_by_step():
+    whole = {"fold": Algorithm.fold, "upload": Algorithm.upload}
+    probe(proximal=lambda self, party: (torch.arange(party.task.size) % 3, party.received["w"] + 0.1), **whole)
+    ends = [play(small_simulation(PROBE, engine=engine), 2) for engine in ("sequential", "compiled")]
+    assert torch.allclose(ends[0].state.server["w"], ends[1].state.server["w"], atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["vector", "0-d", "number"])

@@ -7,6 +7,7 @@ import torch
 from tests.algorithms.regularised import features_by_hand, loss_by_hand
 from tests.helpers import recorded, use_algorithm
 from unalike.algorithms import Algorithm, Ask
+from unalike.algorithms.contract import Phase
 from unalike.engines.sequential import Sequential
 from unalike.engines.vectorised import Vectorised
 from unalike.runs.small import distance, play, small_simulation
@@ -42,6 +43,21 @@ def played(algorithm, engine, rounds=2, **fields):
     before, replies = simulation.state.server["w"], recorded(simulation)
     play(simulation, 1)
     return simulation, before, replies[-1]
+
+
+@EACH
+def test_the_pass_after_training_knows_the_steps_of_the_last_phase(engine):
+    class Counts(LooksBack):
+        def phases(self, task, round):
+            return Phase("many", steps=30), Phase("last", epochs=1)
+
+        def measure(self, party, batch):
+            return {"steps": batch.mean(party.steps.expand(len(batch.y)))}
+
+    simulation, _, replies = played(Counts(), engine)
+    for number, upload in replies.each.items():
+        rows = len(simulation.federation.parties[number].train)
+        assert upload["steps"] == -(-rows // simulation.spec.batch_size)
 
 
 @EACH

@@ -1,14 +1,20 @@
 """Nets that differ between parties: ``--model "a|b|c"`` gives party k the k-th, counted round and round."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+from torch import nn
 
 from tests.contract import distilling_algorithms, personal_algorithms
-from tests.helpers import EVERY_ENGINE
+from tests.helpers import EVERY_ENGINE, frozen_model
 from unalike.engines.sequential import Sequential
 from unalike.errors import UserError
+from unalike.models import Batch, Net
+from unalike.models.model import register_model
 from unalike.rounds.state import State
-from unalike.runs.small import distance, play, small_simulation
+from unalike.runs.run import Watcher, _origin, run
+from unalike.runs.small import distance, play, small_dataset, small_simulation
 
 assert distilling_algorithms.NAMES
 assert personal_algorithms.NAMES  # both are registered
@@ -89,6 +95,60 @@ def test_batch_norm_in_any_of_the_nets_needs_statistics_of_ones_own(model):
 def test_uploads_that_differ_are_refused_in_one_line():
     with pytest.raises(UserError, match=r"party 1 uploads .*All parties must upload the same keys and shapes\."):
         play(small_simulation("test-def-kt", model="mlp(6,4)|mlp(8)", sample=1.0, engine="sequential"), 4)
+
+
+def test_each_nets_parties_are_judged_on_as_many_rows_as_the_net_needs():
+    """Batch norm without statistics cannot judge a row alone; an mlp can."""
+    fields = {"batch_norm": "drop", "batch_size": 64, "sample": 1.0, "held_out": 0.3, "engine": "sequential"}
+    simulation = play(small_simulation("test-fedmd", model="mlp(8)|test-norm-body", **fields), 1)
+    parties, rows = simulation.federation.parties, simulation.federation.train
+    parties[1] = replace(parties[1], held_out=parties[1].held_out[:1])
+    figures = simulation.figures(simulation.state)
+    assert figures["personal"]["each"][1] is None
+    models = simulation.models(simulation.state).personal
+    for number in (0, 2, 3, 4, 5):
+        x, y = rows.take(torch.from_numpy(parties[number].held_out))
+        logits = simulation.task_of(number).logits(models(number)[0], Batch(x, y))
+        right = (logits.argmax(1) == y).double().mean()
+        assert figures["personal"]["each"][number] == pytest.approx(float(right))
+
+
+@register_model("test-branches")
+class Branching:
+    """A net that cannot be stacked, which only shows when it is tried."""
+
+    def build(self, shape, classes):
+        class Branch(nn.Module):
+            def forward(self, x):
+                return x if x.sum() > 0 else x * 1
+
+        return Net(nn.Sequential(nn.Linear(5, 4), Branch()), nn.Linear(4, classes))
+
+
+@pytest.mark.parametrize("model", ["test-branches|mlp(8)", "mlp(8)|test-branches"])
+def test_a_run_goes_on_where_one_of_its_nets_has_fallen_back(model, tmp_path):
+    class Stopped(Watcher):
+        def round_done(self, row):
+            if row["round"] == 2:
+                raise KeyboardInterrupt
+
+    fields = {"algorithm": "test-fedmd", "model": model, "engine": "vectorised", "public": 0.1, "rounds": 4}
+    spec = {**fields, "partition": "natural", "data": small_dataset(), "held_out": 0.2, "batch_size": 8}
+    whole = run(**spec, runs=tmp_path / "whole").figures
+    with pytest.raises(KeyboardInterrupt):
+        run(**spec, runs=tmp_path / "cut", watcher=Stopped())
+    resumed = run(**spec, runs=tmp_path / "cut").figures
+    assert resumed["weights_sha256"] == whole["weights_sha256"]
+    assert sorted(resumed["engine"].split("|")) == ["sequential", "vectorised"]
+    assert resumed["engine"] == whole["engine"]
+
+
+def test_frozen_layers_of_every_net_are_the_runs():
+    """A checkpoint is one of another run where the second net's frozen layers have changed."""
+    model = f"mlp(8)|{frozen_model('body.1')}"
+    one, other = (small_simulation("test-fedmd", model=model, seed=seed) for seed in (1, 2))
+    assert _origin(one)["constants_sha256"] != _origin(other)["constants_sha256"]
+    assert "constants_sha256" not in _origin(small_simulation("test-fedmd", model="mlp(8)|logistic"))
 
 
 def test_engines_are_those_of_each_net():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -50,15 +51,19 @@ class Sequential:
         def alone(order: Order) -> T:
             worker = workers.worker(order.party)
             # Layers that draw, such as dropout, have a stream of their own in each exchange.
-            place = order.round, order.party, order.turn
-            with own_torch_stream(stream(worker.recipe.seed, "layers", *place)):
-                return work(worker, order, self.trainer)
+            with _own_stream(worker, order, len(order.phases) - 1):
+                return work(worker, order, self._alone)
 
         if not self._draws and min(self.threads, len(orders)) >= 2:
             made = self._at_once(workers, orders, work)
             if made is not None:
                 return made
         return [alone(order) for order in orders]
+
+    def _alone(self, worker: Worker, order: Order, number: int, *given: Any) -> tuple[Tensor, Tensor]:
+        """A phase, with a stream of its own where another follows: the last has that of the exchange."""
+        with _own_stream(worker, order, number) if order.later(number) else nullcontext():
+            return self.trainer(worker, order, number, *given)
 
     def _at_once(
         self, workers: Workers, orders: Sequence[Order], work: Callable[[Worker, Order, Trainer], T]
@@ -76,3 +81,7 @@ class Sequential:
             made = on_threads(self.threads, lambda pair: work(*pair, self.trainer), pairs)
             self._draws = not torch.equal(before, torch.default_generator.get_state())
         return None if self._draws else made
+
+
+def _own_stream(worker: Worker, order: Order, number: int) -> AbstractContextManager[None]:
+    return own_torch_stream(stream(worker.recipe.seed, "layers", *order.place(number)))

@@ -18,15 +18,19 @@ T = TypeVar("T")
 
 
 class WithFallback:
-    """The vectorised engine; where a layer or a loss turns out not to be vectorisable, the sequential one."""
+    """The vectorised engine; where a layer or a loss turns out not to be vectorisable, the sequential one.
+
+    Where it is only adapting that cannot be vectorised, training stays as it is: its bits must not depend on how
+    often models are evaluated.
+    """
 
     def __init__(self, engine: Engine, say: Say, threads: int = 1) -> None:
-        self._engine = engine
-        self._threads = threads
+        self._engine = self._adapting = engine
+        self._sequential = Sequential(threads)
         self.fell_back: str | None = None
         """Why the sequential engine took over, if it did."""
         self._say = say
-        self._worked: set[tuple[str, tuple[Phase, ...]]] = set()
+        self._worked: set[tuple[str, str, tuple[Phase, ...]]] = set()
 
     @property
     def name(self) -> str:
@@ -35,28 +39,36 @@ class WithFallback:
 
     def answer(self, workers: Workers, orders: Sequence[Order]) -> list[Reply]:
         """The parties' replies to their orders, in any order."""
-        return self._tried(orders, lambda engine: engine.answer(workers, orders))
+        made, problem = self._tried("answer", self._engine, orders, lambda engine: engine.answer(workers, orders))
+        if problem:
+            self._engine = self._adapting = self._sequential
+            self.fell_back = f"cannot be vectorised: {problem}"
+            self._say(f"Cannot be vectorised ({problem}): the run goes on on the sequential engine.")
+        return made
 
     def adapt(self, workers: Workers, orders: Sequence[Order]) -> list[tuple[Tensor, Tensor]]:
         """Each party's personal model after the phases of its order, and its running statistics then."""
-        return self._tried(orders, lambda engine: engine.adapt(workers, orders))
+        made, problem = self._tried("adapt", self._adapting, orders, lambda engine: engine.adapt(workers, orders))
+        if problem:
+            self._adapting = self._sequential
+            self._say(f"Cannot be vectorised ({problem}): models are adapted on the sequential engine.")
+        return made
 
-    def _tried(self, orders: Sequence[Order], work: Callable[[Engine], T]) -> T:
-        what = {(order.kind, order.phases) for order in orders}
+    def _tried(
+        self, method: str, engine: Engine, orders: Sequence[Order], work: Callable[[Engine], T]
+    ) -> tuple[T, str]:
+        """What the engine makes; or what the sequential one makes, and the problem that the engine had."""
+        what = {(method, order.kind, order.phases) for order in orders}
         try:
-            made = work(self._engine)
+            made, problem = work(engine), ""
         except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-            if what <= self._worked:  # it worked before: this is something else
+            if what <= self._worked or engine is self._sequential:  # it worked before: this is something else
                 raise
             # Where the algorithm itself is wrong, the sequential engine raises the same, with a clearer trace.
-            sequential = Sequential(self._threads)
-            made = work(sequential)
-            self._engine = sequential
-            first = str(error).strip().split("\n")[0]
-            self.fell_back = f"cannot be vectorised: {first}"
-            self._say(f"Cannot be vectorised ({first}): the run goes on on the sequential engine.")
+            made = work(self._sequential)
+            problem = str(error).strip().split("\n")[0] or type(error).__name__
         self._worked |= what
-        return made
+        return made, problem
 
 
 class PerNet:
@@ -67,8 +79,9 @@ class PerNet:
 
     @property
     def name(self) -> str:
-        """The name of the engine that the first net runs on."""
-        return self._engines[0].name
+        """The name of the engine that all nets run on; where these differ, of each: ``compiled|vectorised``."""
+        names = [engine.name for engine in self._engines]
+        return names[0] if len(set(names)) == 1 else "|".join(names)
 
     @property
     def fell_back(self) -> str | None:

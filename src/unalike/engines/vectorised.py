@@ -7,6 +7,7 @@ step those that still train are a prefix of the stack, so a finished party is no
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -222,6 +223,8 @@ class _Stack:
                     grad = torch.where(moving, grad, 0)
                 part = {key: value[:count] for key, value in slots.items()}
                 optimiser.step(w[:count], grad, part, self.order.lr, step)
+                if moving is not None:  # a step may move weights without a gradient: decoupled weight decay
+                    w[:count] = torch.where(moving, w[:count], start[:count])
                 totals[:count] += losses.detach()
         return w, totals / self.own["steps"]
 
@@ -281,10 +284,9 @@ class _Stack:
         ]
         order = sorted(range(len(own)), key=lambda i: -len(parts[i]))
         back = np.argsort(order)
-        moved = _Stack([self.pairs[i] for i in order])
-        moved.phase = self.phase
-        for key in {"trained", "state"} & self.own.keys():
-            moved.own[key] = tree_map(lambda v: v[torch.as_tensor(order, device=v.device)], self.own[key])
+        moved = copy.copy(self)
+        moved.pairs = [self.pairs[i] for i in order]
+        moved.own = tree_map(lambda v: v[torch.as_tensor(order, device=v.device)], self.own)
         total: Vectors = {}
         for turn in range(len(parts[order[0]])):
             chunk = [parts[i][turn] for i in order if turn < len(parts[i])]

@@ -100,7 +100,8 @@ def _parties(
 ) -> Figures:
     """How the parties fare one by one on rows of their own, under the global model and under personal ones."""
     newcomers = set(federation.population.newcomers)
-    sizes = np.array([len(own) if len(own) >= fewest(federation.task) else 0 for own in rows])
+    enough = [len(own) >= fewest(federation.task_of(k)) for k, own in enumerate(rows)]
+    sizes = np.array([len(own) if judged else 0 for own, judged in zip(rows, enough, strict=True)])
     figures: Figures = {}
     for key, model in (("parties", models.shared), ("personal", models.personal)):
         if model is None:

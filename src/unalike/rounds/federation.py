@@ -112,15 +112,19 @@ class Federation:
         A party without rows of the season (they may all be held out) keeps those of the one before, or waits
         with the first that it has.
         """
-        train = self.parties[number].train
         if self.partition.seasons is None:
-            return train
-        seasons = self.partition.seasons[number][np.searchsorted(self.partition.rows[number], train)]
-        there = np.unique(seasons)
-        now = (round - 1) // self.partition.rounds_per_season
-        earlier = there[there <= now]
-        chosen: Array = train[seasons == (earlier[-1] if len(earlier) else there[0])]
-        return chosen
+            return self.parties[number].train
+        seasons, now = self._by_season[number], (round - 1) // self.partition.rounds_per_season
+        return seasons[max((season for season in seasons if season <= now), default=min(seasons))]
+
+    @cached_property
+    def _by_season(self) -> list[dict[int, Array]]:
+        """Each party's training rows by season: asked for several times in an exchange, so cut once."""
+        made, known = [], self.partition.seasons or ()
+        for own, rows, seasons in zip(self.parties, self.partition.rows, known, strict=True):
+            season = seasons[np.searchsorted(rows, own.train)]
+            made.append({int(one): own.train[season == one] for one in np.unique(season)})
+        return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,5 +147,7 @@ def take_public(dataset: Dataset, fraction: float, seed: int) -> tuple[Dataset, 
     group = None if dataset.group is None else dataset.group[rest]
     if not len(rest):
         raise UserError(f"--public {fraction} leaves the parties no rows of {dataset.name}. Lower it.")
+    if not len(public):
+        raise UserError(f"--public {fraction} is not one of the {len(order)} rows of {dataset.name}. Raise it.")
     left = replace(dataset, x=dataset.x[rest], y=dataset.y[rest], group=group)
     return left, dataset.x[public], dataset.y[public]

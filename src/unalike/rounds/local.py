@@ -33,15 +33,14 @@ def answer(worker: Worker, order: Order, trainer: Trainer) -> Reply:
     algorithm, own = worker.recipe.algorithm, worker.own(order)
     if order.measures_first:
         own["measured"] = measure(worker, order, worker.party(order, own, order.phase), order.buffers)
-    me = worker.party(order, own, order.phase)
+    me = worker.party(order, own, order.phases[0].name)
     if not order.trains:
         return reply_of(worker, order, algorithm.weight(me), algorithm.report(me), {})
     buffers = order.buffers.clone()
-    w, loss = torch.zeros(0), torch.zeros(())
-    for number, phase in enumerate(order.phases):
-        if number:
-            own["state"] = algorithm.keep(me, w)
-            own["steps"] = torch.full_like(own["steps"], worker.steps(phase, order))
+    w, loss = trainer(worker, order, 0, me, buffers, algorithm.start(me))
+    for number, phase in enumerate(order.phases[1:], start=1):
+        own["state"] = algorithm.keep(me, w)
+        own["steps"] = torch.full_like(own["steps"], worker.steps(phase, order))
         me = worker.party(order, own, phase.name)
         w, loss = trainer(worker, order, number, me, buffers, algorithm.start(me))
     if order.measures and not order.measures_first:
@@ -85,6 +84,8 @@ def descend(
             if moving is not None:
                 grad = torch.where(moving, grad, 0)
             optimiser.step(w, grad, slots, order.lr, step)
+            if moving is not None:  # a step may move weights without a gradient: decoupled weight decay
+                w.copy_(torch.where(moving, w, start))
             total += loss
     return w.detach(), total / len(plan["index"])
 

@@ -40,12 +40,17 @@ class Order:
     """the training rows of the party that has most: a public number, which hidden sums scale weights by"""
 
     def later(self, which: int) -> int:
-        """How many phases follow one: what tells their random streams apart.
+        """How many phases follow one, which is a part of its :meth:`place`.
 
         The last phase, whose outcome is uploaded, has the streams of a training of one phase. So the shared model
         of an algorithm that trains another one before it is to the bit what it would be without.
         """
         return len(self.phases) - 1 - which
+
+    def place(self, which: int) -> tuple[int, ...]:
+        """What tells a phase's random streams apart: round, party, turn, and how many phases follow, if any do."""
+        later = self.later(which)
+        return (self.round, self.party, self.turn, *([later] if later else []))
 
     @property
     def trains(self) -> bool:

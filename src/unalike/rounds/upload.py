@@ -63,6 +63,8 @@ def reply_of(
         vectors[BUFFERS] = buffers - order.buffers
     made = Upload(vectors, layout, float(weight), loss)
     coded, memory = channel.encode(made, order.memory, recipe.wire.setting(order, order.party))
+    # What prepares is asked once: what of it did not get through belongs to no later upload.
+    memory = memory if order.round else {}
     return Reply(order.party, coded, outline(upload), state, None, buffers, memory)
 
 

@@ -71,7 +71,10 @@ class Worker:
             return self._public(), np.arange(len(self._public()))
         own = self.train(max(1, order.round)) if order.rows == "train" else self.validation()
         if not len(own):
-            raise UserError(f"Party {self.number} has no {order.rows} rows to measure. Use --validation 0.1.")
+            raise UserError(
+                f"Party {self.number} has no {order.rows} rows to measure. "
+                "Use --validation 0.1 or more, and parties with more rows."
+            )
         return self.data, own
 
     def work(self, phase: Phase) -> LocalWork:
@@ -120,8 +123,7 @@ class Worker:
         """Which rows each step of a phase sees, and how they are augmented."""
         phase, seed = order.phases[which], self.recipe.seed
         _, rows = self.rows_of(phase, order)
-        later = order.later(which)
-        place = (order.round, self.number, order.turn, *([later] if later else []))
+        place = order.place(which)
         positions = self.work(phase).plan(len(rows), stream(seed, "batches", *place))
         plan = {"index": np.where(positions == PADDING, PADDING, rows[positions]), "position": positions}
         if not self.recipe.augment or phase.rows == "public":
@@ -146,7 +148,8 @@ class Worker:
 def step_rows(rows: Rows, step: Plan) -> tuple[Tensor, Tensor]:
     """The rows and labels of one step of a plan (or of a stack of plans), augmented as it says."""
     device = rows.y.device
-    on_device = {key: torch.from_numpy(np.ascontiguousarray(v)).to(device) for key, v in step.items()}
+    used = {key: value for key, value in step.items() if key != "position"}
+    on_device = {key: torch.from_numpy(np.ascontiguousarray(v)).to(device) for key, v in used.items()}
     x, y = rows.take(on_device["index"])
     if "top" in on_device:
         x = crop_flip(x, on_device["top"], on_device["left"], on_device["flip"])

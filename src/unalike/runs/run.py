@@ -195,7 +195,8 @@ def _save(simulation: Simulation, folder: RunDirectory) -> None:
 
 def _origin(simulation: Simulation) -> dict[str, str]:
     """What a record must share with a run to be a part of it: the spec, the program, the data, frozen layers."""
-    data, constants = simulation.federation.dataset.digest, simulation.task.constants_digest
+    data = simulation.federation.dataset.digest
+    constants = " ".join(task.constants_digest for task in simulation.tasks).strip()
     origin = {"key": simulation.spec.key, "version": unalike.__version__, "data_sha256": data}
     return origin | ({"constants_sha256": constants} if constants else {})
 
@@ -297,7 +298,7 @@ def _use_threads(simulation: Simulation) -> None:
 
     After every round: the engine may have fallen back, and a run that goes on from there starts on the other one.
     """
-    torch.set_num_threads(simulation.spec.threads if simulation.engine.name == Vectorised.name else 1)
+    torch.set_num_threads(simulation.spec.threads if Vectorised.name in simulation.engine.name.split("|") else 1)
 
 
 @contextmanager

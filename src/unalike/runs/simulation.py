@@ -82,7 +82,7 @@ class Simulation(Training):
         return evaluate(self.federation, self.models(state), self.spec.threads, scores, by_labels=by_labels)
 
     def use(self, engine: str, say: Callable[[str], None]) -> None:
-        """Run on the engine of that name."""
+        """Run on the engine of that name; where nets differ, it may name one for each, as in ``a|b``."""
         spec = self.spec
         rows = len(self.federation.train) * (1 - spec.validation - spec.held_out) / self.federation.size
         whole = trains_whole(self.task, self.algorithm, self.recipe.optimiser)
@@ -95,12 +95,13 @@ class Simulation(Training):
             steps=spec.rounds * self.cohort_size * spec.work.count(round(rows)),
             batch_size=min(spec.batch_size, math.ceil(rows)),
         )
-        self.engine, self._why = choose_engine(engine, job, say)
-        if len(self.tasks) > 1:  # all nets on the kind of engine that was chosen for the first
-            others = [
-                choose_engine(self.engine.name, replace(job, task=task), say).engine for task in self.tasks[1:]
-            ]
-            self.engine = PerNet([self.engine, *others])
+        first, *others = engine.split("|")
+        self.engine, self._why = choose_engine(first, job, say)
+        if len(self.tasks) > 1:
+            others = others or [self.engine.name] * (len(self.tasks) - 1)
+            jobs = [replace(job, task=task) for task in self.tasks[1:]]
+            chosen = [choose_engine(name, own, say).engine for name, own in zip(others, jobs, strict=True)]
+            self.engine = PerNet([self.engine, *chosen])
 
     @property
     def why_this_engine(self) -> str:
@@ -114,7 +115,8 @@ class Simulation(Training):
 
     def models(self, state: State) -> Models:
         """What the state gives to evaluate."""
-        ask = Ask("train", self.algorithm.send(self.task, state.server))
+        own = self.algorithm.overrides("personal") or self.adapts
+        ask = Ask("train", self.algorithm.send(self.task, state.server) if own else {})
         ledger = Ledger(state.buffers, dict(state.parties), dict(state.own_buffers))
 
         def order(number: int) -> Order:
@@ -123,7 +125,6 @@ class Simulation(Training):
         def phases(number: int) -> tuple[Phase, ...]:
             return self._adapting[number % len(self._adapting)]
 
-        own = self.algorithm.overrides("personal") or self.adapts
         everybody = range(self.federation.size)
         personal = PersonalModels(self.engine, self._deployed, everybody, order, phases)
         return Models(

@@ -47,11 +47,12 @@ class Training(ABC):
         self.receiver = Receiver(self.recipe)
         self._check_fit()
         self.score = choose(spec.score, self.task.objective.task)
-        self.initial = self.task.initial()
+        self.initials = [task.initial() for task in tasks]
+        self.initial = self.initials[0]
         with explained(self.algorithm):
             server = self.algorithm.init_server(self.task, self.initial)
-            for other in tasks[1:]:  # what it refuses, and the nets that it brings along, are for each net
-                self.algorithm.init_server(other, other.initial())
+            for other, w in zip(tasks[1:], self.initials[1:], strict=True):  # what it refuses is for each net
+                self.algorithm.init_server(other, w)
         self.state = State(0, server, self.task.initial_buffers(), {})
         self._check_server(server, 0)
         if len(tasks) > 1 and self.algorithm.global_model(self.task, server) is not None:
@@ -146,10 +147,10 @@ class Training(ABC):
 
     def party_state(self, number: int) -> Vectors:
         """The state that a party keeps; parties that never took part are as at the start."""
-        known, task = self.state.parties.get(number), self.task_of(number)
+        known = self.state.parties.get(number)
         if known is not None:
             return known
-        return self.algorithm.init_party(task, self.initial if task is self.task else task.initial())
+        return self.algorithm.init_party(self.task_of(number), self.initials[number % len(self.tasks)])
 
     def play_round(self) -> tuple[State, Figures]:
         """Play the next round; nothing changes until ``state`` is set to what is returned."""
@@ -283,8 +284,8 @@ class Training(ABC):
         return {"privacy": {**what, "noise": noise.where}}
 
     def _counted(self, known: Mapping[int, int], turns: int) -> Mapping[int, int]:
-        """The rounds by their number of exchanges, with one more; counted under noise only."""
-        return {} if self.channel.noise is None else {**known, turns: known.get(turns, 0) + 1}
+        """The rounds by their number of exchanges, with one more; only of noise, and where anybody was asked."""
+        return {**known, turns: known.get(turns, 0) + 1} if self.channel.noise is not None and turns else known
 
     def _check_server(self, server: Vectors, number: int) -> None:
         """Refuse a server state that breaks the contract, or that is not finite."""

@@ -100,9 +100,9 @@ def _descent(worker: Worker, order: Order, phase: Phase, me: Party) -> Descent |
 
 
 def _fits(descent: Descent, size: int) -> bool:
-    """Whether all vectors have as many numbers as the kernels read of them."""
-    vectors = (descent.centre, descent.linear, descent.strength)
-    return all(v.shape == (size,) for v in vectors if isinstance(v, Tensor))
+    """Whether all vectors have as many numbers as the kernels read of them, and of their kind."""
+    vectors = [v for v in (descent.centre, descent.linear, descent.strength) if isinstance(v, Tensor)]
+    return all(v.shape == (size,) and v.dtype == torch.float32 for v in vectors)
 
 
 def _data(rows: Rows) -> Data | None:

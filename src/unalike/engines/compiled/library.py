@@ -162,7 +162,7 @@ class Kernel:
 
     def _check_rows(self, data: Data, steps: Steps) -> None:
         given = self.chain.input
-        if len(data.x) != len(data.y) or data.x[:1].numel() != given.size or not data.x.is_contiguous():
+        if len(data.x) != len(data.y) or data.x.numel() != len(data.x) * given.size or not data.x.is_contiguous():
             raise ValueError("rows and labels do not fit the net")
         if steps.top is not None and min(given.height, given.width) <= CROP:
             raise ValueError("the images are too small to be cropped")
