@@ -273,7 +273,19 @@ def test_examples_in_python_run(pages, here):
 
 def test_no_example_in_python_is_left_out():
     have = {page.name for page in PAGES if examples(page.name)}
-    assert have == {"extending.md", "own-nets.md", "runs.md", *(page for pages in TRIED for page in pages)}
+    assert have == {
+        "extending.md",
+        "own-nets.md",
+        "runs.md",
+        "scores.md",
+        *(page for pages in TRIED for page in pages),
+    }
+
+
+def test_the_saved_net_of_a_regression_predicts(here):
+    names = {"__name__": "example"}
+    exec(compile(examples("scores.md"), "scores.md", "exec"), names)
+    assert names["errors"] == pytest.approx(names["result"].figures["rmse"], rel=1e-5)
 
 
 def test_an_own_loss_on_numbers(here):
