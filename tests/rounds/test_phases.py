@@ -111,7 +111,7 @@ def test_the_batches_of_the_last_phase_are_those_of_a_training_of_one(engine):
 def test_what_layers_draw_in_the_last_phase_is_as_in_a_training_of_one(threads):
     """So dropout does not make the shared model depend on a personal one that is trained before it."""
     register_model("test-drops")(type("Drops", (), {"build": drops, "__doc__": "A net with dropout."}))
-    whole = {"fold": Algorithm.fold, "upload": Algorithm.upload}
+    whole = {"fold": Algorithm.fold, "upload": Algorithm.upload, "keep": lambda self, party, w: party.state}
     ends = []
     for phases in ((Phase(),), (Phase("first", steps=3), Phase()), (Phase("first", steps=5), Phase())):
         probe(phases=lambda self, task, round, phases=phases: phases, **whole)
