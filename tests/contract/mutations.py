@@ -256,7 +256,7 @@ SCORES = [
         ("another distance from what happened", "- 2 * chosen + 1", "- chosen + 1"),
         ("ties are won", "np.cumsum(counts) - (counts - 1) / 2", "np.cumsum(counts)"),
         ("own rows and others are swapped", "(labels == k) == own", "(labels == k) != own"),
-        ("what cannot be is believed", 'name != "targets" and (value < 0).any()', "False"),
+        ("what cannot be is believed", 'name not in ("targets", "loss") and (value < 0).any()', "False"),
         ("parts may be of other rows", "not np.allclose(counts, rows", "not np.allclose(counts, counts"),
         ("more right than rows", "not np.all(least <= most * (1 + 1e-9) + 1e-9)", "False"),
     ),
@@ -314,7 +314,7 @@ SECOND_EDITION = [
     *_of(
         "rounds/local.py",
         ("nothing is kept after a phase", 'own["state"] = algorithm.keep(me, w)', "pass"),
-        ("frozen weights move", "grad = torch.where(moving, grad, 0)", "pass"),
+        ("frozen weights move", "w.copy_(torch.where(moving, w, start))", "pass"),
         (
             "an adapted model is the last phase's alone",
             "number, worker.party(order, own, phase.name), buffers, w)",
@@ -324,7 +324,7 @@ SECOND_EDITION = [
     *_of(
         "engines/vectorised.py",
         ("nothing is kept after a phase", "self.algorithm.keep(me, own[", "dict(me.state) or (own["),
-        ("frozen weights move", "grad = torch.where(moving, grad, 0)", "pass"),
+        ("frozen weights move", "w[:count] = torch.where(moving, w[:count], start[:count])", "pass"),
         ("rows of one's own are shared", "all(o.payload[k] is v for _, o in self.pairs)", "True"),
     ),
     *_of(

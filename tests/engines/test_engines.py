@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
-from tests.helpers import Watched, use_algorithm
+from tests.helpers import PROBE, Watched, probe, use_algorithm
 from unalike.algorithms import Algorithm, FedAvg
 from unalike.algorithms.contract import Phase
 from unalike.engines.choose import choose_engine
@@ -303,18 +303,16 @@ def test_what_cannot_be_stacked_falls_back_once_and_says_so():
 
 
 def test_where_only_adapting_cannot_be_stacked_training_stays_as_it_is():
-    class Adapts(Algorithm):
-        def adapt(self, task):
-            return (Phase(),)
-
-        def personal(self, party):
-            w = party.received["w"]
-            return w if party.size > 0 else w * 1
-
+    probe(
+        adapt=lambda self, task: (Phase(),),
+        personal=lambda self, party: party.received["w"] * (1 if party.size > 0 else 2),
+        fold=Algorithm.fold,
+        upload=Algorithm.upload,
+    )
     said, ends = [], []
     for every in (1, 5):
-        simulation = small_simulation("fedavg", evaluate_every=every)
-        use_algorithm(simulation, Adapts()).engine = WithFallback(Vectorised(), said.append)
+        simulation = small_simulation(PROBE, evaluate_every=every)
+        simulation.engine = WithFallback(Vectorised(), said.append)
         ends.append(play(simulation, 3).state.digest())
         assert simulation.engine.name == "vectorised"
         assert simulation.engine.fell_back is None

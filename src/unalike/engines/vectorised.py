@@ -219,11 +219,9 @@ class _Stack:
                 if algorithm.overrides("correct", "linear"):
                     own = {"w": leaf, "grad": grad}
                     grad = self._map(lambda me, own: algorithm.correct(me, own["w"], own["grad"]), own, count)
-                if moving is not None:
-                    grad = torch.where(moving, grad, 0)
                 part = {key: value[:count] for key, value in slots.items()}
                 optimiser.step(w[:count], grad, part, self.order.lr, step)
-                if moving is not None:  # a step may move weights without a gradient: decoupled weight decay
+                if moving is not None:  # not by the gradient alone: a step may shrink weights too
                     w[:count] = torch.where(moving, w[:count], start[:count])
                 totals[:count] += losses.detach()
         return w, totals / self.own["steps"]

@@ -81,10 +81,8 @@ def descend(
         (grad,) = torch.autograd.grad(loss, w)
         with torch.no_grad():
             grad = stepped(worker, me, w, grad)
-            if moving is not None:
-                grad = torch.where(moving, grad, 0)
             optimiser.step(w, grad, slots, order.lr, step)
-            if moving is not None:  # a step may move weights without a gradient: decoupled weight decay
+            if moving is not None:  # not by the gradient alone: a step may shrink weights too
                 w.copy_(torch.where(moving, w, start))
             total += loss
     return w.detach(), total / len(plan["index"])
