@@ -177,7 +177,7 @@ WRONG_TALLIES = {
     "a part too few": lambda told: told.pop("test/right"),
     "a part too many": lambda told: told.update({"test/rmse": number(1)}),
     "rows that nobody asked for": lambda told: told.update({"train/rows": number(1)}),
-    "below zero": lambda told: told.update({"test/loss": number(-1)}),
+    "below zero": lambda told: told.update({"test/right": number(-1)}),
     "more right than rows": lambda told: told.update({"validation/right": told["validation/rows"] + 1}),
     "another shape": lambda told: told.update({"test/confusion": torch.ones(3, 3)}),
     "other rows": lambda told: told.update({"test/confusion": 2 * told["test/confusion"]}),
