@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
+from unalike.errors import UserError
+from unalike.models import Batch
 from unalike.rounds.evaluation import Models, evaluate, summary
 from unalike.runs.run import outcome
 from unalike.runs.small import play, small_simulation
@@ -108,3 +110,46 @@ def test_selection_looks_at_validation_only_and_final_is_final():
     assert made["selected"]["accuracy"] == 0.6
     assert 0.99 not in [made["accuracy"], made["selected"]["accuracy"]]
     assert (made["bytes_up"], made["bytes_down"], made["seconds"], made["rounds"]) == (4, 8, 2.0, 4)
+
+
+def accuracy_on(simulation, w, rows):
+    """By hand: the share of right answers on these rows of the test set."""
+    data = simulation.federation.dataset
+    x = torch.from_numpy(np.asarray(data.x_test)[rows])
+    logits = simulation.task.logits(w, Batch(x, torch.from_numpy(np.asarray(data.y_test)[rows])))
+    return float((logits.argmax(dim=1).numpy() == np.asarray(data.y_test)[rows]).mean())
+
+
+def test_parties_are_tried_on_test_rows_that_have_their_labels():
+    simulation = play(small_simulation("fedavg", partition="label-count(2)", parties=5, test_by="labels"), 2)
+    data, partition = simulation.federation.dataset, simulation.federation.partition
+    figures, w = simulation.figures(simulation.state), simulation.state.server["w"]
+    assert len(figures["parties_by_labels"]["each"]) == 5
+    for number, shown in enumerate(figures["parties_by_labels"]["each"]):
+        labels = set(data.y[partition.rows[number]].tolist())
+        assert len(labels) < 3  # else it would be the whole test set
+        rows = [row for row, label in enumerate(data.y_test) if int(label) in labels]
+        assert 0 < len(rows) < len(data.y_test)
+        assert shown == pytest.approx(accuracy_on(simulation, w, rows))
+    assert "parties_by_labels" not in play(small_simulation("fedavg"), 1).evaluated[1]
+
+
+def test_personal_models_and_newcomers_on_test_rows_that_have_their_labels():
+    fields = {"partition": "label-count(2)", "parties": 5, "test_by": "labels", "fine_tune": 2, "newcomers": 0.4}
+    simulation = play(small_simulation("fedavg", **fields), 1)
+    figures, away = simulation.figures(simulation.state), simulation.population.newcomers
+    models, rows = simulation.models(simulation.state), simulation.federation.test_by_labels
+    assert len(away) == 2
+    for number in range(5):
+        expected = accuracy_on(simulation, models.personal(number)[0], rows[number])
+        there, absent = ("newcomers", "personal") if number in away else ("personal", "newcomers")
+        assert figures[f"{there}_by_labels"]["each"][number] == pytest.approx(expected)
+        assert figures[f"{absent}_by_labels"]["each"][number] is None
+        assert figures[absent]["each"][number] is None
+
+
+def test_an_exchange_that_nobody_answers_is_one_line():
+    simulation = small_simulation("fedavg")
+    simulation._participation = {(1, 0): []}
+    with pytest.raises(UserError, match="Nobody is there in exchange 0 of round 1"):
+        simulation.play_round()

@@ -153,7 +153,7 @@ def _outcome(training: RemoteTraining, rows: list[Figures], left: list[str]) -> 
         **{key: sum(row[key] for row in rows) for key in ("bytes_up", "bytes_down", "seconds")},
         "server_sha256": training.state.server_digest(),
         "weights": training.task.size,
-        "engine": training.engine_name,
+        "engine": training.sites.name,
         "not_reached": left,
         "version": unalike.__version__,
     }

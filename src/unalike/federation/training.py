@@ -82,11 +82,6 @@ class RemoteTraining(Training):
                 f"only what all are asked alike. Leave --channel {self.spec.channel} out."
             )
 
-    @property
-    def engine_name(self) -> str:
-        """What carries orders to the sites."""
-        return self.sites.name
-
     def gather(self, orders: Sequence[Order]) -> Gathered:
         """The sums over the sites that answer."""
         return self.sites.gather(orders)

@@ -45,7 +45,7 @@ from unalike.rounds.order import Order, Reply, phases_of
 from unalike.rounds.rehearse import Line, Script, rehearse
 from unalike.rounds.upload import Wire
 from unalike.rounds.worker import Worker
-from unalike.runs.rules import check_finite, cohort_of, cohort_size, learning_rate, recipe_of
+from unalike.runs.rules import asked_in, check_finite, cohort_of, learning_rate, recipe_of
 
 MOST_QUESTIONS = 10
 """Of one exchange, where no noise is weakened by a second: a server that restarts may ask it of other parties."""
@@ -97,13 +97,11 @@ class SiteWork:
         return model_digest(self.task)
 
     def cohort(self, round: int) -> list[int]:
-        """Who takes part in a round by the plan; in round 0, which prepares, everybody does."""
-        everybody = len(self.plan.parties)
-        return cohort_of(self.spec, everybody, round) if round else list(range(everybody))
+        """Who takes part in a round by the plan."""
+        return cohort_of(self.spec, len(self.plan.parties), round)
 
     def _asked_in(self, round: int) -> int:
-        everybody = len(self.plan.parties)
-        return cohort_size(self.spec, everybody) if round else everybody
+        return asked_in(self.spec, len(self.plan.parties), round)
 
     def _random(self, round: int, turn: int, party: int | None) -> Random:
         """Rounding derives from the seed, as in simulation; noise is the site's secret.

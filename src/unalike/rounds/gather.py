@@ -73,7 +73,6 @@ class Receiver:
         asked = {order.party: order for order in orders}
         self._check(asked, replies)
         gathered = self._sum(asked[replies[0].party], replies)
-        _check_weight(gathered.total.weight)
         return replace(
             gathered,
             singles=gathered.singles if self.recipe.algorithm.needs_each else None,
@@ -94,6 +93,7 @@ class Receiver:
         wire, outline, answered = self.recipe.wire, replies[0].outline, tuple(r.party for r in replies)
         if wire is None:
             total = _added([reply.message for reply in replies if isinstance(reply.message, Summand)])
+            _check_weight(total.weight)
             mean = total.vectors.pop(BUFFERS, None)
             up = traffic(outline, order.buffers if mean is not None else None, len(replies))
             singles = {reply.party: reply.single for reply in replies if reply.single is not None}

@@ -64,9 +64,14 @@ def cohort_size(spec: RunSpec, parties: int) -> int:
     return max(1, round(spec.sample * parties))
 
 
+def asked_in(spec: RunSpec, parties: int, round: int) -> int:
+    """The public number of parties that are asked in a round; in round 0, which prepares, it is all."""
+    return cohort_size(spec, parties) if round else parties
+
+
 def cohort_of(spec: RunSpec, parties: int, round: int) -> list[int]:
-    """The parties of a round, ascending: the same for every algorithm with the same seed."""
-    size = cohort_size(spec, parties)
+    """The parties of a round, ascending: the same for every algorithm with the same seed; in round 0 all."""
+    size = asked_in(spec, parties, round)
     if size == parties:
         return list(range(parties))
     return sorted(stream(spec.seed, "cohort", round).choice(parties, size, replace=False).tolist())

@@ -56,11 +56,6 @@ class Simulation(Training):
         self.evaluated: tuple[int, Figures] | None = None
         """The last round that was evaluated, and its figures with each party's own."""
 
-    @property
-    def engine_name(self) -> str:
-        """The engine that the parties work on."""
-        return self.engine.name
-
     def gather(self, orders: Sequence[Order]) -> Gathered:
         """The sums over all who are asked: here everybody answers."""
         return self.receiver.add(orders, self.engine.answer(self.crew, orders))

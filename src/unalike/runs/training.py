@@ -26,7 +26,7 @@ from unalike.rounds.order import Order, phases_of
 from unalike.rounds.population import Population
 from unalike.rounds.state import State
 from unalike.rounds.upload import Wire
-from unalike.runs.rules import Diverged, check_finite, cohort_of, cohort_size, learning_rate, recipe_of
+from unalike.runs.rules import Diverged, asked_in, check_finite, cohort_of, cohort_size, learning_rate, recipe_of
 from unalike.runs.spec import RunSpec
 from unalike.scores import choose
 
@@ -69,11 +69,6 @@ class Training(ABC):
     @abstractmethod
     def gather(self, orders: Sequence[Order]) -> Gathered:
         """The sums over those parties that answer these orders."""
-
-    @property
-    @abstractmethod
-    def engine_name(self) -> str:
-        """How the parties work, for the record."""
 
     def evaluate(self, after: State) -> Figures:
         """The figures of a state for the record: none, unless there are rows to try it on."""
@@ -133,13 +128,13 @@ class Training(ABC):
         return cohort_size(self.spec, self.population.size)
 
     def asked_in(self, round: int) -> int:
-        """The public number of parties that are asked in a round; in round 0, which prepares, it is all."""
-        return self.cohort_size if round else self.population.size
+        """The public number of parties that are asked in a round."""
+        return asked_in(self.spec, self.population.size, round)
 
     def cohort(self, round: int) -> list[int]:
-        """The parties of a round, ascending; in round 0 all of them."""
+        """The parties of a round, ascending; newcomers are never among them."""
         members = self.population.members
-        return [members[place] for place in cohort_of(self.spec, len(members), round)] if round else list(members)
+        return [members[place] for place in cohort_of(self.spec, len(members), round)]
 
     def task_of(self, number: int) -> Task:
         """The task of a party."""
@@ -202,6 +197,10 @@ class Training(ABC):
 
     def _exchange(self, ask: Ask, number: int, ledger: Ledger) -> Replies:
         asked = self._invited(ask, self.asked(number, ledger.turn, ledger.cohort))
+        if not asked:
+            raise UserError(
+                f"Nobody is there in exchange {ledger.turn} of round {number}: there is nothing to sum."
+            )
         orders = [self.order(ask, k, number, ledger) for k in asked]
         try:
             gathered = self.gather(orders)
