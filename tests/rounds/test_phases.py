@@ -276,7 +276,7 @@ def test_the_kernels_run_such_a_term_whole(monkeypatch, kind):
     calls, train = [], Kernel.train
     monkeypatch.setattr(Kernel, "train", lambda *given: calls.append(1) or train(*given))
     ends = [play(small_simulation(PROBE, engine=engine), 2) for engine in ("sequential", "vectorised", "compiled")]
-    assert len(calls) == (8 if ends[2].engine_name == "compiled" else 0)
+    assert len(calls) == (8 if ends[2].engine.name == "compiled" else 0)
     for end in ends[1:]:
         assert torch.allclose(end.state.server["w"], ends[0].state.server["w"], atol=1e-5)
     assert not torch.equal(ends[0].state.server["w"], ends[0].initial)
