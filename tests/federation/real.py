@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,13 +16,19 @@ from unalike.data.sites import Sites
 from unalike.federation.plan import Plan
 from unalike.federation.public import TABLE
 from unalike.federation.replay import participation_in
-from unalike.federation.transport.flower.processes import free_port
 from unalike.runs.record import read_rounds
 from unalike.runs.simulation import Simulation
 
 ROOT = Path(__file__).parents[2]
 UNALIKE = [sys.executable, "-c", "from unalike.cli.start import main; main()"]
 PATIENCE = 180
+
+
+def free_port():
+    """A port of the loopback address that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def until(condition, what, seconds=PATIENCE):
@@ -122,16 +129,6 @@ class Federation:
 
     def kill(self, name, how=signal.SIGKILL):
         self.processes[name].send_signal(how)
-
-    def child(self, name):
-        """The process id of the server's link, runner or proxy."""
-        parent = self.processes["serve"].pid
-        found = []
-        for thread in Path(f"/proc/{parent}/task").iterdir():  # the keeper's thread starts them again
-            for pid in (thread / "children").read_text().split():
-                if f"flower.{name}:main" in Path(f"/proc/{pid}/cmdline").read_text():
-                    found.append(int(pid))
-        return found[0] if found else None
 
     def close(self):
         """End everything, as a user would; nothing may be left."""

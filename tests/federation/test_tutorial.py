@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.federation.real import ROOT, UNALIKE, processes_about, until
-from unalike.federation.transport.flower.processes import free_port
+from tests.federation.real import ROOT, UNALIKE, free_port, processes_about, until
 
 pytestmark = [
     pytest.mark.federation,

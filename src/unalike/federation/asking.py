@@ -74,9 +74,9 @@ class Asking:
             f"Paused: {len(found)} of {len(messages)} parties answered, the quorum is {needed}. Waiting for "
             f"{', '.join(said)}."
         )
-        end = time.monotonic() + PAUSE
-        while time.monotonic() < end and not speaker.stopped():
-            time.sleep(0.1)
+        end, there = time.monotonic() + PAUSE, set(speaker.transport.nodes())
+        while time.monotonic() < end and not speaker.stopped() and set(speaker.transport.nodes()) <= there:
+            time.sleep(0.1)  # somebody who comes is asked at once
         if speaker.stopped():
             raise Stopped("The run was stopped; the same command goes on from the last whole round.")
 

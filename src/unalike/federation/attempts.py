@@ -1,8 +1,8 @@
-"""One try of the server to train: what became of it is told in a file, whatever happens but a kill.
+"""One try of the server to do its job: what became of it is told in a file, whatever happens but a kill.
 
-``run`` submits a try, follows it, and submits another when the process dies. The file ``attempt.json`` says that
-it has begun, ``outcome.json`` how it ended; a try without an outcome that does not hold its lock any more was
-killed. Its process id would not tell: after a restart of the machine another process may have it.
+``run`` submits a job; whoever serves the folder does it. The file ``submitted.json`` says that it is wanted,
+``outcome.json`` how it ended. A job without an outcome is taken up by the next one who serves, from its last
+checkpoint: a kill, a crash of the machine or an update of the program only interrupt it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -22,7 +23,7 @@ from unalike.federation.folders import ServerFolder, read_object
 from unalike.federation.speaker import Stopped, Transport
 from unalike.runs.files import atomic_write, file_lock, is_held
 
-_ATTEMPT, _OUTCOME, _SUBMITTED, _STOP = "attempt.json", "outcome.json", "submitted.json", "stop"
+_OUTCOME, _SUBMITTED, _STOP = "outcome.json", "submitted.json", "stop"
 _LOCK = ".attempt.lock"
 _PATIENCE = 60.0
 """Seconds for a try before this one to end, and for those who look at the lock."""
@@ -37,21 +38,23 @@ class Outcome:
     reason: str = ""
 
 
-def serve(transport: Transport, folder: Path) -> None:
-    """Train, and say how it ended."""
+def serve(transport: Transport, folder: Path, closing: Callable[[], bool] = lambda: False) -> None:
+    """Do the folder's job, and say how it ended; where the server itself ends first, the job stays wanted."""
     torch.set_num_threads(1)  # as in simulation
     with file_lock(folder / _LOCK, _PATIENCE):
-        atomic_write(folder / _ATTEMPT, json.dumps({"pid": os.getpid()}).encode())
-        outcome = _try(transport, folder)
+        outcome = _try(transport, folder, closing)
+        if outcome.how == "stopped" and closing() and not ServerFolder(folder).stop_asked():
+            return
         atomic_write(folder / _OUTCOME, json.dumps(asdict(outcome)).encode())
         if outcome.how != "finished":
             why = "" if outcome.how == "stopped" else f": {outcome.reason}"
             ServerFolder(folder).tell(outcome.how + why)
 
 
-def _try(transport: Transport, folder: Path) -> Outcome:
+def _try(transport: Transport, folder: Path, closing: Callable[[], bool]) -> Outcome:
+    place = ServerFolder(folder)
     try:
-        serving.serve(transport, folder)
+        serving.serve(transport, folder, stopped=lambda: closing() or place.stop_asked())
     except Stopped as stop:
         return Outcome("stopped", str(stop))
     except UserError as error:
@@ -68,20 +71,18 @@ class Attempts:
 
     folder: Path
 
-    def clear(self) -> None:
-        """Remove the traces of the attempt before, so that a new one can be submitted."""
-        for name in (_STOP, _OUTCOME, _ATTEMPT, _SUBMITTED):
+    def submit(self, job: str) -> None:
+        """Have the job done by whoever serves the folder, now or later."""
+        for name in (_STOP, _OUTCOME, _SUBMITTED):
             (self.folder / name).unlink(missing_ok=True)
-
-    def submitted(self, run_id: int) -> None:
-        """Note the number of the run that was handed to the server, so that another command can follow it."""
-        atomic_write(self.folder / _SUBMITTED, json.dumps({"run": run_id}).encode())
+        ServerFolder(self.folder).set_job(job)
+        atomic_write(self.folder / _SUBMITTED, json.dumps({"job": job, "by": os.getpid()}).encode())
 
     @property
-    def run_id(self) -> int | None:
-        """What the link calls the try that was submitted last, if it has not ended."""
-        known = None if self.outcome() else read_object(self.folder / _SUBMITTED).get("run")
-        return known if isinstance(known, int) else None
+    def wanted(self) -> str | None:
+        """The job that was submitted and has not ended, if there is one."""
+        known = None if self.outcome() else read_object(self.folder / _SUBMITTED).get("job")
+        return known if isinstance(known, str) else None
 
     def outcome(self) -> Outcome | None:
         """How it ended; None while it has not."""
@@ -89,9 +90,9 @@ class Attempts:
         return Outcome(values["how"], str(values.get("reason", ""))) if "how" in values else None
 
     @property
-    def working(self) -> bool | None:
-        """Whether the process that tries is alive; None where none has begun."""
-        return is_held(self.folder / _LOCK) if (self.folder / _ATTEMPT).exists() else None
+    def working(self) -> bool:
+        """Whether somebody is at the job now."""
+        return is_held(self.folder / _LOCK)
 
     def ask_to_stop(self) -> None:
         """The server looks for it several times a second."""

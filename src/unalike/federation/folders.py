@@ -18,6 +18,8 @@ from unalike.secure.crypto.primitives import new_secret, signing_public
 MEASURE, TRAIN = "measure", "train"
 PUBLIC = ".public.json"
 """How the file ends in which a site tells its public keys."""
+CONNECTION = "connection.json"
+"""At a site that has joined: how its connection to the server is."""
 AGREED = "agreed.json"
 """At a site: the schema and the others' keys that it agreed to."""
 
@@ -92,14 +94,14 @@ class ServerFolder:
 
     def tell(self, what: str) -> None:
         """What is going on, for ``status``."""
-        atomic_write(self.path / "status.json", json.dumps({"time": _now(), "state": what}).encode())
+        atomic_write(self.path / "status.json", json.dumps({"time": now(), "state": what}).encode())
 
     def say(self, line: str) -> None:
         """One line for the log that ``run`` and ``status`` show."""
         path = self.path / "log.txt"
         try:
             with open_file(path, "ab") as file:
-                write_all(file, f"{_now()} {line}\n".encode(errors="replace"))
+                write_all(file, f"{now()} {line}\n".encode(errors="replace"))
         except OSError as error:
             raise storage_error(path, error) from error
 
@@ -143,7 +145,7 @@ class Card:
     sign: str
     """Ed25519, hexadecimal digits"""
     node: str = ""
-    """the key that the transport knows it by, PEM"""
+    """the certificate that it connects with, PEM"""
 
     @classmethod
     def read(cls, path: Path) -> Card:
@@ -203,5 +205,6 @@ def read_key(path: Path) -> bytes:
     return key
 
 
-def _now() -> str:
+def now() -> str:
+    """The time, as logs and small files have it."""
     return datetime.now(UTC).isoformat(timespec="seconds")

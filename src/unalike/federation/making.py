@@ -22,7 +22,7 @@ def make_federation(folder: Path, public: Path | None = None, **values: Any) -> 
 
     ``public`` is a table that everybody gets beside the plan.
     """
-    from unalike.federation.transport.flower.certificates import create_authority, issue_server, split_address
+    from unalike.federation.transport.https.certificates import create_authority, issue_server, split_address
 
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder} is not empty, and nothing is overwritten. Choose another folder.")
@@ -78,6 +78,11 @@ class SiteFolder:
         return self.path / "keys" / "node.key"
 
     @property
+    def certificate(self) -> Path:
+        """The site's own certificate, with which it connects."""
+        return self.path / "keys" / "node.pem"
+
+    @property
     def site_key(self) -> Path:
         """The secret key that signs the site's answers."""
         return self.path / "keys" / "site.key"
@@ -97,11 +102,14 @@ class SiteFolder:
 
     def card(self) -> Card:
         """The site's public keys; secret ones are made on first use and never leave the folder."""
-        from unalike.federation.transport.flower.certificates import create_node_key, public_key
+        from unalike.federation.transport.https.certificates import check_site, create_site
 
         sign = make_key(self.site_key)
-        node = public_key(self.node_key) if self.node_key.exists() else create_node_key(self.node_key)
-        card = Card(self.name, sign.hex(), node.decode())
+        try:
+            check_site(node := self.certificate.read_text(encoding="ascii"))
+        except (OSError, ValueError, UserError):  # none yet, or it has expired
+            node = create_site(self.node_key, self.certificate, self.name)
+        card = Card(self.name, sign.hex(), node)
         card.write(self.card_path)
         return card
 
@@ -120,19 +128,24 @@ def _is_there(path: Path) -> bool:
 
 
 def admit(folder: Path, card: Card, plan: Plan) -> bool:
-    """Store a party's card; whether it is new. A party's key is never replaced silently."""
+    """Store a party's card; whether it is new. A party's key is never replaced silently, its certificate is."""
+    from unalike.federation.transport.https.certificates import check_site, key_of
+
     plan.number(card.name)
+    key = check_site(card.node).public_key()
     path = folder / "parties" / f"{card.name}{PUBLIC}"
     if path.exists():
         known = Card.read(path)
-        if known == card:
-            return False
+        if known.sign == card.sign and key_of(known.node) == key:
+            card.write(path)
+            return known.node != card.node
         raise UserError(
             f"{card.name} is admitted with another key ({known.fingerprint}). If it lost its keys, telephone, "
             f"remove {path} and admit it again."
         )
     for other in (folder / "parties").glob(f"*{PUBLIC}"):
-        if {Card.read(other).sign, Card.read(other).node} & {card.sign, card.node}:
+        known = Card.read(other)
+        if known.sign == card.sign or key_of(known.node) == key:
             raise UserError(f"{card.name} has the key of {other.name.removesuffix(PUBLIC)}. Each needs its own.")
     private_folder(path.parent)
     card.write(path)

@@ -37,7 +37,7 @@ class Remote:
     as that one agreed with.
     """
 
-    name = "flower"
+    name = "sites"
 
     def __init__(
         self,

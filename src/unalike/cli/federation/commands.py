@@ -134,6 +134,9 @@ def join(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="agree without being asked, for scripts")] = False,
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="where the server is, if not where the plan says")
+    ] = None,
 ) -> None:
     """Take part in a federation with this site's own table. What leaves this machine is told first.
 
@@ -142,7 +145,7 @@ def join(
     """
     from unalike.cli.federation.site import join
 
-    join(folder, data, label, sends, yes=yes)
+    join(folder, data, label, sends, yes=yes, address=address)
 
 
 @app.command("admit")
@@ -165,21 +168,24 @@ def serve(
         str | None,
         typer.Option(metavar="HOST", help="listen here instead of at the address's host, e.g. 0.0.0.0"),
     ] = None,
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="where sites reach the server, if not as the plan says")
+    ] = None,
 ) -> None:
-    """Run the server: wait for sites and pass their messages on, until Ctrl-C or "stop --all".
+    """Run the server until Ctrl-C or "stop --all": wait for sites, and do what "run" and "measure" ask for.
 
     The only port that others can reach is that of the plan's address; it takes nothing but what sites send.
-    Sites that "admit" adds are let in at once.
+    Sites that "admit" adds are let in at once. A training that was interrupted goes on by itself.
     """
     from unalike.cli.federation.server import serve
 
-    serve(folder, listen)
+    serve(folder, listen, address)
 
 
 @app.command("measure")
 @loads_plugins
 def measure(folder: ServerPath, as_json: AsJson = False, quiet: Quiet = False, degree: FirstDegree = None) -> None:
-    """How unalike the sites' labels and features are. "unalike federation serve" must be running.
+    """How unalike the sites' labels and features are.
 
     Counts are added under masks: the server sees those of all sites together, never a single site's. Each site
     compares itself with the sum and tells its degrees, rounded, from 0 (alike) to 1.
@@ -192,7 +198,7 @@ def measure(folder: ServerPath, as_json: AsJson = False, quiet: Quiet = False, d
 @app.command("run")
 @loads_plugins
 def run(folder: ServerPath, as_json: AsJson = False, quiet: Quiet = False) -> None:
-    """Train as the plan says, on the sites that joined. "unalike federation serve" must be running.
+    """Train as the plan says, on the sites that joined.
 
     The same command goes on with a stopped training. Ctrl-C stops it after what is under way.
     """

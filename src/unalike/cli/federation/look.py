@@ -71,8 +71,8 @@ def _server(folder: Path) -> dict[str, Any]:
     return {
         "federation": plan.name,
         "address": plan.address,
-        "serving": is_held(folder / ".link.lock"),
-        "training": bool(attempts.working) and outcome is None,
+        "serving": is_held(folder / ".serve.lock"),
+        "training": attempts.working and outcome is None,
         "state": read_object(folder / "status.json").get("state", "not begun"),
         "outcome": None if outcome is None else outcome.how,
         "reason": "" if outcome is None else outcome.reason,
@@ -147,7 +147,7 @@ def _site(folder: Path) -> dict[str, Any]:
     return {
         "federation": plan.name,
         "party": place.name,
-        "joined": is_held(folder / "flower" / ".node.lock"),
+        "joined": is_held(folder / ".join.lock"),
         "agreed": read_object(folder / "consent.json").get("plan") == plan.digest,
         "fingerprint": Card.read(place.card_path).fingerprint if place.card_path.exists() else "",
         "others": [_other(folder, party, key) for party, key in _roster(folder).items() if party != place.name],

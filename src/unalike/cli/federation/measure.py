@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from unalike.cli.federation.needs import need_flower, need_server
+from unalike.cli.federation.needs import need_extra, need_server
 from unalike.cli.federation.run import done, follow
 from unalike.cli.show import Paragraph, draw, print_json, size, table
 from unalike.errors import UserError
@@ -19,7 +19,7 @@ from unalike.measure.support import Of
 def measure(folder: Path, *, as_json: bool, quiet: bool, degree: str | None) -> None:
     """Let the running server measure the sites, and show what it found; ``degree`` of labels stands first."""
     first: dict[Of, Headline] = {"labels": headline("labels", degree), "features": headline("features")}
-    need_flower()
+    need_extra()
     plan = Plan.read(need_server(folder))
     if len(plan.parties) < 3:
         raise UserError("Measuring adds the sites' counts under masks, which needs three sites; here are two.")

@@ -19,11 +19,11 @@ def algorithm_of(plan: Plan) -> str:
     return ALGORITHMS.brief(ALGORITHMS.build(plan.spec.algorithm))
 
 
-def need_flower() -> None:
+def need_extra() -> None:
     """One line where real sites cannot run."""
     if not POSIX:
         raise UserError("Real sites and servers run on Linux or macOS (or WSL on Windows), not on Windows itself.")
-    if any(find_spec(name) is None for name in ("flwr", "httpx", "uvicorn")):
+    if any(find_spec(name) is None for name in ("httpx", "uvicorn")):
         raise UserError("Federations of real sites need an extra: pip install 'unalike[federation]'")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from filelock import Timeout
 
-from unalike.cli.federation.needs import algorithm_of, need_flower, need_server
+from unalike.cli.federation.needs import algorithm_of, need_extra, need_server
 from unalike.cli.federation.server import STOP_SERVE
 from unalike.cli.program import program
 from unalike.cli.progress import headline
@@ -23,21 +24,13 @@ from unalike.federation.plan import Plan
 from unalike.runs.files import file_lock
 from unalike.runs.record import read_rounds, read_run
 
-if TYPE_CHECKING:
-    from unalike.federation.transport.flower.control import Control
-
-TRIES = 5
-"""How often the training is started again without having got further."""
-_LOOK = 0.3
-_ASK_LINK = 5.0
-_PATIENCE = 600.0
-"""Seconds for the server to come back, or to begin."""
+_LOOK = 0.1
 _FAILED = 1
 
 
 def run(folder: Path, *, as_json: bool, quiet: bool) -> None:
     """Let the running server train, and follow it to the end; a finished training's result is shown at once."""
-    need_flower()
+    need_extra()
     plan = Plan.read(need_server(folder))
     ServerFolder(folder).roster(plan)  # who is missing is told at once
     result = _finished(folder, plan)
@@ -58,22 +51,19 @@ def done(folder: Path, outcome: Outcome, command: str) -> None:
     if outcome.how == "refused":
         raise UserError(outcome.reason)
     if outcome.how == "failed":
-        say(f"Error: the server failed: {outcome.reason} See {folder / 'flower' / 'runner.log'}")
+        say(f"Error: the server failed: {outcome.reason} The terminal of the server says more.")
         raise typer.Exit(_FAILED)
 
 
 def stop(folder: Path, *, everything: bool) -> None:
     """Ask the training to stop and wait for it; ``everything``: end the server too."""
     attempts = Attempts(need_server(folder))
-    if attempts.working and attempts.outcome() is None:
+    if attempts.wanted is not None:
         attempts.ask_to_stop()
-        end = time.monotonic() + 60
-        while attempts.working and attempts.outcome() is None and time.monotonic() < end:
-            time.sleep(_LOOK)
-        if attempts.working and attempts.outcome() is None:
-            draw(f"The training was asked to stop and is still busy. Look: {program()} federation status {folder}")
-        else:
+        if wait_until_idle(attempts):
             draw(f"The training is stopped. Go on with: {program()} federation run {folder}")
+        else:
+            draw(f"The training was asked to stop and is still busy. Look: {program()} federation status {folder}")
     else:
         draw(f"No training is under way in {folder}.")
     if everything:
@@ -89,111 +79,70 @@ def _finished(folder: Path, plan: Plan) -> dict[str, Any] | None:
 
 
 def follow(folder: Path, plan: Plan, job: str, *, quiet: bool) -> Outcome:
-    """Let the running server do the job, and say how it goes, to the end; a user's mistake there is one here."""
+    """Have the job done by the server, and say how it goes, to the end; where nobody serves, this command does."""
+    from unalike.federation.serving import Serving, is_served
+
     try:
-        with file_lock(folder / ".run.lock"):
-            return Supervisor(folder, plan, job, quiet=quiet).follow()
+        with file_lock(folder / ".run.lock"), ExitStack() as stack:
+            if not is_served(folder):
+                serving = stack.enter_context(Serving(folder, plan, say))
+                if not quiet:
+                    say(f"Serving at {serving.address} until this is done.")
+            return Follower(folder, plan, job, quiet=quiet).follow()
     except Timeout:
         raise UserError(
             f"Another process follows the training in {folder}. Look: {program()} federation status {folder}"
         ) from None
 
 
-class Supervisor:
-    """Submits the training, shows how it goes, and submits it again when its process dies."""
+class Follower:
+    """Submits a job to whoever serves the folder, and shows how it goes."""
 
     def __init__(self, folder: Path, plan: Plan, job: str, *, quiet: bool) -> None:
-        from unalike.federation.transport.flower.control import Control
-
         self.folder, self.plan, self.job, self.quiet = folder, plan, job, quiet
-        self.control: Control = Control(folder)
         self.attempts = Attempts(folder)
         self.log = Tail(folder / "log.txt")
         self.round = len(read_rounds(folder / "run"))
-        self.tries = 0
 
     def follow(self) -> Outcome:
-        """Follow the training to its end, from wherever it is; Ctrl-C asks it to stop and waits until it has."""
+        """Follow the job to its end, from wherever it is; Ctrl-C asks it to stop and waits until it has."""
         try:
-            return self._until_outcome(self._take_up() or self.submit())
+            self._submit()
+            return self._until_outcome()
         except StopRequested:
             self.attempts.ask_to_stop()
             self.say("Stopping ...")
-            end = time.monotonic() + 60
-            while self.attempts.working and self.attempts.outcome() is None and time.monotonic() < end:
-                time.sleep(_LOOK)
+            wait_until_idle(self.attempts)
             return Outcome("stopped")
 
-    def submit(self) -> int:
-        """Hand the job to the running server as a new attempt, and note its number."""
-        self.attempts.clear()
-        ServerFolder(self.folder).set_job(self.job)
-        run_id = self.control.submit()
-        self.attempts.submitted(run_id)
-        return run_id
-
-    def _take_up(self) -> int | None:
-        """The try that is under way although nobody follows it, if there is one."""
-        run_id = self.attempts.run_id
-        if run_id is not None and self.attempts.working:
-            if ServerFolder(self.folder).job() != self.job:
-                raise UserError(
-                    f"The server is busy with something else (training or measuring). Wait for it, or: "
-                    f"{program()} federation stop {self.folder}"
-                )
-            self.say("Following the training that is under way.")
-            return run_id
-        return None
-
-    def _until_outcome(self, run_id: int) -> Outcome:
-        began = asked = time.monotonic()
-        while True:
-            self.show()
-            outcome = self.attempts.outcome()
-            if outcome is not None:
-                return outcome
-            now = time.monotonic()
-            if self._died() or (now - asked > _ASK_LINK and self._ended(run_id)):
-                run_id = self._again(run_id)
-                began = asked = time.monotonic()
-            elif self.attempts.working is None and now - began > _PATIENCE:
-                raise UserError(f"The server did not begin. See {self.folder / 'flower' / 'runner.log'}")
-            elif now - asked > _ASK_LINK:
-                asked = now
-            time.sleep(_LOOK)
-
-    def _died(self) -> bool:
-        """Whether the process is gone without a word; it may have had the last one just now."""
-        return self.attempts.working is False and self.attempts.outcome() is None
-
-    def _ended(self, run_id: int) -> bool:
-        """Whether the link says that the try is over, or is not there any more."""
-        try:
-            over = self.control.state(run_id).status == "finished"
-        except UserError:  # the link may be gone for a moment only
-            over = not self.attempts.working
-        return over and self.attempts.outcome() is None
-
-    def _again(self, run_id: int) -> int:
-        """Start the training again, where the server is there; it goes on from the last checkpoint."""
-        self.tries += 1
-        if self.tries > TRIES:
+    def _submit(self) -> None:
+        wanted = self.attempts.wanted
+        if wanted is None:
+            self.attempts.submit(self.job)
+        elif wanted != self.job:
             raise UserError(
-                f"The server's process died {self.tries} times in a row without finishing a round. See "
-                f"{self.folder / 'flower' / 'runner.log'}"
+                f"The server is busy with something else ({wanted}). Wait for it, or: "
+                f"{program()} federation stop {self.folder}"
             )
-        self.say("The server's process is gone; the training goes on from the last whole round.")
-        end, told = time.monotonic() + _PATIENCE, False
-        while True:
-            try:
-                return self.submit()
-            except UserError:
-                if time.monotonic() > end:
-                    raise
-                if not told:
-                    self.say(f"Waiting for the server: {program()} federation serve {self.folder}")
-                told = True
-                time.sleep(1.0)
+        else:
+            self.say("Following what is under way.")
+
+    def _until_outcome(self) -> Outcome:
+        from unalike.federation.serving import is_served
+
+        there = True
+        while (outcome := self.attempts.outcome()) is None:
+            self.show()
+            if is_served(self.folder) != there:
+                there = not there
+                self.say(
+                    "The server is back."
+                    if there
+                    else f"The server is gone. Start it again: {program()} federation serve {self.folder}"
+                )
+            time.sleep(_LOOK)
+        self.show()
+        return outcome
 
     def show(self) -> None:
         """What is new in the log and in the record."""
@@ -204,13 +153,22 @@ class Supervisor:
         rows = read_rounds(self.folder / "run")
         for row in rows[self.round :]:
             self.say(_line(row, rows, self.plan))
-            self.tries = 0
         self.round = len(rows)
 
     def say(self, line: str) -> None:
         """Show a line to the user, unless the command was given ``--quiet``."""
         if not self.quiet:
             say(line)
+
+
+def wait_until_idle(attempts: Attempts, seconds: float = 60.0) -> bool:
+    """Whether nobody is at the job any more, after at most this long."""
+    end = time.monotonic() + seconds
+    while attempts.working and attempts.outcome() is None:
+        if time.monotonic() > end:
+            return False
+        time.sleep(_LOOK)
+    return True
 
 
 def _line(row: dict[str, Any], rows: list[dict[str, Any]], plan: Plan) -> str:

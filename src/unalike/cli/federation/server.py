@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from unalike.cli.federation import plugins
-from unalike.cli.federation.needs import algorithm_of, need_flower, need_server
+from unalike.cli.federation.needs import algorithm_of, need_extra, need_server
 from unalike.cli.program import program
 from unalike.cli.show import draw, say
 from unalike.cli.signals import StopRequested
@@ -26,15 +23,11 @@ from unalike.runs.files import list_folder, private_folder
 STOP_SERVE = "stop-serve"
 _LOOK = 0.5
 """Seconds between looks at the folder."""
-SERVE = "unalike.cli.federation.plugins:serve"
-
-if TYPE_CHECKING:
-    from unalike.federation.transport.flower.link import Link
 
 
 def init(folder: Path, party: list[str], name: str | None, train: dict[str, Any], **settings: Any) -> None:
     """Make a federation, and say what to do next; ``train`` are the given fields of the run's spec."""
-    need_flower()
+    need_extra()
     twice = [each for each, count in Counter(party).items() if count > 1]
     if twice:
         raise UserError(f"--party {twice[0]} is given twice. Every site needs a name of its own.")
@@ -64,11 +57,10 @@ def _what_next(folder: Path, plan: Plan) -> None:
         "",
         "What to do next:",
         "  1. Send every site its folder, e.g. " + str(folder / "invitations" / one),
-        f"  2. Start the server, and leave it running:   {us} federation serve {folder}",
-        f"  3. Each site joins with its own table:       {us} federation join {one} --data csv:patients.csv",
+        f"  2. Each site joins with its own table:       {us} federation join {one} --data csv:patients.csv",
         f"     and sends you the file it makes, {one}{PUBLIC}",
-        f"  4. Admit each; compare fingerprints by phone: {us} federation admit {folder} {one}{PUBLIC}",
-        f"  5. Train:                                    {us} federation run {folder}",
+        f"  3. Admit each; compare fingerprints by phone: {us} federation admit {folder} {one}{PUBLIC}",
+        f"  4. Serve and train:                          {us} federation run {folder}",
         "",
         f"To try the plan now on tables that you have:   {us} federation rehearse {folder} --tables FOLDER",
     )
@@ -76,11 +68,10 @@ def _what_next(folder: Path, plan: Plan) -> None:
 
 def admit(folder: Path, files: list[Path]) -> None:
     """Let the sites in whose public keys these files hold, and say who is missing."""
-    need_flower()
+    need_extra()
     plan = Plan.read(need_server(folder))
     cards = [Card.read(path) for path in files]
     for card in cards:
-        _check_node(card)
         new = making.admit(folder, card, plan)
         draw(f"{card.name}  {card.fingerprint}  {'admitted' if new else 'was admitted before'}")
     waiting = [party for party in plan.parties if not (folder / "parties" / f"{party}{PUBLIC}").exists()]
@@ -91,78 +82,39 @@ def admit(folder: Path, files: list[Path]) -> None:
     )
 
 
-def _check_node(card: Card) -> None:
-    from unalike.federation.transport.flower.certificates import normalised_public_key
-
-    normalised_public_key(card.node.encode())
-
-
-def serve(folder: Path, listen: str | None) -> None:
+def serve(folder: Path, listen: str | None, address: str | None) -> None:
     """Run the server until Ctrl-C or ``stop --all``."""
-    need_flower()
+    need_extra()
     plan = Plan.read(need_server(folder))
-    plugins.pass_on()
     private_folder(folder)
-    logging.getLogger("unalike.federation").addHandler(_Said())
     (folder / STOP_SERVE).unlink(missing_ok=True)
-    say(f"Starting the server of {plan.name} ...")
-    from unalike.federation.transport.flower.certificates import renew_if_due, split_address
-    from unalike.federation.transport.flower.link import Link
+    from unalike.federation.serving import Serving
 
-    if renew_if_due(folder / "certificates", split_address(plan.address)[0]):
-        say("The server's certificate was renewed; sites need nothing new.")
     try:
-        with Link(folder, plan.address, listen=listen, serve=SERVE) as link:
-            say(f"Serving at {plan.address}, with TLS. Ctrl-C ends it; sites wait until it is back.")
-            _attend(link, folder, plan)
+        with Serving(folder, plan, say, address, listen) as serving:
+            say(f"Serving at {serving.address}, with TLS. Ctrl-C ends it; sites wait until it is back.")
+            _attend(folder, plan)
     except StopRequested:
         pass
     say("The server has stopped.")
 
 
-class _Said(logging.Handler):
-    """What the link tells of its processes, as lines for the user."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        say(record.getMessage().capitalize() + ".")
-
-
-def _attend(link: Link, folder: Path, plan: Plan) -> None:
-    """Let in whom the folder admits, and nobody else, until told to end."""
+def _attend(folder: Path, plan: Plan) -> None:
+    """Say who may connect and what happens, until told to end."""
     inside: dict[str, Card] = {}
-    cleared, told = False, ""
-    log, refusals = Tail(folder / "log.txt"), Tail(folder / "flower" / "proxy.log")
+    log = Tail(folder / "log.txt")
     while not (folder / STOP_SERVE).exists():
-        try:
-            there = _cards(folder, plan)
-            if not cleared:  # the link remembers; a card may have been removed while no server ran
-                link.expel_others(card.node.encode() for card in there.values())
-                cleared = True
-            _let_in(link, there, inside, plan)
-        except UserError as error:  # the link may be starting again: the next look tries it again
-            if str(error) != told:
-                say(str(error))
-                told = str(error)
+        there = _cards(folder, plan)
+        for party in [party for party in inside if party not in there]:
+            say(f"{party} is not admitted any more.")
+        for party, card in there.items():
+            if party not in inside:
+                say(f"{party} may connect ({card.fingerprint}); {len(there)} of {len(plan.parties)}.")
+        inside = there
         for line in log.lines():
             say(line.partition(" ")[2])
-        for line in refusals.lines():
-            if " refused " in line:
-                say(f"The proxy turned somebody away: {line.partition(' WARNING ')[2]}")
         time.sleep(_LOOK)
     (folder / STOP_SERVE).unlink(missing_ok=True)
-
-
-def _let_in(link: Link, there: Mapping[str, Card], inside: dict[str, Card], plan: Plan) -> None:
-    """Make those who are let in the same as those who are admitted."""
-    for party in [party for party in inside if there.get(party) != inside[party]]:
-        link.expel(inside[party].node.encode())
-        del inside[party]
-        say(f"{party} is not admitted any more.")
-    for party, card in there.items():
-        if party not in inside:
-            link.admit(card.node.encode())
-            inside[party] = card
-            say(f"{party} may connect ({card.fingerprint}); {len(inside)} of {len(plan.parties)}.")
 
 
 def _cards(folder: Path, plan: Plan) -> dict[str, Card]:

@@ -8,13 +8,12 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
 from filelock import Timeout
 
-from unalike.cli.federation.needs import algorithm_of, need_flower
+from unalike.cli.federation.needs import algorithm_of, need_extra
 from unalike.cli.federation.terms import OF_ROWS, show_terms
 from unalike.cli.program import program
 from unalike.cli.show import draw, duration, say, size
@@ -22,7 +21,7 @@ from unalike.cli.signals import StopRequested
 from unalike.data.sites import read_table
 from unalike.errors import UserError
 from unalike.federation.envelope import Refused, peek
-from unalike.federation.folders import read_key, read_object
+from unalike.federation.folders import CONNECTION, now, read_key, read_object
 from unalike.federation.making import SiteFolder, is_server
 from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
@@ -31,17 +30,13 @@ from unalike.federation.terms import terms_of
 from unalike.runs.files import atomic_write, file_lock, open_file, private_folder, write_all
 
 _CONSENT = "consent.json"
-_STATES = {
-    "refused: key not admitted yet": "Waiting: the server has not admitted this site yet. Send it {card}.",
-    "connected": "Connected. Waiting for the server to begin.",
-    "connecting": "Connecting to {address} ...",
-    "left": "Disconnected.",
-}
 
 
-def join(folder: Path, data: str, label: str | None, sends: str | None, *, yes: bool) -> None:
+def join(
+    folder: Path, data: str, label: str | None, sends: str | None, *, yes: bool, address: str | None = None
+) -> None:
     """Show what the site is asked to agree to, and once it agrees answer the server until Ctrl-C."""
-    need_flower()
+    need_extra()
     if is_server(folder):
         raise UserError(f"{folder} is the server's folder. A site joins with a copy of {folder}/invitations/NAME.")
     place = SiteFolder(folder)
@@ -53,14 +48,14 @@ def join(folder: Path, data: str, label: str | None, sends: str | None, *, yes: 
     _agree(place, plan, data, sends, yes=yes)
     try:
         with file_lock(folder / ".join.lock"):  # a second one would mend files that the first is writing
-            _join(place, plan, data)
+            _join(place, plan, data, address or plan.address)
     except Timeout:
         raise UserError(
             f"This site has joined already, in another process ({folder}). Stop that one first."
         ) from None
 
 
-def _join(place: SiteFolder, plan: Plan, data: str) -> None:
+def _join(place: SiteFolder, plan: Plan, data: str, address: str) -> None:
     new = not place.card_path.exists()
     card = place.card()
     site = Site(place.path, place.name, plan, data, read_key(place.site_key), say)
@@ -73,7 +68,7 @@ def _join(place: SiteFolder, plan: Plan, data: str) -> None:
             "",
         )
     sys.stdout.flush()
-    _take_part(place, plan, site)
+    _take_part(place, plan, site, address)
 
 
 def _agree(place: SiteFolder, plan: Plan, data: str, sends: str | None, *, yes: bool) -> None:
@@ -93,8 +88,7 @@ def _agree(place: SiteFolder, plan: Plan, data: str, sends: str | None, *, yes: 
             )
         if not typer.confirm("Do you agree, and take part?", default=False):
             raise UserError("Not agreed: nothing was sent, and nothing was written.")
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    consent = {"plan": plan.digest, "table": data, "time": now, "asked": not yes}
+    consent = {"plan": plan.digest, "table": data, "time": now(), "asked": not yes}
     atomic_write(place.path / _CONSENT, json.dumps(consent).encode())
 
 
@@ -109,25 +103,31 @@ def _agree_to_rows(plan: Plan, sends: str | None) -> None:
         )
 
 
-def _take_part(place: SiteFolder, plan: Plan, site: Site) -> None:
+def _take_part(place: SiteFolder, plan: Plan, site: Site, address: str) -> None:
     import torch
 
-    from unalike.federation.transport.flower.door import SiteDoor
-    from unalike.federation.transport.flower.node import Node
+    from unalike.federation.transport.https.client import CONNECTED, NOT_ADMITTED, Caller
+
+    lines = {
+        CONNECTED: "Connected. Waiting for the server to begin.",
+        NOT_ADMITTED: f"Waiting: the server has not admitted this site yet. Send it {place.card_path}.",
+    }
 
     def tell(state: str) -> None:
-        line = _STATES.get(state, state[:1].upper() + state[1:] + ".")
-        say(line.format(card=place.card_path, address=plan.address))
+        atomic_write(place.path / CONNECTION, json.dumps({"state": state, "time": now()}).encode())
+        say(lines.get(state, f"{state[:1].upper()}{state[1:]}. Trying again."))
 
     torch.set_num_threads(1)  # as in simulation: how many there are can change the last bits of a sum
+    say(f"Calling {address} ...")
     # A little more than the plan allows: what is too long is then refused by the site, which logs it.
-    door = SiteDoor(_told(site, place.path / "errors.log"), plan.most_bytes + 2**20)
+    most, own = plan.most_bytes + 2**20, (place.certificate, place.node_key)
     try:
-        with door, Node(place.path / "flower", plan.address, door.path, place.node_key, place.authority, tell):
-            while True:
-                time.sleep(3600)
+        with Caller(address, place.authority, *own, most, tell) as caller:
+            caller.answer(_told(site, place.path / "errors.log"))
     except StopRequested:
         say(f"Left. The same command takes part again; see also: {program()} federation status {place.path}")
+    finally:
+        (place.path / CONNECTION).unlink(missing_ok=True)
 
 
 def _told(site: Site, errors: Path) -> Callable[[bytes], bytes]:
@@ -138,9 +138,8 @@ def _told(site: Site, errors: Path) -> Callable[[bytes], bytes]:
         try:
             made = site.answer(raw)
         except Exception:
-            when = datetime.now(UTC).isoformat(timespec="seconds")
             with open_file(errors, "ab") as file:  # it may quote data, so it stays here
-                write_all(file, f"{when}\n{traceback.format_exc()}\n".encode(errors="replace"))
+                write_all(file, f"{now()}\n{traceback.format_exc()}\n".encode(errors="replace"))
             say(f"A message could not be answered: see {errors}")
             raise
         line = _line(raw, made)

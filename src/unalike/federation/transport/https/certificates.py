@@ -1,10 +1,13 @@
-"""The federation's own certificate authority, the server's certificate, and the keys of nodes."""
+"""The certificates of a federation: its own authority, the server's certificate, and one of each site's own.
+
+A site makes its certificate itself, together with its keys; its card carries it to the server, whose handshake
+accepts the certificates of admitted cards and no others. So nothing has to travel back to the site, a card that
+is removed ends the site's access, and whoever has the authority's key can still not be a site.
+"""
 
 from __future__ import annotations
 
 import ipaddress
-import socket
-import ssl
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,8 +25,9 @@ SERVER_DAYS = 397
 """The longest life that common clients accept of a server's certificate."""
 RENEW_BEFORE = timedelta(days=30)
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-"""Always in the server's certificate: the proxy and the server's own processes reach the link there."""
+"""Always in the server's certificate: for sites on the same machine."""
 _CLOCK_SKEW = timedelta(minutes=5)
+_CLIENT = ExtendedKeyUsageOID.CLIENT_AUTH
 
 
 def create_authority(folder: Path, name: str = "unalike federation", days: int = AUTHORITY_DAYS) -> None:
@@ -32,35 +36,28 @@ def create_authority(folder: Path, name: str = "unalike federation", days: int =
         raise UserError(
             f"{folder / 'ca.key'} exists: renew the server's certificate instead, or choose another folder."
         )
-    key = ec.generate_private_key(ec.SECP384R1())
+    key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     usage = _usage(key_cert_sign=True, crl_sign=True)
     builder = _builder(subject, subject, key.public_key(), days).add_extension(usage, critical=True)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     atomic_write(folder / "ca.key", _private_pem(key), private=True)
-    atomic_write(folder / "ca.pem", _pem(builder.sign(key, hashes.SHA384())))
+    atomic_write(folder / "ca.pem", _pem(builder.sign(key, hashes.SHA256())))
 
 
 def issue_server(folder: Path, hosts: Iterable[str], days: int = SERVER_DAYS) -> None:
     """Make ``server.pem`` and ``server.key`` for these host names and IP addresses, signed by the authority."""
     authority, signer = _load_authority(folder)
     names = [_general_name(host) for host in dict.fromkeys([*hosts, *LOOPBACK])]
-    key = ec.generate_private_key(ec.SECP384R1())
+    key = ec.generate_private_key(ec.SECP256R1())
     first = next(iter(names)).value
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(first)[:64])])
-    builder = _builder(subject, authority.subject, key.public_key(), days)
-    for extension, critical in (
-        (x509.SubjectAlternativeName(names), False),
-        (x509.BasicConstraints(ca=False, path_length=None), True),
-        (_usage(digital_signature=True), True),
-        (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
-        (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False),
-        (x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), False),
-    ):
-        builder = builder.add_extension(extension, critical=critical)
+    builder = _end_entity(
+        subject, authority.subject, key.public_key(), signer.public_key(), days, ExtendedKeyUsageOID.SERVER_AUTH
+    ).add_extension(x509.SubjectAlternativeName(names), critical=False)
     atomic_write(folder / "server.key", _private_pem(key), private=True)
-    atomic_write(folder / "server.pem", _pem(builder.sign(signer, hashes.SHA384())))
+    atomic_write(folder / "server.pem", _pem(builder.sign(signer, hashes.SHA256())))
 
 
 def renew_if_due(folder: Path, host: str, now: datetime | None = None) -> bool:
@@ -109,52 +106,42 @@ def check_server(folder: Path, host: str, now: datetime | None = None) -> timede
     return certificate.not_valid_after_utc - now
 
 
-def create_node_key(path: Path) -> bytes:
-    """Write a node's private key (P-384, OpenSSH format, as Flower reads it) and return its public key in PEM."""
-    if path.exists():
-        raise UserError(f"{path} exists: a node's key is its identity. Move it away if a new identity is wanted.")
-    key = ec.generate_private_key(ec.SECP384R1())
-    coding = serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
-    atomic_write(path, key.private_bytes(*coding), private=True)
-    return public_key(path)
+def create_site(key_path: Path, path: Path, name: str, days: int = AUTHORITY_DAYS) -> str:
+    """Make a site's certificate, and its key where there is none yet; the certificate in PEM, which is public."""
+    if key_path.exists():
+        key = _load_key(key_path)
+    else:
+        key = ec.generate_private_key(ec.SECP256R1())
+        atomic_write(key_path, _private_pem(key), private=True)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = _end_entity(subject, subject, key.public_key(), key.public_key(), days, _CLIENT)
+    atomic_write(path, _pem(builder.sign(key, hashes.SHA256())))
+    return path.read_text(encoding="ascii")
 
 
-def public_key(path: Path) -> bytes:
-    """The public key in PEM of a node's private key file."""
+def check_site(pem: str, now: datetime | None = None) -> x509.Certificate:
+    """A site's certificate, if it is one that the site made itself and can connect with; else one line."""
     try:
-        key = serialization.load_ssh_private_key(path.read_bytes(), None)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is no private key of a node ({error}): make one by joining anew.") from error
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP384R1):
-        raise UserError(f"{path} is not a P-384 key: make one by joining anew.")
-    return _public_pem(key.public_key())
+        found = x509.load_pem_x509_certificate(pem.encode())
+        found.verify_directly_issued_by(found)
+        usage = found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        authority = found.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except Exception as error:
+        raise UserError(f"This is no certificate of a site ({error}): ask the site for its file again.") from error
+    if authority or _CLIENT not in usage:
+        raise UserError("This certificate is not one of a site: ask the site for its file again.")
+    if (now or datetime.now(UTC)) > found.not_valid_after_utc:
+        ended = f"{found.not_valid_after_utc:%Y-%m-%d}"
+        raise UserError(f"The site's certificate expired on {ended}: let it join again, and admit its new file.")
+    return found
 
 
-def normalised_public_key(pem: bytes) -> bytes:
-    """The same public key in the one spelling that Flower stores, or an error for anything but a P-384 key."""
+def key_of(pem: str) -> object:
+    """The public key in a certificate; None where it is not one."""
     try:
-        key = serialization.load_pem_public_key(pem)
-    except ValueError as error:
-        raise UserError(f"This is no public key in PEM ({error}): ask the site for its file again.") from error
-    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP384R1):
-        raise UserError("A node's public key must be P-384: ask the site for its file again.")
-    return _public_pem(key)
-
-
-def why_unreachable(address: str, root_certificate: Path, seconds: float = 5.0) -> str | None:
-    """None where a TLS connection to ``address`` (host:port) stands, else one line that says why not."""
-    host, port = split_address(address)
-    try:
-        context = ssl.create_default_context(cafile=str(root_certificate))
-        with socket.create_connection((host, port), timeout=seconds) as plain:
-            context.wrap_socket(plain, server_hostname=host).close()
-    except ssl.SSLCertVerificationError as error:
-        return f"the server's certificate is not accepted ({error.verify_message})"
-    except ssl.SSLError as error:
-        return f"{address} does not speak TLS ({error.reason or error})"
-    except OSError as error:
-        return f"{address} cannot be reached ({error.strerror or error})"
-    return None
+        return x509.load_pem_x509_certificate(pem.encode()).public_key()
+    except ValueError:
+        return None
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -172,6 +159,27 @@ def _builder(
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
     builder = builder.serial_number(x509.random_serial_number())
     return builder.not_valid_before(now - _CLOCK_SKEW).not_valid_after(now + timedelta(days=days))
+
+
+def _end_entity(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    issuer_key: ec.EllipticCurvePublicKey,
+    days: int,
+    purpose: x509.ObjectIdentifier,
+) -> x509.CertificateBuilder:
+    """A certificate that can sign for itself, for one purpose, and vouch for nobody else."""
+    builder = _builder(subject, issuer, key, days)
+    for extension, critical in (
+        (x509.BasicConstraints(ca=False, path_length=None), True),
+        (_usage(digital_signature=True), True),
+        (x509.ExtendedKeyUsage([purpose]), False),
+        (x509.SubjectKeyIdentifier.from_public_key(key), False),
+        (x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key), False),
+    ):
+        builder = builder.add_extension(extension, critical=critical)
+    return builder
 
 
 def _usage(**used: bool) -> x509.KeyUsage:
@@ -203,13 +211,12 @@ def _load(path: Path) -> x509.Certificate:
 def _public_of(path: Path) -> object:
     """The public half of a private key in PEM; None where there is none."""
     try:
-        return serialization.load_pem_private_key(path.read_bytes(), None).public_key()
-    except (OSError, ValueError, TypeError):
+        return _load_key(path).public_key()
+    except UserError:
         return None
 
 
-def _load_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    path = folder / "ca.key"
+def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), None)
     except (OSError, ValueError, TypeError) as error:
@@ -218,16 +225,16 @@ def _load_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePri
         ) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise UserError(f"{path} is not an elliptic-curve key: make the federation's certificates anew.")
-    return _load(folder / "ca.pem"), key
+    return key
+
+
+def _load_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    return _load(folder / "ca.pem"), _load_key(folder / "ca.key")
 
 
 def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     coding = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     return key.private_bytes(*coding)
-
-
-def _public_pem(key: ec.EllipticCurvePublicKey) -> bytes:
-    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def _pem(certificate: x509.Certificate) -> bytes:

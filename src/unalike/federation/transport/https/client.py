@@ -1,0 +1,167 @@
+"""A site's side: it calls the server, waits for questions, and brings the answers. It opens no port.
+
+One thread waits for the next question all the time, so that the server sees who is there; the caller's own thread
+answers. Whatever breaks is tried again, later each time, and goes on where it was cut off.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import queue
+import random
+import re
+import secrets
+import ssl
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from unalike.federation.transport.https.certificates import split_address
+from unalike.federation.transport.https.desk import LENGTH, PIECE, POLL, QUESTION
+
+CONNECTED = "connected"
+NOT_ADMITTED = "refused: not admitted yet"
+_FIRST, _GROWTH, _LAST = 0.2, 1.7, 20.0
+"""Seconds until the next try: at first, how it grows, at most."""
+
+
+class Caller:
+    """A site's connection to the server at ``address``, while it is entered.
+
+    ``authority`` is the federation's ``ca.pem``; ``certificate`` and ``key`` are the site's own. ``tell`` gets a
+    line whenever the connection's state changes; ``most`` is how long a question may be.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        authority: Path,
+        certificate: Path,
+        key: Path,
+        most: int,
+        tell: Callable[[str], None] = lambda state: None,
+    ) -> None:
+        host, port = split_address(address)
+        context = ssl.create_default_context(cafile=str(authority))
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.load_cert_chain(certificate, key)
+        self._client = httpx.Client(
+            base_url=f"https://{'[' + host + ']' if ':' in host else host}:{port}",
+            verify=context,
+            trust_env=not _loopback(host),  # a proxy for going out must not see what stays on this machine
+            timeout=httpx.Timeout(30.0, read=POLL + 15.0),
+            limits=httpx.Limits(max_connections=4, keepalive_expiry=60.0),
+        )
+        self._most, self._tell = most, tell
+        self._process = secrets.token_hex(8)
+        self._questions: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self._fetcher = threading.Thread(target=self._fetch, name="questions", daemon=True)
+        self.state = "connecting"
+
+    def __enter__(self) -> Self:
+        self._fetcher.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        self._client.close()
+        self._fetcher.join(2.0)
+
+    def answer(self, answer: Callable[[bytes], bytes]) -> None:
+        """Answer one question after the other with what ``answer`` makes of it, until it raises."""
+        while True:
+            try:
+                name, question = self._questions.get(timeout=1.0)  # a signal is noticed between two
+            except queue.Empty:
+                continue
+            self._bring(name, answer(question))
+
+    def _fetch(self) -> None:
+        """Wait for questions, one after the other."""
+        had, part, data, wait = "", "", bytearray(), _FIRST
+        while not self._closing.is_set():
+            asked = {"process": self._process, "had": had, "part": part, "from": str(len(data))}
+            if self.state != CONNECTED:
+                asked["wait"] = "0"
+            try:
+                with self._client.stream("GET", "/v1/question", params=asked) as response:
+                    self._check(response)
+                    self._set(CONNECTED)
+                    wait = _FIRST
+                    if response.status_code == 204:
+                        continue
+                    name, total = response.headers[QUESTION.decode()], int(response.headers[LENGTH.decode()])
+                    if name != part:
+                        part, data = name, bytearray()
+                    for chunk in response.iter_raw():
+                        data += chunk
+                        if len(data) > self._most:
+                            raise ValueError(f"a question of more than {self._most:,} bytes")
+                if len(data) == total:
+                    self._questions.put((name, bytes(data)))
+                    had, part, data = name, "", bytearray()
+            except Exception as error:  # whatever it is, the site goes on trying
+                wait = self._failed(error, wait)
+
+    def _bring(self, name: str, answer: bytes) -> None:
+        """Bring an answer, piece by piece, until the server has it or does not want it any more."""
+        at, wait = 0, _FIRST
+        while at < len(answer) and not self._closing.is_set():
+            piece = answer[at : at + PIECE]
+            asked = {"from": str(at), "of": str(len(answer))}
+            try:
+                response = self._client.put(f"/v1/answer/{name}", params=asked, content=piece)
+                if response.status_code == 410:
+                    return
+                if response.status_code == 409:
+                    at = int(response.headers["have"])
+                    continue
+                self._check(response)
+                at, wait = at + len(piece), _FIRST
+            except (httpx.HTTPError, OSError, KeyError, ValueError) as error:
+                wait = self._failed(error, wait)
+
+    def _check(self, response: httpx.Response) -> None:
+        if response.status_code == 403:
+            raise PermissionError("not admitted any more")
+        if response.status_code not in (200, 204):
+            raise OSError(f"the server answered {response.status_code}")
+
+    def _failed(self, error: Exception, wait: float) -> float:
+        """Say why, wait, and give the time to wait after the next failure."""
+        if self._closing.is_set():
+            return wait
+        self._set(_why(error))
+        self._closing.wait(wait * random.uniform(0.5, 1.5))  # sites shall not come all at once
+        return min(wait * _GROWTH, _LAST)
+
+    def _set(self, state: str) -> None:
+        if state != self.state:
+            self.state = state
+            self._tell(state)
+
+
+def _why(error: Exception) -> str:
+    """One line on a failure: a server that refuses is told from one that is not there."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, PermissionError):
+        return "refused: the server does not admit this site any more"
+    if "alert" in text.lower():  # the other side's TLS says so: this site's certificate is not known there
+        return NOT_ADMITTED
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return f"unreachable: the server's certificate is not accepted ({text.rpartition(': ')[2]})"
+    return f"unreachable: {re.sub(r'^.Errno -?[0-9]+. ?', '', text)[:200]}"
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
