@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -32,9 +33,10 @@ from unalike.measure import measure
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="real sites need Linux or macOS")
 PARTIES = [part for name in HOSPITALS for part in ("--party", name)]
+PORT = "19443"
 USUAL = [
     "--address",
-    "127.0.0.1:9443",
+    f"127.0.0.1:{PORT}",
     "--label",
     "outcome",
     "--missing",
@@ -234,16 +236,17 @@ def test_admit_keeps_one_key_for_each_party(unalike, made):
     assert unalike("federation", "admit", "heart", "stranger.public.json").code == 2
 
 
-def test_run_says_who_is_missing_and_that_nothing_serves(unalike, made):
+def test_run_says_who_is_missing_and_that_the_port_is_taken(unalike, made):
     answer = unalike("federation", "run", "heart")
     assert answer.code == 2
     assert "cleveland is not admitted" in answer.err
     for name in HOSPITALS:
         SiteFolder(invitation(made, name)).card()
         assert unalike("federation", "admit", "heart", f"{name}/{name}.public.json").code == 0
-    answer = unalike("federation", "run", "heart")
+    with socket.create_server(("127.0.0.1", int(PORT))):
+        answer = unalike("federation", "run", "heart")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "federation serve" in answer.err
+    assert f"Cannot listen at 127.0.0.1:{PORT}" in answer.err
 
 
 def test_rehearse_has_the_bits_of_run_on_the_same_tables(unalike, made):
@@ -291,47 +294,23 @@ def test_status_at_server_and_site(unalike, made):
     assert (answer.code, answer.err.count("\n")) == (2, 1)
 
 
-class Door:
-    """A link that lets in, and is away at the first try of everything."""
-
-    def __init__(self, *inside):
-        self.inside, self.away = {key.encode() for key in inside}, set()
-
-    def _there(self, what):
-        if what not in self.away:
-            self.away.add(what)
-            raise UserError(f"Cannot {what}: the link does not answer.")
-
-    def expel_others(self, keys):
-        self._there("look")
-        self.inside &= set(keys)
-
-    def expel(self, key):
-        self._there("expel the node")
-        self.inside.discard(key)
-
-    def admit(self, key):
-        self._there("admit the node")
-        self.inside.add(key)
-
-
-def test_serve_outlives_a_link_that_is_away_and_lets_in_whom_the_folder_admits(made, monkeypatch, capfd):
-    card = made / "parties" / "va.public.json"
-    Card("va", "11" * 32, "new key").write(card)
-    door, looks = Door("old key of va"), []
+def test_serve_says_whom_the_folder_admits_now(made, monkeypatch, capfd):
+    card, looks = made / "parties" / "va.public.json", []
+    changes = {
+        1: lambda: Card("va", "11" * 32, "key").write(card),
+        3: card.unlink,
+        5: (made / federation_server.STOP_SERVE).touch,
+    }
 
     def sleep(seconds):
-        looks.append(sorted(door.inside))
-        if len(looks) == 4:
-            card.unlink()
-        if len(looks) == 7:
-            (made / federation_server.STOP_SERVE).touch()
+        looks.append(capfd.readouterr().err)
+        changes.get(len(looks), int)()
 
     monkeypatch.setattr(federation_server.time, "sleep", sleep)
-    federation_server._attend(door, made, Plan.read(made))
-    away, old, new = [b"old key of va"], [], [b"new key"]
-    assert looks == [away, old, new, new, new, old, old]
-    assert capfd.readouterr().err.count("the link does not answer") == 3
+    federation_server._attend(made, Plan.read(made))
+    assert ["may connect" in said for said in looks] == [False, True, False, False, False]
+    assert ["not admitted any more" in said for said in looks] == [False, False, False, True, False]
+    assert not (made / federation_server.STOP_SERVE).exists()
 
 
 def test_audit_shows_the_log_and_finds_what_was_changed(unalike, made):
@@ -411,68 +390,77 @@ def test_without_the_extra_or_on_windows_one_line_says_what_is_needed(unalike, m
     ],
 )
 def test_how_a_try_ended_is_told_in_a_file(tmp_path, monkeypatch, capsys, error, how):
-    def serve(transport, folder):
+    def serve(transport, folder, stopped):
         assert tries.working is True
         if error is not None:
             raise error
 
     monkeypatch.setattr(serving, "serve", serve)
     tries = attempts.Attempts(tmp_path)
-    assert tries.working is None
+    assert (tries.working, tries.wanted, tries.outcome()) == (False, None, None)
+    tries.submit(TRAIN)
+    assert (tries.working, tries.wanted, tries.outcome()) == (False, TRAIN, None)
     attempts.serve(None, tmp_path)
-    assert tries.working is False
-    assert tries.outcome().how == how
+    assert (tries.working, tries.wanted, tries.outcome().how) == (False, None, how)
     assert (str(error) if error else "") in tries.outcome().reason
-    tries.clear()
-    assert (tries.working, tries.outcome()) == (None, None)
+    tries.submit("measure")
+    assert (tries.wanted, tries.outcome()) == ("measure", None)
 
 
-class Link:
-    """A link whose tries die until the last."""
+def test_a_job_whose_server_ends_stays_wanted_unless_somebody_stops_it(tmp_path, monkeypatch):
+    def serve(transport, folder, stopped):
+        assert stopped()
+        raise Stopped("s")
 
-    def __init__(self, folder, deaths, ending):
-        self.folder, self.deaths, self.ending, self.submitted = folder, deaths, ending, 0
-
-    def submit(self):
-        self.submitted += 1
-        if self.submitted > self.deaths:
-            (self.folder / "outcome.json").write_text(json.dumps(self.ending))
-        else:
-            # Its process is gone, and another has the same number: this one.
-            (self.folder / "attempt.json").write_text(json.dumps({"pid": os.getpid()}))
-        return self.submitted
-
-
-def supervisor(made, deaths, **ending):
-    made_one = federation_run.Supervisor(made, Plan.read(made), TRAIN, quiet=False)
-    made_one.control = Link(made, deaths, ending)
-    return made_one
-
-
-def test_a_training_whose_process_dies_is_submitted_again(made, capfd):
-    watched = supervisor(made, 2, how="finished")
-    assert watched.follow().how == "finished"
-    assert watched.control.submitted == 3
-    assert capfd.readouterr().err.count("goes on from the last whole round") == 2
+    monkeypatch.setattr(serving, "serve", serve)
+    tries = attempts.Attempts(tmp_path)
+    tries.submit(TRAIN)
+    attempts.serve(None, tmp_path, closing=lambda: True)
+    assert (tries.wanted, tries.outcome()) == (TRAIN, None)
+    tries.ask_to_stop()
+    attempts.serve(None, tmp_path, closing=lambda: True)
+    assert tries.outcome().how == "stopped"
 
 
 def test_a_training_that_nobody_follows_is_taken_up_and_not_begun_twice(made, capfd):
-    watched = supervisor(made, 0)
-    Path(made / "attempt.json").write_text(json.dumps({"pid": os.getpid()}))
-    watched.attempts.submitted(7)
-    told = []
-    watched.show = lambda: told.append(Path(made / "outcome.json").write_text('{"how": "finished"}'))
+    follower = federation_run.Follower(made, Plan.read(made), TRAIN, quiet=False)
+    follower.submit()
+    follower.attempts.ask_to_stop()
     with FileLock(made / ".attempt.lock"):
-        assert watched.follow().how == "finished"
-        assert (watched.control.submitted, len(told)) == (0, 1)
+        follower.submit()
+        assert (made / "stop").exists()  # the one under way is not touched
+        follower.show = lambda: Path(made / "outcome.json").write_text('{"how": "finished"}')
+        assert follower.follow().how == "finished"
         Path(made / "outcome.json").unlink()
-        watched.job = "measure"
+        follower.job = "measure"
         with pytest.raises(UserError, match="busy"):
-            watched.follow()
+            follower.submit()
+    follower.submit()  # nobody is at it any more: what is left of it does not count
+    assert follower.attempts.wanted == "measure"
+    assert not (made / "stop").exists()
+
+
+def test_a_server_that_goes_and_comes_back_is_spoken_of(made, monkeypatch, capfd):
+    served = iter([True, False, False, True, True])
+    monkeypatch.setattr(federation_run, "_LOOK", 0)
+    monkeypatch.setattr("unalike.federation.serving.is_served", lambda folder: next(served))
+    follower = federation_run.Follower(made, Plan.read(made), TRAIN, quiet=False)
+    looks = []
+
+    def show():
+        looks.append(1)
+        if len(looks) == 5:
+            Path(made / "outcome.json").write_text('{"how": "finished"}')
+
+    follower.show = show
+    assert follower.follow().how == "finished"
+    said = capfd.readouterr().err
+    assert (said.count("The server is gone"), said.count("The server is back")) == (1, 1)
+    assert said.index("gone") < said.index("back")
 
 
 def test_stop_does_not_say_that_a_busy_training_is_stopped(unalike, made, monkeypatch):
-    Path(made / "attempt.json").write_text("{}")
+    attempts.Attempts(made).submit(TRAIN)
     now = iter(range(0, 1000, 10))
     monkeypatch.setattr(federation_run, "time", SimpleNamespace(monotonic=lambda: next(now), sleep=lambda s: None))
     with FileLock(made / ".attempt.lock"):
@@ -491,22 +479,31 @@ def test_the_outcome_is_kept_although_the_status_cannot_be(tmp_path, monkeypatch
     assert attempts.Attempts(tmp_path).outcome().how == "refused"
 
 
-def test_but_not_for_ever(made):
-    watched = supervisor(made, 100, how="finished")
-    with pytest.raises(UserError, match="in a row"):
-        watched.follow()
-    assert watched.control.submitted == federation_run.TRIES + 1
-
-
 def test_the_reason_of_the_server_reaches_the_user(unalike, made, monkeypatch):
     monkeypatch.setattr(federation_run.ServerFolder, "roster", lambda place, plan: {})
-    link = Link(made, 0, {"how": "refused", "reason": "column chol: va has texts."})
-    monkeypatch.setattr("unalike.federation.transport.flower.control.Control", lambda folder: link)
-    answer = unalike("federation", "run", "heart")
+
+    class Served:
+        """A server that knows the outcome at once."""
+
+        address = "here"
+
+        def __init__(self, folder, plan, say):
+            self.folder = folder
+
+        def __enter__(self):
+            (self.folder / "outcome.json").write_text(json.dumps(ending))
+            return self
+
+        def __exit__(self, *raised):
+            pass
+
+    monkeypatch.setattr("unalike.federation.serving.Serving", Served)
+    ending = {"how": "refused", "reason": "column chol: va has texts."}
+    answer = unalike("federation", "run", "heart", "--quiet")
     assert (answer.code, answer.err) == (2, "Error: column chol: va has texts.\n")
-    link.ending = {"how": "stopped"}
+    ending = {"how": "stopped"}
     assert unalike("federation", "run", "heart").code == 130
-    link.ending = {"how": "failed", "reason": "ValueError: v"}
+    ending = {"how": "failed", "reason": "ValueError: v"}
     answer = unalike("federation", "run", "heart")
     assert (answer.code, "ValueError" in answer.err) == (1, True)
 

@@ -84,11 +84,12 @@ def follow(folder: Path, plan: Plan, job: str, *, quiet: bool) -> Outcome:
 
     try:
         with file_lock(folder / ".run.lock"), ExitStack() as stack:
+            follower = Follower(folder, plan, job, quiet=quiet)
+            follower.submit()  # before it is served: what is left of an earlier try must not be taken up
             if not is_served(folder):
-                serving = stack.enter_context(Serving(folder, plan, say))
-                if not quiet:
-                    say(f"Serving at {serving.address} until this is done.")
-            return Follower(folder, plan, job, quiet=quiet).follow()
+                serving = stack.enter_context(Serving(folder, plan, follower.say))
+                follower.say(f"Serving at {serving.address} until this is done.")
+            return follower.follow()
     except Timeout:
         raise UserError(
             f"Another process follows the training in {folder}. Look: {program()} federation status {folder}"
@@ -107,7 +108,6 @@ class Follower:
     def follow(self) -> Outcome:
         """Follow the job to its end, from wherever it is; Ctrl-C asks it to stop and waits until it has."""
         try:
-            self._submit()
             return self._until_outcome()
         except StopRequested:
             self.attempts.ask_to_stop()
@@ -115,9 +115,10 @@ class Follower:
             wait_until_idle(self.attempts)
             return Outcome("stopped")
 
-    def _submit(self) -> None:
+    def submit(self) -> None:
+        """Have the job done, unless it is under way already."""
         wanted = self.attempts.wanted
-        if wanted is None:
+        if wanted is None or not self.attempts.working:
             self.attempts.submit(self.job)
         elif wanted != self.job:
             raise UserError(
