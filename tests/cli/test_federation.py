@@ -15,6 +15,7 @@ import pytest
 from filelock import FileLock
 
 from tests.federation.inside import HOSPITALS, write_tables
+from tests.federation.real import free_port
 from unalike.cli.federation import measure as federation_measure
 from unalike.cli.federation import needs as federation_needs
 from unalike.cli.federation import run as federation_run
@@ -33,7 +34,7 @@ from unalike.measure import measure
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="real sites need Linux or macOS")
 PARTIES = [part for name in HOSPITALS for part in ("--party", name)]
-PORT = "19443"
+PORT = free_port()
 USUAL = [
     "--address",
     f"127.0.0.1:{PORT}",
@@ -78,7 +79,7 @@ def test_init_makes_keys_plan_and_invitations_with_nothing_secret(unalike, made)
 
 def test_init_says_every_next_step_and_overwrites_nothing(unalike):
     answer = unalike("federation", "init", "heart", *PARTIES, *USUAL)
-    for command in ("serve heart", "join cleveland", "admit heart", "run heart", "rehearse heart"):
+    for command in ("join cleveland", "admit heart", "run heart", "rehearse heart"):
         assert f"unalike federation {command}" in answer.out
     before = Path("heart/keys/server.key").read_bytes()
     again = unalike("federation", "init", "heart", *PARTIES, *USUAL)
@@ -243,7 +244,7 @@ def test_run_says_who_is_missing_and_that_the_port_is_taken(unalike, made):
     for name in HOSPITALS:
         SiteFolder(invitation(made, name)).card()
         assert unalike("federation", "admit", "heart", f"{name}/{name}.public.json").code == 0
-    with socket.create_server(("127.0.0.1", int(PORT))):
+    with socket.create_server(("127.0.0.1", PORT)):
         answer = unalike("federation", "run", "heart")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert f"Cannot listen at 127.0.0.1:{PORT}" in answer.err
@@ -469,7 +470,7 @@ def test_stop_does_not_say_that_a_busy_training_is_stopped(unalike, made, monkey
 
 
 def test_the_outcome_is_kept_although_the_status_cannot_be(tmp_path, monkeypatch, capsys):
-    def fail(*args):
+    def fail(*args, **how):
         raise UserError("No space left for status.json")
 
     monkeypatch.setattr(serving, "serve", fail)
