@@ -26,6 +26,7 @@ ServerPath = Annotated[Path, typer.Argument(metavar="DIR", help="the server's fo
 SitePath = Annotated[Path, typer.Argument(metavar="SITE", help="the site's copy of its invitation folder")]
 MISSING = ("error", "indicate", "drop")
 FIGURES = ("each", "none")
+TRANSPORTS = ("https", "flower")
 
 
 def init(
@@ -137,15 +138,29 @@ def join(
     address: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="where the server is, if not where the plan says")
     ] = None,
+    transport: Annotated[
+        str,
+        typer.Option(
+            help="how messages come: https, or flower through a SuperNode [https]",
+            show_default=False,
+            autocompletion=choices(*TRANSPORTS),
+        ),
+    ] = TRANSPORTS[0],
+    door: Annotated[
+        Path | None,
+        typer.Option(metavar="SOCKET", help="with flower: where the SuperNode knocks [SITE/flower/door]"),
+    ] = None,
 ) -> None:
     """Take part in a federation with this site's own table. What leaves this machine is told first.
 
     First it shows what you are asked to agree to; nothing is sent before you do. Then it stays and answers the
     server's messages until Ctrl-C. Every message is noted in audit.jsonl.
     """
+    from unalike.cli.federation.flower import door_of
     from unalike.cli.federation.site import join
 
-    join(folder, data, label, sends, yes=yes, address=address)
+    behind = door_of(folder, transport, door, address)
+    join(folder, data, label, sends, yes=yes, address=address, door=behind)
 
 
 @app.command("admit")
@@ -180,6 +195,18 @@ def serve(
     from unalike.cli.federation.server import serve
 
     serve(folder, listen, address)
+
+
+@app.command("flower")
+@loads_plugins
+def flower(folder: ServerPath) -> None:
+    """Write an app with which "flwr run" trains as the plan says, on a federation of Flower that you operate.
+
+    The app is in DIR/flower-app. It names code that is installed at the server and at the sites, and carries none.
+    """
+    from unalike.cli.federation.flower import flower
+
+    flower(folder)
 
 
 @app.command("measure")

@@ -1,4 +1,4 @@
-"""``--plugin FILE.py`` for the commands of a federation, and for the server's own process, which a command starts.
+"""``--plugin FILE.py`` for the commands of a federation.
 
 A site runs no code that a server sends: its people give it the file themselves, and the plan has its fingerprint.
 """
@@ -7,19 +7,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unalike.cli.options import Plugins
 from unalike.cli.plugin import load_plugins
 
-if TYPE_CHECKING:
-    from unalike.federation.speaker import Transport
-
-VARIABLE = "UNALIKE_PLUGINS"
-"""In the environment of the server's process: the files that ``serve`` was given."""
 _loaded: list[str] = []
 
 
@@ -38,14 +32,6 @@ def loads_plugins(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def pass_on() -> None:
-    """Have the processes that this one starts load the same files."""
-    os.environ[VARIABLE] = os.pathsep.join(_loaded)
-
-
-def serve(transport: Transport, folder: Path) -> None:
-    """Do the server's work in a process of its own, with the plug-ins that ``serve`` was given."""
-    from unalike.federation import attempts
-
-    load_plugins(map(Path, filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))))
-    attempts.serve(transport, folder)
+def loaded() -> list[str]:
+    """The files that this command was given, for a process that another program starts."""
+    return list(_loaded)

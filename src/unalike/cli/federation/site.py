@@ -13,6 +13,7 @@ from pathlib import Path
 import typer
 from filelock import Timeout
 
+from unalike.cli.federation.flower import wait_behind
 from unalike.cli.federation.needs import algorithm_of, need_extra
 from unalike.cli.federation.terms import OF_ROWS, show_terms
 from unalike.cli.program import program
@@ -33,7 +34,14 @@ _CONSENT = "consent.json"
 
 
 def join(
-    folder: Path, data: str, label: str | None, sends: str | None, *, yes: bool, address: str | None = None
+    folder: Path,
+    data: str,
+    label: str | None,
+    sends: str | None,
+    *,
+    yes: bool,
+    address: str | None = None,
+    door: Path | None = None,
 ) -> None:
     """Show what the site is asked to agree to, and once it agrees answer the server until Ctrl-C."""
     need_extra()
@@ -48,14 +56,14 @@ def join(
     _agree(place, plan, data, sends, yes=yes)
     try:
         with file_lock(folder / ".join.lock"):  # a second one would mend files that the first is writing
-            _join(place, plan, data, address or plan.address)
+            _join(place, plan, data, address or plan.address, door)
     except Timeout:
         raise UserError(
             f"This site has joined already, in another process ({folder}). Stop that one first."
         ) from None
 
 
-def _join(place: SiteFolder, plan: Plan, data: str, address: str) -> None:
+def _join(place: SiteFolder, plan: Plan, data: str, address: str, door: Path | None) -> None:
     new = not place.card_path.exists()
     card = place.card()
     site = Site(place.path, place.name, plan, data, read_key(place.site_key), say)
@@ -68,7 +76,7 @@ def _join(place: SiteFolder, plan: Plan, data: str, address: str) -> None:
             "",
         )
     sys.stdout.flush()
-    _take_part(place, plan, site, address)
+    _take_part(place, plan, site, address, door)
 
 
 def _agree(place: SiteFolder, plan: Plan, data: str, sends: str | None, *, yes: bool) -> None:
@@ -103,7 +111,7 @@ def _agree_to_rows(plan: Plan, sends: str | None) -> None:
         )
 
 
-def _take_part(place: SiteFolder, plan: Plan, site: Site, address: str) -> None:
+def _take_part(place: SiteFolder, plan: Plan, site: Site, address: str, door: Path | None) -> None:
     import torch
 
     from unalike.federation.transport.https.client import CONNECTED, NOT_ADMITTED, Caller
@@ -118,12 +126,15 @@ def _take_part(place: SiteFolder, plan: Plan, site: Site, address: str) -> None:
         say(lines.get(state, f"{state[:1].upper()}{state[1:]}. Trying again."))
 
     torch.set_num_threads(1)  # as in simulation: how many there are can change the last bits of a sum
-    say(f"Calling {address} ...")
     # A little more than the plan allows: what is too long is then refused by the site, which logs it.
     most, own = plan.most_bytes + 2**20, (place.certificate, place.node_key)
+    answer = _told(site, place.path / "errors.log")
     try:
+        if door is not None:
+            wait_behind(door, answer, most)
+        say(f"Calling {address} ...")
         with Caller(address, place.authority, *own, most, tell) as caller:
-            caller.answer(_told(site, place.path / "errors.log"))
+            caller.answer(answer)
     except StopRequested:
         say(f"Left. The same command takes part again; see also: {program()} federation status {place.path}")
     finally:

@@ -1,12 +1,13 @@
 """The transport over a grid that keeps messages in memory and loses, delays and mixes them up on order."""
 
+import subprocess
 import sys
-from itertools import count
 
 import pytest
-from flwr.app import ConfigRecord, Error, Message, RecordDict
-from flwr.supercore.task_identity import TaskIdentity
+from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 
+from tests.federation.transport.flower.grid import Grid, made, question
+from unalike.federation.transport.flower.client_app import app
 from unalike.federation.transport.flower.door import SiteDoor
 from unalike.federation.transport.flower.packing import pack, unpack
 from unalike.federation.transport.flower.transport import Failure, FlowerTransport
@@ -25,45 +26,12 @@ class Clock:
         self.now += seconds
 
 
-class Grid:
-    """Nodes 1 to 3. ``delay`` says after how many polls a node's answer is there."""
-
-    def __init__(self, answer=lambda node, data: pack(data[::-1]), delay=None):
-        self.answer, self.delay, self.names = answer, delay or {}, count(1)
-        self.waiting, self.asked_for, self.polls = {}, [], 0
-
-    def get_node_ids(self):
-        return [3, 1, 2]
-
-    def push_messages(self, messages):
-        names = []
-        for message in messages:
-            name = f"m{next(self.names)}"
-            message.metadata.__dict__["_message_id"] = name
-            self.waiting[name] = (message, self.polls + self.delay.get(message.metadata.dst_node_id, 0))
-            names.append(name)
-        return names
-
-    def pull_messages(self, names):
-        self.polls += 1
-        self.asked_for.append(set(names))
-        due = [name for name in names if name in self.waiting and self.waiting[name][1] < self.polls]
-        return [self.reply(self.waiting.pop(name)[0]) for name in due]
-
-    def reply(self, message):
-        node = message.metadata.dst_node_id
-        reply = Message(self.answer(node, unpack(message.content)), reply_to=message)
-        reply.metadata.__dict__["_src_node_id"] = node
-        return reply
-
-
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
-    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 7, 1, 1
     clock = Clock()
     monkeypatch.setattr("unalike.federation.transport.flower.transport.time", clock)
-    yield clock
-    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = None
+    monkeypatch.setattr("unalike.federation.transport.flower.transport.Message", question)
+    return clock
 
 
 def test_every_node_gets_its_own_bytes_and_answers_come_as_they_arrive():
@@ -89,9 +57,7 @@ def test_an_answer_that_nobody_asked_for_is_left_alone():
     class Pushy(Grid):
         def pull_messages(self, names):
             replies = super().pull_messages(names)
-            strange = Message(pack(b"strange"), 2, "query", ttl=10)
-            strange.metadata.__dict__["_message_id"] = "m0"
-            return [Message(pack(b"stranger"), reply_to=strange), *replies]
+            return [made(pack(b"stranger"), 1, "m00", source=2, answers="m0"), *replies]
 
     assert list(FlowerTransport(Pushy()).send({1: b"ab"}, 5)) == [(1, b"ba")]
 
@@ -115,9 +81,7 @@ def test_failures_have_a_reason():
             if node == 1:
                 return Message(Error(code=3, reason="broken\n  pipe"), reply_to=message)
             if node == 2:
-                reply = super().reply(message)
-                reply.metadata.__dict__["_src_node_id"] = 3
-                return reply
+                return made(pack(b"b"), 1, "m00", source=3, answers=message.metadata.message_id)
             return super().reply(message)
 
     got = dict(FlowerTransport(Failing()).send({1: b"a", 2: b"b", 3: b"c"}, 5))
@@ -164,25 +128,27 @@ def test_a_deadline_is_needed(seconds):
         list(FlowerTransport(Grid()).send({1: b""}, seconds))
 
 
-def test_the_client_app_passes_bytes_through_the_door_and_tells_why_not():
-    from flwr.app import Context
+def test_a_message_that_is_not_taken_is_a_failure():
+    class Full(Grid):
+        def push_messages(self, messages):
+            return [""]
 
-    from unalike.federation.transport.flower.client_app import app
+    assert "did not take" in dict(FlowerTransport(Full()).send({1: b"a"}, 5))[1].reason
 
-    question = Message(pack(b"question"), 5, "query", ttl=10)
-    question.metadata.__dict__["_message_id"] = "m"
+
+def test_the_client_app_passes_bytes_through_the_door_and_tells_why_not(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a short name: those of sockets are
+    asked = made(pack(b"question"), 5, "m")
     context = Context(run_id=7, node_id=5, node_config={}, state=RecordDict(), run_config={})
-    with SiteDoor(lambda message: message.upper()) as door:
-        context.node_config["door"] = door.path
-        assert unpack(app(question, context).content) == b"QUESTION"
-    reply = app(question, context)
+    with SiteDoor("door", lambda message: message.upper()):
+        context.node_config["door"] = "door"
+        assert unpack(app(asked, context).content) == b"QUESTION"
+    reply = app(asked, context)
     assert "not there" in reply.content["refusal"]["reason"]
     context.node_config.clear()
-    assert app(question, context).content["refusal"]["reason"]
+    assert app(asked, context).content["refusal"]["reason"]
 
 
-def test_the_site_side_does_not_load_torch():
-    import subprocess
-
-    code = "import sys, unalike.federation.transport.flower.courier; sys.exit('torch' in sys.modules)"
+def test_the_client_app_does_not_load_torch():
+    code = "import sys, unalike.federation.transport.flower.client_app; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

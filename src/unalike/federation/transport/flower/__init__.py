@@ -1,5 +1,5 @@
-"""Between "bytes for a party" and "bytes back": Flower, with TLS, node authentication and a filtering proxy.
+"""Between "bytes for a party" and "bytes back": a federation of Flower that somebody operates already.
 
-Nothing here imports torch: a site's processes start quickly. The public pieces are ``SiteDoor`` (door), ``Node``
-(node), ``Link`` and ``Control`` (link), ``FlowerTransport`` and ``Failure`` (transport), and ``certificates``.
+At the server ``FlowerTransport`` speaks to Flower's grid; at a site the ClientApp passes bytes through ``SiteDoor`` to
+the process that owns the data. Only what Flower documents is used: flwr.app, flwr.serverapp and flwr.clientapp.
 """

@@ -6,19 +6,17 @@ answer, 1 for the one line that says why there is none. Standard library only.
 
 from __future__ import annotations
 
-import os
-import shutil
+import errno
 import socket
 import struct
-import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from unalike.errors import UserError
+from unalike.runs.files import make_folder
 
 MESSAGE_LIMIT = 1 << 30
 """The longest message or answer, in bytes."""
@@ -33,50 +31,46 @@ class DoorError(Exception):
 
 
 class SiteDoor:
-    """Listens at ``path``, in a folder that only this user can enter, and gives each message to ``answer``.
+    """Listens on the Unix socket ``path`` and gives each message to ``answer``, one after the other.
 
-    One message after the other. What ``answer`` raises goes back as a refusal: the kind of error and, for a
-    ``UserError``, its text. No other text leaves: a traceback may quote data.
+    Who may enter the socket's folder may knock; what is not signed by the server is for ``answer`` to refuse. What
+    it raises goes back as a refusal: the kind of error and, for a ``UserError``, its text. No other text leaves: a
+    traceback may quote data.
     """
 
-    def __init__(self, answer: Callable[[bytes], bytes], limit: int = MESSAGE_LIMIT) -> None:
-        if not hasattr(socket, "AF_UNIX"):
-            raise UserError("Sites run on Linux or macOS; Windows is not supported (WSL is).")
-        self._answer, self._limit = answer, limit
-        self._folder: Path | None = None
-        self._listener: socket.socket | None = None
-        self._thread: threading.Thread | None = None
-
-    @property
-    def path(self) -> str:
-        """Where the door is, for ``Node``."""
-        if self._folder is None:
-            raise RuntimeError("the door is closed")
-        return str(self._folder / "door")
+    def __init__(self, path: str | Path, answer: Callable[[bytes], bytes], limit: int = MESSAGE_LIMIT) -> None:
+        self.path, self._answer, self._limit = Path(path), answer, limit
 
     def __enter__(self) -> Self:
-        self._folder = Path(tempfile.mkdtemp(prefix="unalike-", dir=_short_folder()))  # 0700
+        make_folder(self.path.parent, private=True)
+        self._clear()
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(self.path)
+        try:
+            self._listener.bind(str(self.path))
+        except OSError as error:
+            self._listener.close()
+            raise UserError(
+                f"Cannot listen at {self.path}: {error.strerror or error}. Choose another place with --door."
+            ) from error
+        self.path.chmod(0o666)
         self._listener.listen(8)
-        self._thread = threading.Thread(target=self._serve, name="site-door", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._serve, args=(self._listener,), name="site-door", daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._listener is not None:
-            with suppress(OSError):
-                self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept
-            self._listener.close()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder = self._listener = None
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept
+        self._listener.close()
+        self.path.unlink(missing_ok=True)
 
-    def _serve(self) -> None:
-        listener = self._listener
-        while listener is not None:
+    def _clear(self) -> None:
+        """Remove the socket that a killed process left behind; anything else stays there, and is told."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            if self.path.is_socket() and probe.connect_ex(str(self.path)) == errno.ECONNREFUSED:
+                self.path.unlink()
+
+    def _serve(self, listener: socket.socket) -> None:
+        while True:
             try:
                 visitor, _ = listener.accept()
             except OSError:
@@ -143,8 +137,3 @@ def _exactly(peer: socket.socket, length: int, keep: bool = True) -> bytes:
             parts.append(part)
         missing -= len(part)
     return b"".join(parts)
-
-
-def _short_folder() -> str | None:
-    """The usual temporary folder, or /tmp where that one's name is too long for a Unix socket (108 bytes)."""
-    return None if len(os.fsencode(tempfile.gettempdir())) < 70 else "/tmp"

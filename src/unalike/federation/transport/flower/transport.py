@@ -30,12 +30,8 @@ class FlowerTransport:
         self._grid = grid
 
     def nodes(self) -> list[int]:
-        """The nodes that are connected now. One that was killed counts for up to twenty seconds more."""
+        """The nodes that are connected now. One that was killed counts for up to a minute more."""
         return sorted(self._grid.get_node_ids())
-
-    def keys(self) -> dict[int, bytes]:
-        """The public key (PEM) of each connected node: its identity, as Flower has checked it."""
-        return {node.node_id: bytes(node.public_key) for node in self._grid.get_nodes()}
 
     def send(
         self, messages: Mapping[int, bytes], seconds: float, stop: Callable[[], bool] = lambda: False
