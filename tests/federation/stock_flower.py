@@ -5,7 +5,7 @@ TLS and SuperNode authentication are on. Flower is only ever started by its comm
 
 import json
 import os
-import shutil
+import shlex
 import ssl
 import subprocess
 import sys
@@ -114,18 +114,20 @@ class StockFlower(Federation):
 
     def join(self, name):
         args = ["federation", "join", "invitation", "--data", "csv:patients.csv", "--label", "outcome", "--yes"]
-        args += ["--transport", "flower", "--door", str(self.door(name)), *self._plugin("own.py")]
-        return self.start(name, *args, cwd=self.site(name))
+        return self.start(name, *args, "--transport", "flower", *self._plugin("own.py"), cwd=self.site(name))
 
-    def door(self, name):
-        return self.path / f"{name[:2]}-door"
+    def node_config(self, name):
+        """What the site says that its SuperNode is to be started with."""
+        until(lambda: "--node-config" in self.said(name), lambda: self.said(name))
+        (line,) = (line for line in self.said(name).splitlines() if "--node-config" in line)
+        return shlex.split(line)[-1]
 
     def supernode(self, name):
         key = write_key(self.site(name), "supernode")
         self.flwr("supernode", "register", str(key.with_suffix(".pub")), "here")
         args = ["--superlink", self.address, "--root-certificates", str(self.certificates / "ca.pem")]
         args += ["--auth-supernode-private-key", str(key), "--port", str(free_port())]
-        args += ["--node-config", f'door="{self.door(name)}"']
+        args += ["--node-config", self.node_config(name)]
         return self.flower(f"supernode-{name}", "flower-supernode", *args)
 
     def run(self, *config, seconds=240):
@@ -138,14 +140,7 @@ class StockFlower(Federation):
             if found["status"].startswith("finished"):
                 return found["status"]
             assert time.monotonic() < end, self.report()
-            time.sleep(1)
+            time.sleep(1)  # its answer costs a process
 
     def report(self):
         return "\n".join(f"--- {name}\n{self.said(name)[-3000:]}" for name in self.processes)
-
-
-def make_short(path):
-    """A folder whose name is short enough for Unix sockets."""
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir()
-    return path

@@ -7,10 +7,11 @@ import pytest
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 
 from tests.federation.transport.flower.grid import Grid, made, question
+from unalike.federation.transport import Failure
 from unalike.federation.transport.flower.client_app import app
 from unalike.federation.transport.flower.door import SiteDoor
 from unalike.federation.transport.flower.packing import pack, unpack
-from unalike.federation.transport.flower.transport import Failure, FlowerTransport
+from unalike.federation.transport.flower.transport import FlowerTransport
 
 
 class Clock:

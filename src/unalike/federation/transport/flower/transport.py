@@ -5,22 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from flwr.app import Message
 from flwr.serverapp import Grid
 
+from unalike.federation.transport import Failure
 from unalike.federation.transport.flower.packing import pack, refusal, unpack
 
 _POLL = 0.1
 _LONGEST_POLL = 0.3
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a party's answer is not there: the party said so, or its process broke."""
-
-    reason: str
 
 
 class FlowerTransport:

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +18,7 @@ from typing import Self, TypeVar
 import uvicorn
 
 from unalike.errors import UserError
+from unalike.federation.transport import Failure
 from unalike.federation.transport.https.admitted import Admitted
 from unalike.federation.transport.https.desk import HERE, Desk, Question
 from unalike.federation.transport.https.door import Door, Limits
@@ -27,13 +27,6 @@ GONE = 30.0
 """Seconds of silence after which a site that was asked counts as gone: the others do not wait for it."""
 _LOOK = 0.1
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a party's answer is not there: the party said so, or its connection broke."""
-
-    reason: str
 
 
 class HttpsServer:
