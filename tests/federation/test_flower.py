@@ -27,20 +27,14 @@ TESTS = Path(__file__).parents[1]
 def uses_of_flower(text):
     """The modules of Flower that a source imports, and private names that it reaches for in a file that does."""
     nodes = list(ast.walk(ast.parse(text)))
-    modules = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    modules += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-    modules += [str(node.value) for node in nodes if isinstance(node, ast.Constant)]  # import_module, monkeypatch
-    found = {name for name in modules if name.split(".")[0] == "flwr" and " " not in name}
-    if found:
-        found |= {
-            f"_.{node.attr}"
-            for node in nodes
-            if isinstance(node, ast.Attribute)
-            and node.attr.startswith("_")
-            and node.attr != "__init__"
-            and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
-        }
-    return found - {"flwr"}
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    found = {name for name in names if name.split(".")[0] == "flwr"}
+    texts = [str(node.value) for node in nodes if isinstance(node, ast.Constant)]  # import_module, monkeypatch
+    found |= {name for name in texts if name.startswith("flwr.") and " " not in name}
+    reached = [node for node in nodes if isinstance(node, ast.Attribute) and node.attr.startswith("_")]
+    others = [node for node in reached if not (isinstance(node.value, ast.Name) and node.value.id == "self")]
+    return found | {f"_.{node.attr}" for node in others if found and node.attr != "__init__"}
 
 
 @pytest.mark.parametrize("folder", [OURS, TESTS], ids=["sources", "tests"])
@@ -56,6 +50,7 @@ def test_only_what_flower_documents_is_used(folder):
 @pytest.mark.parametrize(
     "text",
     [
+        "import flwr",
         "import flwr.common",
         "from flwr.supercore import heartbeat",
         "import_module('flwr.supernode')",
