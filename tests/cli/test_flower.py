@@ -173,6 +173,13 @@ def test_two_runs_of_one_folder_do_not_meet(world):
     assert Attempts(world.folder.path).outcome().how == "finished", "the other's traces are left alone"
 
 
+def test_status_sees_a_server_that_flower_runs(unalike, made):
+    status = ["federation", "status", "heart", "--json"]
+    assert not unalike(*status).json["serving"]
+    with file_lock(made / ".attempt.lock"):
+        assert unalike(*status).json["serving"]
+
+
 def test_plugins_are_named_in_the_app_and_loaded_by_the_server(unalike, made, world):
     Path("mine.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
     assert unalike("federation", "flower", "heart", "--plugin", "mine.py").code == 0

@@ -71,7 +71,7 @@ def _server(folder: Path) -> dict[str, Any]:
     return {
         "federation": plan.name,
         "address": plan.address,
-        "serving": is_held(folder / ".serve.lock"),
+        "serving": is_held(folder / ".serve.lock") or attempts.working,  # the latter alone: by Flower
         "training": attempts.working and outcome is None,
         "state": read_object(folder / "status.json").get("state", "not begun"),
         "outcome": None if outcome is None else outcome.how,
