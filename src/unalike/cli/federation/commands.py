@@ -19,7 +19,8 @@ from unalike.federation import FIXED
 
 app = App(
     help="Train between real sites, each of which keeps its own rows.\n\n"
-    "At the server: init, serve, admit, measure, run, stop, rehearse, flower. At a site: join, audit. At both: status.",
+    "At the server: init, serve, admit, measure, run, stop, rehearse, flower. At a site: join, audit. "
+    "At both: status.",
 )
 
 ServerPath = Annotated[Path, typer.Argument(metavar="DIR", help="the server's folder")]
