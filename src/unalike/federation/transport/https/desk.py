@@ -89,7 +89,7 @@ class Desk:
         return asyncio.get_running_loop().time() - self._seen.get(party, float("-inf"))
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request of a site, or say why not."""
         connection = CONNECTION.get()
         connection.request_begins()
         party = connection.party
