@@ -424,7 +424,7 @@ def test_a_job_whose_server_ends_stays_wanted_unless_somebody_stops_it(tmp_path,
 
 
 def test_a_training_that_nobody_follows_is_taken_up_and_not_begun_twice(made, capfd):
-    follower = federation_run.Following(made, Plan.read(made), TRAIN, quiet=False)
+    follower = federation_run.Onlooker(made, Plan.read(made), TRAIN, quiet=False)
     follower.submit()
     follower.attempts.ask_to_stop()
     with FileLock(made / ".attempt.lock"):
@@ -445,7 +445,7 @@ def test_a_server_that_goes_and_comes_back_is_spoken_of(made, monkeypatch, capfd
     served = iter([True, False, False, True, True])
     monkeypatch.setattr(federation_run, "_LOOK", 0)
     monkeypatch.setattr("unalike.federation.serving.is_served", lambda folder: next(served))
-    follower = federation_run.Following(made, Plan.read(made), TRAIN, quiet=False)
+    follower = federation_run.Onlooker(made, Plan.read(made), TRAIN, quiet=False)
     looks = []
 
     def show():

@@ -84,7 +84,7 @@ def follow(folder: Path, plan: Plan, job: str, *, quiet: bool) -> Outcome:
 
     try:
         with file_lock(folder / ".run.lock"), ExitStack() as stack:
-            follower = Following(folder, plan, job, quiet=quiet)
+            follower = Onlooker(folder, plan, job, quiet=quiet)
             follower.submit()  # before it is served: what is left of an earlier try must not be taken up
             if not is_served(folder):
                 serving = stack.enter_context(Serving(folder, plan, follower.say))
@@ -96,7 +96,7 @@ def follow(folder: Path, plan: Plan, job: str, *, quiet: bool) -> Outcome:
         ) from None
 
 
-class Following:
+class Onlooker:
     """Submits a job to whoever serves the folder, and shows how it goes."""
 
     def __init__(self, folder: Path, plan: Plan, job: str, *, quiet: bool) -> None:
