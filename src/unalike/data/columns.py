@@ -208,8 +208,11 @@ def check_few(column: str, values: int, rows: int) -> None:
         )
 
 
-def read_csv(path: Path, delimiter: str) -> list[Column]:
-    """The columns of a CSV file: UTF-8, the first line names them, quotes as in RFC 4180, blank lines left out."""
+def read_csv(path: Path, delimiter: str, fewest: int = 2) -> list[Column]:
+    """The columns of a CSV file: UTF-8, the first line names them, quotes as in RFC 4180, blank lines left out.
+
+    A table that is to be learnt from has two columns at least, which is the ``fewest`` by default.
+    """
     delimiter = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise UserError(f"csv's delimiter must be one character, got {delimiter!r}. Use ',' or ';' or tab.")
@@ -233,7 +236,7 @@ def read_csv(path: Path, delimiter: str) -> list[Column]:
     if not rows:
         raise UserError(f"{path} is empty. It needs a line of column names, and rows.")
     names = [name.strip() for name in rows[0]]
-    check_names(path, names)
+    check_names(path, names, fewest)
     for row, place in zip(rows, places, strict=True):
         if len(row) != len(names):
             raise UserError(
@@ -265,9 +268,9 @@ def check_size(path: Path, rows: int) -> None:
         raise UserError(f"{path} has column names but no rows. Add rows.")
 
 
-def check_names(path: Path, names: list[str]) -> None:
-    """Refuse a table whose columns have no names, or not names of their own."""
-    if len(names) < 2:
+def check_names(path: Path, names: list[str], fewest: int = 2) -> None:
+    """Refuse a table whose columns are too few, have no names, or not names of their own."""
+    if len(names) < fewest:
         raise UserError(f"{path} has one column only. It needs features and a label; or set delimiter=';'.")
     if all(number(name) is not None for name in names):
         raise UserError(f"{path} has no column names: its first line is numbers. Add a line of names.")
