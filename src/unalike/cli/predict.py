@@ -68,7 +68,8 @@ def predict(
         made = _predict(_predictor(folder, unknown), data)
     left_out = int((made.answers < 0).sum())
     if left_out:
-        say(f"{left_out:,} rows have a missing value, and no prediction: by the plan such rows are left out.")
+        rows = f"{left_out:,} of {len(made.answers):,} rows"
+        say(f"No prediction for {rows}: they have a missing value, and the plan leaves such rows out.")
     if to_file:
         from unalike.runs.files import atomic_write
 
