@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from unalike.runs.predict import Predictions, Predictor
 
 UNKNOWN = ("error", "zeros")
+_PIECE = 10_000
+"""Rows whose predictions are written at once."""
 
 
 def predict(
@@ -73,14 +76,14 @@ def predict(
     if to_file:
         from unalike.runs.files import atomic_write
 
-        atomic_write(output, _csv(made).encode())
+        atomic_write(output, b"".join(piece.encode() for piece in _csv(made)))
     if as_json:
         print_json(_json(made, str(output) if to_file else None))
     elif to_file:
         draw(f"{output}: {_count(made)}")
         _draw_figures(made)
     else:
-        sys.stdout.write(_csv(made))
+        sys.stdout.writelines(_csv(made))
         with redirect_stdout(sys.stderr):
             _draw_figures(made)
 
@@ -118,13 +121,18 @@ def _predict(predictor: Predictor, data: str) -> Predictions:
         raise UserError(f"{table_path(data)}: {error}") from None
 
 
-def _csv(made: Predictions) -> str:
-    """A line for every row of the table: its predicted class, and the probability of each class."""
+def _csv(made: Predictions) -> Iterator[str]:
+    """A line for every row of the table, in pieces: its predicted class, and the probability of each class."""
+    yield _lines([[_heading(made), *made.classes]])
+    for start in range(0, len(made.answers), _PIECE):
+        own = slice(start, start + _PIECE)
+        each = zip(made.answers[own].tolist(), made.probabilities[own].tolist(), strict=True)
+        yield _lines([made.classes[k], *values] if k >= 0 else [""] * (1 + len(values)) for k, values in each)
+
+
+def _lines(rows: Iterable[Sequence[object]]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_heading(made), *made.classes])
-    for answer, each in zip(made.answers.tolist(), made.probabilities.tolist(), strict=True):
-        writer.writerow([made.classes[answer], *each] if answer >= 0 else [""] * (1 + len(each)))
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
