@@ -114,6 +114,9 @@ def test_rows_that_the_plan_drops_have_an_empty_line(unalike, tmp_path):
     out = answer.out.splitlines()
     assert len(out) == 4
     assert out[2] == ",,"
+    whole = write(Path("whole.csv"), head, [rows[0], rows[2]])
+    others = unalike("predict", str(made.path / "sites" / "va"), "--data", whole).out.splitlines()
+    assert [out[1], out[3]] == others[1:]
     assert "No prediction for 1 of 3 rows: they have a missing value" in answer.err
     found = unalike("predict", str(made.path / "sites" / "va"), "--data", data, "--json").json
     assert found["predictions"][1] is None
