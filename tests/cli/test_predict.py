@@ -97,17 +97,41 @@ def test_nothing_is_overwritten(unalike, site, own):
     assert Path("a.csv").read_text() == "mine"
 
 
-def test_rows_that_the_plan_drops_have_an_empty_line(unalike, tmp_path):
-    made = World.make(tmp_path / "w", train={"rounds": 1})
-    for path in (tmp_path / "w" / "tables").iterdir():  # three columns without gaps, and the label
-        head, rows = lines(made, path.stem)
-        write(path, [*head[:3], "outcome"], [[*row[:3], row[-1]] for row in rows])
-    made.plan = replace(made.plan, missing="drop")
+def narrow(path, count, missing):
+    """A federation after its training, whose tables have the first columns of the patients', and the label."""
+    made = World.make(path, train={"rounds": 1})
+    for table in (path / "tables").iterdir():
+        head, rows = lines(made, table.stem)
+        write(table, [*head[:count], "outcome"], [[*row[:count], row[-1]] for row in rows])
+    made.plan = replace(made.plan, missing=missing)
     made.plan.write(made.path / "server")
     for node, name in enumerate(made.plan.parties, 11):
         made.start(node, name)
     made.serve()
-    with_invitations(made)
+    return with_invitations(made)
+
+
+def test_a_table_of_one_column(unalike, tmp_path):
+    made = narrow(tmp_path / "w", 1, "error")
+    site, own = str(made.path / "sites" / "va"), f"csv:{made.path / 'tables' / 'va.csv'}"
+    ages = write(Path("ages.csv"), ["age"], [row[:1] for row in lines(made, "va")[1]])
+    assert unalike("predict", site, "--data", ages).out == unalike("predict", site, "--data", own).out != ""
+
+
+def test_parquet(unalike, world, site, own):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import csv as reader
+    from pyarrow import parquet
+
+    strings = reader.ConvertOptions(column_types=dict.fromkeys(lines(world, "va")[0], pyarrow.string()))
+    parquet.write_table(reader.read_csv(own.removeprefix("csv:"), convert_options=strings), "new.parquet")
+    assert (
+        unalike("predict", site, "--data", "new.parquet").out == unalike("predict", site, "--data", own).out != ""
+    )
+
+
+def test_rows_that_the_plan_drops_have_an_empty_line(unalike, tmp_path):
+    made = narrow(tmp_path / "w", 3, "drop")
     head, rows = lines(made, "va")
     data = write(Path("new.csv"), head, [rows[0], ["", *rows[1][1:]], rows[2]])
     answer = unalike("predict", str(made.path / "sites" / "va"), "--data", data)

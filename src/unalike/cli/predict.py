@@ -76,7 +76,7 @@ def predict(
     if to_file:
         from unalike.runs.files import atomic_write
 
-        atomic_write(output, b"".join(piece.encode() for piece in _csv(made)))
+        atomic_write(output, b"".join(piece.encode(errors="replace") for piece in _csv(made)))
     if as_json:
         print_json(_json(made, str(output) if to_file else None))
     elif to_file:
