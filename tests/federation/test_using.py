@@ -238,7 +238,17 @@ def test_damaged_files(world, tmp_path, spoil, told):
         site_predictor(folder)
 
 
-@pytest.mark.parametrize("change", ["label", "plan"])
+def test_a_changed_bit_of_the_model_is_noticed(world, tmp_path):
+    folder = copied(world, tmp_path)
+    path = folder / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"model.safetensors is damaged \(checksum\)"):
+        site_predictor(folder)
+
+
+@pytest.mark.parametrize("change", ["schema", "plan"])
 def test_a_model_of_another_agreement_or_plan(world, tmp_path, change):
     folder = copied(world, tmp_path)
     if change == "plan":
@@ -252,10 +262,11 @@ def test_a_model_of_another_agreement_or_plan(world, tmp_path, change):
 
 
 def spoilt(folder, change):
-    """The model's file with other tensors."""
+    """The model's file with other tensors, of which it does not say the SHA-256."""
     path = folder / "model.safetensors"
     data = path.read_bytes()
     about = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+    del about["sha256"]
     tensors = load_file(path)
     change(tensors)
     save_file(tensors, path, about)

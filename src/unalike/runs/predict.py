@@ -17,11 +17,15 @@ from unalike.data.columns import Column
 from unalike.data.dataset import Array
 from unalike.errors import UserError
 from unalike.models import Batch, Task
+from unalike.models.layout import tensors_digest
 from unalike.rounds import local
 from unalike.rounds.evaluation import chosen_scores
 from unalike.rounds.judging import Figures, Judged, fewest, lines_of
 from unalike.runs.files import read_bytes
 from unalike.scores import Score
+
+DIGEST = "sha256"
+"""What the SHA-256 of a model's tensors is called in what its file says of them."""
 
 
 class CodedRows(Protocol):
@@ -106,7 +110,10 @@ class Predictor:
 
 
 def read_model(path: Path) -> tuple[dict[str, Tensor], dict[str, str]] | None:
-    """The tensors by name in a safetensors file, and what it says of them; None where there is no such file."""
+    """The tensors by name in a safetensors file, and what it says of them; None where there is no such file.
+
+    Where it says their SHA-256, a changed bit is noticed.
+    """
     import safetensors.torch
 
     data = read_bytes(path)
@@ -117,6 +124,8 @@ def read_model(path: Path) -> tuple[dict[str, Tensor], dict[str, str]] | None:
         about = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__", {})
     except (ValueError, safetensors.SafetensorError) as error:
         raise UserError(f"{path} is damaged ({error}). Copy it back from where it was kept.") from None
+    if about.get(DIGEST, digest := tensors_digest(tensors)) != digest:
+        raise UserError(f"{path} is damaged (checksum). Copy it back from where it was kept.")
     # A copy in memory aligned as torch's own: results of matrix products may depend on the alignment.
     return {name: tensor.clone() for name, tensor in tensors.items()}, about
 
