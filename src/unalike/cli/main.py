@@ -19,7 +19,7 @@ import unalike
 from unalike.cli.commands import App, Command, Group
 from unalike.cli.program import program
 from unalike.cli.signals import STOPPED, StopRequested, StopSignals
-from unalike.errors import UserError
+from unalike.errors import UserError, shown
 
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 USER_ERROR = 2
@@ -55,6 +55,7 @@ _COMMANDS = {
         "app",
         "Train between real sites, each of which keeps its own rows.",
     ),
+    "predict": ("unalike.cli.predict", "predict", "Use the model of a training on new rows of a site's own."),
     "list": ("unalike.cli.listing", "list_parts", "List algorithms, data sets, partitions and other parts."),
 }
 
@@ -147,6 +148,8 @@ def call(args: Sequence[str], signals: StopSignals | None = None) -> int:
         _send_nowhere(sys.stdout, sys.stderr)
         return BROKEN_PIPE
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return _refuse(f"The name {shown(error.filename)} is too long for a file. Check it.")
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         _send_nowhere(sys.stdout)

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
@@ -38,6 +38,7 @@ BINARY = (("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"))  # the secon
 MOST_CATEGORIES = 1000
 FEW_CATEGORIES = 20  # so many are never too many
 FEWEST_ROWS = 5  # of a category, on average: of fewer little can be learnt, and much told of single rows
+_MOST_SHARED = 2**16  # texts of a table that are looked up, so that each is in memory once
 _FEWEST_IDENTIFIERS = 20  # in a shorter table, values that all differ do not show an identifier
 
 
@@ -208,40 +209,56 @@ def check_few(column: str, values: int, rows: int) -> None:
         )
 
 
-def read_csv(path: Path, delimiter: str) -> list[Column]:
-    """The columns of a CSV file: UTF-8, the first line names them, quotes as in RFC 4180, blank lines left out."""
+def read_csv(path: Path, delimiter: str, fewest: int = 2) -> list[Column]:
+    """The columns of a CSV file: UTF-8, the first line names them, quotes as in RFC 4180, blank lines left out.
+
+    A table that is to be learnt from has two columns at least, which is the ``fewest`` by default.
+    """
     delimiter = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise UserError(f"csv's delimiter must be one character, got {delimiter!r}. Use ',' or ';' or tab.")
+    reader = csv.reader(_lines(path), delimiter=delimiter, strict=True)
+    names: list[str] = []
+    cells: list[list[str]] = []
+    places: list[int] = []
+    known: dict[str, str] = {}
+    try:
+        for row in filter(None, reader):
+            if not names:
+                names = [name.strip() for name in row]
+                check_names(path, names, fewest)
+                cells = [[] for _ in names]
+                continue
+            if len(row) != len(names):
+                raise UserError(
+                    f"{path}, line {reader.line_num} has {len(row)} values, but there are {len(names)} columns. "
+                    "Mend that line."
+                )
+            for own, text in zip(cells, row, strict=True):
+                own.append(known.setdefault(text, text))  # what many rows share is in memory once
+            places.append(reader.line_num)
+            if len(known) > _MOST_SHARED:
+                known.clear()
+    except csv.Error as error:
+        raise UserError(f"{path}, line {reader.line_num}: {error}. Mend the quotes there.") from None
+    if not names:
+        raise UserError(f"{path} is empty. It needs a line of column names, and rows.")
+    check_size(path, len(places))
+    return [Column(name, own, places) for name, own in zip(names, cells, strict=True)]
+
+
+def _lines(path: Path) -> Iterable[str]:
+    """The lines of a text file in UTF-8, all of which is read and checked first."""
     check_file(path)
     try:
-        text = path.read_bytes().decode("utf-8-sig")  # a byte order mark is left out
+        data = path.read_bytes()
+        data.decode("utf-8")
     except OSError as error:
         raise unreadable(path, error) from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise UserError(f"{path}, line {line} is not UTF-8. Save the table as UTF-8.") from None
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows, places = [], []
-    try:
-        for row in reader:
-            if row:
-                rows.append(row)
-                places.append(reader.line_num)
-    except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}. Mend the quotes there.") from None
-    if not rows:
-        raise UserError(f"{path} is empty. It needs a line of column names, and rows.")
-    names = [name.strip() for name in rows[0]]
-    check_names(path, names)
-    for row, place in zip(rows, places, strict=True):
-        if len(row) != len(names):
-            raise UserError(
-                f"{path}, line {place} has {len(row)} values, but there are {len(names)} columns. Mend that line."
-            )
-    check_size(path, len(rows) - 1)
-    columns = list(zip(*rows[1:], strict=True))
-    return [Column(name, cells, places[1:]) for name, cells in zip(names, columns, strict=True)]
+    return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline="")  # a byte order mark is left out
 
 
 def check_file(path: Path) -> None:
@@ -265,9 +282,9 @@ def check_size(path: Path, rows: int) -> None:
         raise UserError(f"{path} has column names but no rows. Add rows.")
 
 
-def check_names(path: Path, names: list[str]) -> None:
-    """Refuse a table whose columns have no names, or not names of their own."""
-    if len(names) < 2:
+def check_names(path: Path, names: list[str], fewest: int = 2) -> None:
+    """Refuse a table whose columns are too few, have no names, or not names of their own."""
+    if len(names) < fewest:
         raise UserError(f"{path} has one column only. It needs features and a label; or set delimiter=';'.")
     if all(number(name) is not None for name in names):
         raise UserError(f"{path} has no column names: its first line is numbers. Add a line of names.")

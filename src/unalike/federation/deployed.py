@@ -14,6 +14,7 @@ from unalike.federation.envelope import Envelope, Refused
 from unalike.federation.figures import parts_of, told_scores
 from unalike.federation.vault import Vault
 from unalike.federation.work import Alone, SiteWork
+from unalike.models.layout import tensors_digest
 from unalike.rounds.evaluation import Figures, chosen_scores
 from unalike.rounds.judging import Judged, judge
 from unalike.rounds.order import Order
@@ -21,6 +22,7 @@ from unalike.rounds.personal import PersonalModels
 from unalike.rounds.rows import Rows
 from unalike.runs.checkpoint import tensor_bytes
 from unalike.runs.files import atomic_write
+from unalike.runs.predict import DIGEST
 from unalike.runs.rules import deploying
 from unalike.scores import choose
 from unalike.tallies import Tally
@@ -58,9 +60,10 @@ class SiteModels:
         schema, last = self._work.schema, own or shared
         if last is None:
             return {}
-        about = {"schema": schema.digest, "features": "\n".join(schema.features)}
         named = self._work.task.named(last.w, last.buffers)
-        atomic_write(path, tensor_bytes(named, about | {"classes": "\n".join(schema.classes)}))
+        about = {"schema": schema.digest, DIGEST: tensors_digest(named)}
+        lists = {"features": "\n".join(schema.features), "classes": "\n".join(schema.classes)}
+        atomic_write(path, tensor_bytes(named, about | lists))
         scores = chosen_scores(self._score, everything=True)
         return {
             rows: {"rows": len(judged), "score": self._score.name, **judged.figures(scores)}

@@ -62,7 +62,7 @@ class SiteFolder:
         """The party that the invitation is for."""
         try:
             return (self.path / _PARTY).read_text(encoding="utf-8").strip()
-        except OSError:
+        except (OSError, UnicodeDecodeError):
             raise UserError(
                 f"{self.path} is no invitation: it has no {_PARTY}. Use the folder that the server's owner sent."
             ) from None

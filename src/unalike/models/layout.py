@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 import torch
@@ -26,6 +27,15 @@ class WeightLayout:
         """Views of the vector, by name. One split, so that the backward pass is one concatenation."""
         parts = torch.split(vector, self.sizes)
         return {n: p.view(s) for n, p, s in zip(self.names, parts, self.shapes, strict=True)}
+
+
+def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of named tensors: of their names, types, shapes and values, whatever order they come in."""
+    sha = hashlib.sha256()
+    for name, value in sorted(tensors.items()):
+        sha.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        sha.update(value.detach().cpu().contiguous().numpy().tobytes())
+    return sha.hexdigest()
 
 
 def slices_of(sizes: Mapping[str, int]) -> dict[str, slice]:

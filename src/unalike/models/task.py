@@ -17,7 +17,7 @@ from torch.func import functional_call, grad
 from unalike.errors import UserError, unknown
 from unalike.models.batch import Batch
 from unalike.models.extra import Extra
-from unalike.models.layout import WeightLayout, slices_of
+from unalike.models.layout import WeightLayout, slices_of, tensors_digest
 from unalike.models.loss import CrossEntropy, Loss
 from unalike.randomness import stream
 
@@ -170,11 +170,7 @@ class Task:
     @cached_property
     def constants_digest(self) -> str:
         """SHA-256 of what the net computes with but never trains, or nothing where there is no such thing."""
-        sha = hashlib.sha256()
-        for name, value in sorted(self._constants.items()):
-            sha.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-            sha.update(value.cpu().contiguous().numpy().tobytes())
-        return sha.hexdigest() if self._constants else ""
+        return tensors_digest(self._constants) if self._constants else ""
 
     @property
     def net(self) -> Net:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from unalike.data.dataset import Array
+from unalike.models.loss import Loss
 from unalike.models.task import Task
 from unalike.rounds import local
 from unalike.rounds.rows import Rows, batch_of
@@ -100,13 +101,7 @@ def judge(
     @torch.no_grad()  # a thread has a grad mode of its own
     def block(part: Tensor) -> Tensor:
         batch = batch_of(rows, part, buffers)
-        outputs = task.logits(w, batch)
-        losses = objective.losses(outputs, batch.y)
-        if objective.task == "regression":
-            return torch.stack([losses, (objective.predict(outputs) - batch.y) * rows.unit], dim=1)
-        simple = torch.stack([losses, (outputs.argmax(dim=1) == batch.y).to(losses)], dim=1)
-        # Probabilities in double precision: of a sure net they would all be 1 in single.
-        return torch.cat([simple.double(), objective.predict(outputs.double())], dim=1) if whole else simple
+        return lines_of(objective, task.logits(w, batch), batch.y, rows.unit, whole=whole)
 
     true = rows.y[index]
     if objective.task == "regression":
@@ -117,6 +112,16 @@ def judge(
     # In even parts: none has one row, if there are more.
     parts = torch.tensor_split(index, math.ceil(len(index) / local.MEASURE_ROWS))
     return Judged(objective.task, torch.cat(on_threads(threads, block, parts)), true)
+
+
+def lines_of(objective: Loss, outputs: Tensor, y: Tensor, unit: float = 1.0, *, whole: bool) -> Tensor:
+    """The lines of the table that a :class:`Judged` has; ``whole``: with the probabilities of the classes."""
+    losses = objective.losses(outputs, y)
+    if objective.task == "regression":
+        return torch.stack([losses, (objective.predict(outputs) - y) * unit], dim=1)
+    simple = torch.stack([losses, (outputs.argmax(dim=1) == y).to(losses)], dim=1)
+    # Probabilities in double precision: of a sure net they would all be 1 in single.
+    return torch.cat([simple.double(), objective.predict(outputs.double())], dim=1) if whole else simple
 
 
 def joined(each: Sequence[Judged]) -> Judged:

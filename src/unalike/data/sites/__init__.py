@@ -20,12 +20,12 @@ from unalike.data.table import Missing, test_rows
 from unalike.errors import UserError
 
 
-def read_table(path: str) -> list[Column]:
-    """The columns of a site's own table: PATH, csv:PATH or parquet:PATH."""
+def read_table(path: str, fewest: int = 2) -> list[Column]:
+    """The columns of a site's own table: PATH, csv:PATH or parquet:PATH; there must be so many at least."""
     place = table_path(path)
     if path.startswith("parquet:") or place.suffix == ".parquet":
-        return read_parquet(place)
-    return read_csv(place, ",")
+        return read_parquet(place, fewest)
+    return read_csv(place, ",", fewest)
 
 
 def table_path(path: str) -> Path:

@@ -51,22 +51,32 @@ class Field:
         names = [f"{self.name}_{value}" for value in self.values] if self.kind == "category" else [self.name]
         return names + [f"{self.name}_missing"] * self.indicate
 
-    def code(self, column: Column) -> list[Array]:
-        """The column as numbers, in one array or, for a category, in one for each value."""
-        made: list[Array]
+    def read(self, column: Column) -> Array:
+        """Every row's value as one number: a number or date as it is, 1 for yes, the place of a category.
+
+        A category that was not agreed on has the place -1, and so has a missing one.
+        """
         if self.kind in MEASURED:
             if column.values and (column.reading is None or column.reading.kind != self.kind):
                 raise UserError(
                     f"column {self.name}: {self.kind}s were agreed on, and it has none. Code it alike."
                 )
-            values = (column.numbers() - self.shift) / self.scale
-            made = [np.where(column.absent, 0.0, values).astype(np.float32)]
+            return column.numbers()
+        if self.kind == "binary":
+            return np.array([text.strip().lower() in _YES for text in column.cells])
+        places = {value: place for place, value in enumerate(self.values)}
+        known = {text: places.get(value, -1) for text, value in column.values.items()}
+        return np.array([known.get(text, -1) for text in column.cells])
+
+    def code(self, values: Array, absent: Array) -> list[Array]:
+        """What was read as the net sees it: one array or, for a category, one for each of its values."""
+        if self.kind in MEASURED:
+            made = [np.where(absent, 0.0, (values - self.shift) / self.scale)]
         elif self.kind == "binary":
-            made = [np.array([text.strip().lower() in _YES for text in column.cells], np.float32)]
+            made = [values]
         else:
-            cells = np.array([column.values.get(text, "") for text in column.cells], dtype=object)
-            made = [(cells == value).astype(np.float32) for value in self.values]
-        return made + [column.absent.astype(np.float32)] * self.indicate
+            made = [values == place for place in range(len(self.values))]
+        return [part.astype(np.float32) for part in made + [absent] * self.indicate]
 
 
 @dataclass(frozen=True)
@@ -155,7 +165,9 @@ class Schema:
         index = {name: place for place, name in enumerate(self.classes)}
         with np.errstate(over="ignore", invalid="ignore"):
             parts = [
-                part for one, column in zip(self.fields, roles.features, strict=False) for part in one.code(column)
+                part
+                for one, column in zip(self.fields, roles.features, strict=False)
+                for part in one.code(one.read(column), column.absent)
             ]
         x = np.stack(parts, axis=1)
         if not np.isfinite(x).all():

@@ -1,0 +1,140 @@
+"""New rows for a model that is trained already: checked against the agreed coding, and coded piece by piece."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from unalike.data.columns import BINARY, Column
+from unalike.data.dataset import Array
+from unalike.data.labels import plain_number
+from unalike.data.numerals import PLAIN, Reading, days
+from unalike.data.sites.schema import MEASURED, Field, Schema
+from unalike.data.table import Missing
+from unalike.errors import UserError, nearest
+
+Unknown = Literal["error", "zeros"]
+"""What becomes of a category, or of a gap in a column, that no site had when the coding was agreed on."""
+_YES_OR_NO = {word for pair in BINARY for word in pair}
+_USUAL = {"number": PLAIN, "date": Reading("date", days)}
+_WRITTEN = {"number": "1234.5", "date": "2024-12-31"}
+_FEW = 5
+
+
+@dataclass(frozen=True, eq=False)
+class NewRows:
+    """The rows of a table whose every value was checked; ``code`` makes them ready for a net."""
+
+    schema: Schema
+    usable: Array
+    """a mask of the table's rows that are here: where rows with a missing value are dropped, those without one"""
+    values: tuple[Array, ...]
+    absent: tuple[Array, ...]
+    labels: Array | None
+    """the class of every row that is here, -1 where it is not known; None where no row tells it"""
+
+    def code(self, places: Array) -> Array:
+        """The rows at these places, counted among those that are here, as the net sees them (float32)."""
+        each = zip(self.schema.fields, self.values, self.absent, strict=True)
+        return np.stack([part for one, v, gone in each for part in one.code(v[places], gone[places])], axis=1)
+
+
+def read_new_rows(
+    schema: Schema, columns: Sequence[Column], missing: Missing, unknown: Unknown = "error"
+) -> NewRows:
+    """The rows of a table, if the coding fits them; a UserError names the column, the value and its line.
+
+    The label's column may be there or not; columns that the coding does not have are not looked at.
+    """
+    named = {column.name: column for column in columns}
+    others = named.keys() - {schema.label, *(one.name for one in schema.fields)}
+    own = [_needed(one.name, named, others) for one in schema.fields]
+    usable = np.ones(len(own[0].cells), bool)
+    for column in own if missing == "drop" else ():
+        usable &= ~column.absent
+    if not usable.any():
+        raise UserError("Every row has a missing value, and by the plan such rows are left out. Fill them in.")
+    label = named.get(schema.label)
+    if not usable.all():
+        own = [column.where(usable) for column in own]
+        label = label and label.where(usable)
+    values = [_read(one, column, unknown) for one, column in zip(schema.fields, own, strict=True)]
+    labels = None if label is None else _labels(schema.classes, label)
+    return NewRows(schema, usable, tuple(values), tuple(column.absent for column in own), labels)
+
+
+def _needed(name: str, named: Mapping[str, Column], others: Iterable[str]) -> Column:
+    """The column of that name; where there is none, one of the ``others`` may have been meant."""
+    column = named.get(name)
+    if column is None:
+        near = nearest(name, others)
+        remedy = f"Add it, or is it {near!r}? Then rename that." if near else "Add it."
+        raise UserError(f"column {name}: the model needs it, and it is not in this table. {remedy}")
+    if column.unusable:
+        raise UserError(f"column {name}: {column.unusable} cannot be used. Make it a number, a date or a text.")
+    return column
+
+
+def _read(one: Field, column: Column, unknown: Unknown) -> Array:
+    """The column's values as numbers, once every one of them is known to fit."""
+    if column.missing and not one.indicate and unknown == "error":
+        text = next(text for text in column.cells if text in column.gaps)
+        rest = f" ({column.missing} in all)" if column.missing > 1 else ""
+        rule = f"is missing{rest}, and no site had a gap there. Fill it in, or use --unknown zeros."
+        raise column.mistake(text, "the value", rule)
+    if one.kind in MEASURED:
+        return _numbers(one, column)
+    if unknown == "error":
+        _check_categories(one, column)
+    return one.read(column)
+
+
+def _numbers(one: Field, column: Column) -> Array:
+    reading = column.reading
+    if reading is None or reading.kind != one.kind:
+        reading = _USUAL[one.kind]
+    if column.complete is None or one.kind != "number":
+        for text, value in column.values.items():
+            found = reading.read(value)
+            if found is None or math.isinf(found):
+                rule = f"is not a {one.kind}, as was agreed on. Write it as {_WRITTEN[one.kind]} is written."
+                raise column.mistake(text, repr(text[:30]), rule)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = one.read(column)
+        finite = np.isfinite(one.code(values, column.absent)[0])
+    if not finite.all():
+        text = column.cells[int(np.argmin(finite))]
+        raise column.mistake(text, repr(text[:30]), "is too large for the scale that was agreed on. Mend it.")
+    return values
+
+
+def _check_categories(one: Field, column: Column) -> None:
+    known = _YES_OR_NO if one.kind == "binary" else set(one.values)
+    for text, value in column.values.items():
+        if (value.lower() if one.kind == "binary" else value) not in known:
+            names = "yes, no, true, false" if one.kind == "binary" else _few(one.values)
+            near = nearest(value, known)
+            meant = f"Is it {near!r}? " if near else ""
+            rule = f"is a category that no site had ({names}). {meant}Mend it, or use --unknown zeros."
+            raise column.mistake(text, repr(text[:30]), rule)
+
+
+def _labels(classes: tuple[str, ...], column: Column) -> Array | None:
+    """The number of every row's class, -1 where its label is missing; None where all are."""
+    places = {name: place for place, name in enumerate(classes)}
+    known = {}
+    for text, value in column.values.items():
+        if plain_number(value) not in places:
+            rule = f"is none of the classes ({_few(classes)}). Mend it, leave it empty, or remove the column."
+            raise column.mistake(text, f"the label {text[:30]!r}", rule)
+        known[text] = places[plain_number(value)]
+    return np.array([known.get(text, -1) for text in column.cells]) if known else None
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first of some names, for a line of text."""
+    return ", ".join(names[:_FEW]) + (", ..." if len(names) > _FEW else "")
