@@ -18,7 +18,7 @@ test: check
 # Real servers and sites in processes of their own, on loopback: some minutes. Linux or macOS.
 test-federation: export OMP_NUM_THREADS := 1
 test-federation: $(VENV)/.dev
-	$(BIN)/python -m pytest -m federation $(FEDERATION)
+	$(BIN)/python -m pytest -n 2 -m federation $(FEDERATION)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
