@@ -104,6 +104,8 @@ def size(count: float) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds as a person would say it."""
+    if 0 < seconds < 0.095:
+        return f"{1000 * seconds:.0f} ms"
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

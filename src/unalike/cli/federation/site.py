@@ -122,8 +122,9 @@ def _take_part(place: SiteFolder, plan: Plan, site: Site, address: str, door: Pa
     }
 
     def tell(state: str) -> None:
-        atomic_write(place.path / CONNECTION, json.dumps({"state": state, "time": now()}).encode())
-        say(lines.get(state, f"{state[:1].upper()}{state[1:]}. Trying again."))
+        with suppress(UserError, OSError):  # a full disk or a closed terminal must not end the connection
+            atomic_write(place.path / CONNECTION, json.dumps({"state": state, "time": now()}).encode())
+            say(lines.get(state, f"Waiting for the server at {address}, {state}."))
 
     torch.set_num_threads(1)  # as in simulation: how many there are can change the last bits of a sum
     # A little more than the plan allows: what is too long is then refused by the site, which logs it.

@@ -25,7 +25,7 @@ from unalike.federation.transport.https.desk import LENGTH, PIECE, POLL, QUESTIO
 
 CONNECTED = "connected"
 NOT_ADMITTED = "refused: not admitted yet"
-_FIRST, _GROWTH, _LAST = 0.2, 1.7, 20.0
+_FIRST, _GROWTH, _LAST = 0.2, 1.7, 5.0
 """Seconds until the next try: at first, how it grows, at most."""
 
 
