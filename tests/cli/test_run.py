@@ -174,7 +174,8 @@ def test_not_a_number_becomes_null(capfd):
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (0.04, "0.0 s"),
+        (0.0, "0.0 s"),
+        (0.04, "40 ms"),
         (9.96, "10 s"),
         (59.6, "1 min 0 s"),
         (125, "2 min 5 s"),
