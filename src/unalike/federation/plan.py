@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from unalike.algorithms import ALGORITHMS
 from unalike.channels import parse_channel
+from unalike.channels.masked import Masked
 from unalike.data.sites import Sites
 from unalike.data.table import Missing
 from unalike.errors import UserError, unknown
@@ -193,6 +194,13 @@ class Plan:
     def needed(self, asked: int) -> int:
         """How many answers an exchange with so many parties needs."""
         return min(asked, self.quorum) if self.quorum else asked
+
+    @property
+    def one_trip(self) -> Masked | None:
+        """The masks of hidden sums that are made in one trip: where all who are asked must answer; else None."""
+        hidden = parse_channel(self.spec.channel).hidden
+        everybody = self.needed(self.cohort) == self.cohort
+        return hidden if isinstance(hidden, Masked) and everybody else None
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as dicts and lists that JSON and TOML can hold."""

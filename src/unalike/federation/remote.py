@@ -19,6 +19,7 @@ from unalike.errors import UserError
 from unalike.federation.asking import MOST_FAILURES, Asking
 from unalike.federation.contents import BUFFERS, MESSAGE, PAYLOAD, UPLOAD, message_of, message_vectors
 from unalike.federation.envelope import Envelope, Refused, pack
+from unalike.federation.pairing import paired_total
 from unalike.federation.speaker import Outgoing, Speaker
 from unalike.federation.summing import Protection, ProtocolError, TooFewParties, secure_total
 from unalike.federation.vault import START, version_name
@@ -55,6 +56,8 @@ class Remote:
         """the version of each party's state that the server has accepted"""
         self.durable: dict[int, str] = {}
         """the same at the last checkpoint: a restarted server asks for these"""
+        self.keys: dict[str, str] = {}
+        """what each party has told as its key for sums in one trip"""
         self.unmasking: dict[str, list[str]] = {}
         """of each exchange whose sum began to be unmasked, who is in it"""
         self.keep_unmasking: Callable[[dict[str, list[str]]], None] = lambda known: None
@@ -132,6 +135,12 @@ class Remote:
         needed, failures = plan.needed(len(messages)), 0
         length = len(wire.channel.hidden.split(zeros, wire.cohort(order.round)))
         occasion = f"{order.round}-{order.turn}"
+        masked = plan.one_trip
+        if masked is not None:
+            everybody = sorted(plan.number(name) for name in messages)
+            return self.receiver.of_grid(
+                order, upload, everybody, paired_total(self.asking, self.keys, messages, length, masked.bits)
+            )
         while True:
             begun = self.unmasking.get(occasion)
             if begun is not None:  # sites help to unmask one sum of an exchange: it must be of the same parties

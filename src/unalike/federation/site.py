@@ -18,6 +18,7 @@ from unalike.channels import parse_channel
 from unalike.channels.encrypted import Encrypted
 from unalike.channels.errors import ChannelError
 from unalike.channels.masked import Masked
+from unalike.channels.stage import Grid
 from unalike.data.sites import read_table, site_data
 from unalike.data.sites.description import Description, describe
 from unalike.data.sites.schema import Schema
@@ -31,12 +32,14 @@ from unalike.federation.figures import packed
 from unalike.federation.folders import AGREED, PUBLIC, Card
 from unalike.federation.measuring import BITS, SUM, SiteMeasure
 from unalike.federation.once import Once, read_json
+from unalike.federation.pairing import ADD, GREET, KEY_FILE, SitePairs
 from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
-from unalike.federation.summing import Protection, SiteSum
+from unalike.federation.summing import Occasion, Protection, SiteSum
 from unalike.federation.vault import Vault
 from unalike.federation.work import SiteWork
 from unalike.runs.files import atomic_write, private_folder
+from unalike.secure.crypto.primitives import signing_public
 
 MOST_SCHEMAS = 10
 """So many codings of its table a site tries before it has trained: columns may have to be mended."""
@@ -68,6 +71,7 @@ class Site:
         self._agreed = read_json(self.folder / AGREED)
         self._work: SiteWork | None = None
         self._summing: dict[str, SiteSum] = {}
+        self._pairs: SitePairs | None = None
         self._once = Once(self.folder / "once.json")
         self._measure: SiteMeasure | None = None
         self._server = {SERVER: bytes.fromhex(self.plan.server)}
@@ -132,11 +136,13 @@ class Site:
 
     def _act(self, message: Envelope) -> Answer:
         acts: dict[str, Callable[[Envelope], Answer]] = {
-            "hello": self._hello,
+            "hello": lambda asked: ({}, b""),  # the signature says who it is
             "describe": self._describe,
             "agree": self._agree,
-            "exchange": self._exchange,
+            "exchange": lambda asked: self._ready(asked).answer(asked, self._vault),
             "sum": self._sum,
+            GREET: self._paired_sum,
+            ADD: self._paired_sum,
             "evaluate": self._evaluate,
             "measure-support": lambda asked: self._measuring(asked).support(asked),
             "measure-policy": lambda asked: self._measuring(asked).agree(asked),
@@ -152,9 +158,6 @@ class Site:
             raise Refused(f"a message of kind {message.kind[:40]!r} is not known here")
         return act(message)
 
-    def _hello(self, message: Envelope) -> Answer:
-        return {}, b""  # the signature says who it is
-
     def _describe(self, message: Envelope) -> Answer:
         told = self._described
         self._tell(f"Told the server what the {len(told.columns)} columns hold; no row left.")
@@ -167,7 +170,7 @@ class Site:
             roster = {str(name): str(key) for name, key in dict(message.header["roster"]).items()}
         except (KeyError, TypeError, ValueError) as error:
             raise Refused(f"the proposed schema or roster is malformed: {error}") from None
-        if roster.get(self.name) != _public(self.signer) or set(roster) != set(self.plan.parties):
+        if roster.get(self.name) != signing_public(self.signer).hex() or set(roster) != set(self.plan.parties):
             raise Refused("the server's list of parties has another key for this site, or other parties")
         known = self._agreed.get("roster")
         if known is not None and known != roster:
@@ -194,20 +197,31 @@ class Site:
                     f"the server names another key of {name} than {path.name} at this site. Telephone {name}"
                 )
 
-    def _exchange(self, message: Envelope) -> Answer:
-        return self._ready(message).answer(message, self._vault)
-
     def _sum(self, message: Envelope) -> Answer:
         """A step of a secure sum; the site trains at the step that sends its vector."""
         hidden = parse_channel(self.plan.spec.channel).hidden
         sizes = self.plan.cohort, self.plan.needed(self.plan.cohort)
+        if self.plan.one_trip is not None:
+            raise Refused("by this site's plan hidden sums are made in one trip, with all who are asked")
         if isinstance(hidden, Masked):
             summing = self._sums("masked", lambda: Protection(hidden.bits), *sizes)
         elif isinstance(hidden, Encrypted):
             summing = self._sums("encrypted", lambda: Protection(context=self._keys().context()), *sizes)
         else:
             raise Refused("this site has not agreed to secure sums")
-        return summing.answer(message, lambda asked: self._ready(asked).grid(asked, self._vault))
+        return summing.answer(message, self._grid)
+
+    def _grid(self, message: Envelope) -> tuple[Occasion, Grid]:
+        return self._ready(message).grid(message, self._vault)
+
+    def _paired_sum(self, message: Envelope) -> Answer:
+        """The site's key for sums in one trip, or what it adds to one."""
+        masked, known = self.plan.one_trip, (self.name, self.signer, self._roster(), self._server[SERVER])
+        if masked is None:
+            raise Refused("this site has not agreed to sums in one trip")
+        if self._pairs is None:
+            self._pairs = SitePairs(self.folder, *known, masked.bits, self.plan.digest, self._once)
+        return self._pairs.greet() if message.kind == GREET else self._pairs.answer(message, self._grid)
 
     def _measure_sum(self, message: Envelope) -> Answer:
         everybody = len(self.plan.parties)
@@ -259,6 +273,7 @@ class Site:
     def _finish(self, message: Envelope) -> Answer:
         path = self.folder / "model.safetensors"
         figures = SiteModels(self._ready(message)).finish(message, path, self._vault)
+        (self.folder / KEY_FILE).unlink(missing_ok=True)  # who steals it later cannot open what was recorded
         atomic_write(self.folder / "figures.json", json.dumps(figures, indent=1).encode())
         where = f"the model is in {path}" if figures else "this algorithm leaves no model at a site"
         self._tell(f"Training is over: {where}.")
@@ -301,9 +316,3 @@ def _claimed(raw: bytes) -> str:
         return peek(raw).kind[:40]
     except Refused:
         return "?"
-
-
-def _public(secret: bytes) -> str:
-    from unalike.secure.crypto.primitives import signing_public
-
-    return signing_public(secret).hex()

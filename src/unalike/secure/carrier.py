@@ -129,7 +129,7 @@ class Sealed:
         return self.context.decrypt(self.context.read(payload, self.length))
 
 
-def largest(vector: Vector) -> int:
+def largest(vector: Elements) -> int:
     """The largest absolute value; not by abs, which is negative for the least int64."""
     return max(int(vector.max()), -int(vector.min()))
 

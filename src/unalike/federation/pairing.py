@@ -1,0 +1,145 @@
+"""Hidden sums in one trip between real sites, where all that are asked must answer (``secure.pairwise``).
+
+The server asks each site once a run for its key, and hands the keys out with every question. A site is told
+nothing else of a sum: who is in it follows from the plan, how long it is and what was asked from its own work. So
+a server that tells two sites different things gets noise, since their masks do not cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from unalike.channels.stage import Grid
+from unalike.federation.asking import Asking
+from unalike.federation.envelope import Envelope, Refused
+from unalike.federation.folders import make_key, read_key
+from unalike.federation.once import Once
+from unalike.federation.speaker import Outgoing
+from unalike.federation.summing import VectorOf, question
+from unalike.secure import pairwise
+from unalike.secure.crypto.errors import CryptoError
+from unalike.secure.crypto.primitives import signing_public
+from unalike.secure.policy import SESSION_BYTES, new_session
+
+GREET, ADD = "greet", "add"
+"""Kinds of messages: tell your key for hidden sums; add what you are asked to compute."""
+KEY_FILE = Path("keys") / "pairs.key"
+"""In a site's folder: the secret of its masks with all others, until the run is over."""
+
+
+def paired_total(asking: Asking, keys: dict[str, str], messages: Outgoing, length: int, bits: int) -> Grid:
+    """The sum of all parties' grids, asked for until all are there. ``keys`` are those known so far."""
+    speaker, names = asking.speaker, sorted(messages)
+    plan, roster = speaker.plan, speaker.roster
+    new = {name: ({"kind": GREET}, b"") for name in names if name not in keys}
+    keys |= asking.collect(new, lambda name, told: _told(name, told, roster, plan.digest), len(new))
+    identities = [*(roster[name] for name in names), signing_public(speaker.signer)]
+    policy = pairwise.terms(new_session(), identities, length, question(*messages[names[0]]), bits)
+    about = {"kind": ADD, "session": policy.session.hex(), "keys": {name: keys[name] for name in names}}
+
+    def use(name: str, answer: Envelope) -> bytes:
+        try:
+            pairwise.check_payload(policy, answer.body)
+        except CryptoError as error:
+            raise Refused(str(error)) from None
+        return answer.body
+
+    asked = {name: ({**header, **about}, body) for name, (header, body) in messages.items()}
+    found = asking.collect(asked, use, len(names))
+    return pairwise.total(policy, {number: found[name] for number, name in enumerate(names)})
+
+
+class SitePairs:
+    """A site's part in sums of one trip; ``folder`` keeps its secret key for them."""
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        signer: bytes,
+        roster: Mapping[str, bytes],
+        server: bytes,
+        bits: int,
+        plan: str,
+        once: Once,
+    ) -> None:
+        self._path, self._name, self._signer, self._roster = folder / KEY_FILE, name, signer, roster
+        self._server, self._bits, self._plan, self._once = server, bits, plan, once
+        self._known: dict[str, tuple[str, bytes]] = {}
+        """of each other site, its introduction and the key that this site shares with it"""
+
+    def greet(self) -> tuple[dict[str, Any], bytes]:
+        """This site's public key for masks, signed with the key that the others know it by."""
+        return {"key": pairwise.introduction(self._secret(), self._signer, self._plan.encode()).hex()}, b""
+
+    def answer(self, message: Envelope, vector: VectorOf) -> tuple[dict[str, Any], bytes]:
+        """What the site adds, under its masks with all that the plan asks in this exchange.
+
+        Two vectors under the same masks would tell their difference: the same terms have the same bytes, for good.
+        """
+        told, keys = message.header.get("session"), message.header.get("keys")
+        if not isinstance(told, str) or not isinstance(keys, dict):
+            raise Refused("it is not a question of a sum in one trip")
+        try:
+            session = bytes.fromhex(told)
+        except ValueError:
+            session = b""
+        if len(session) != SESSION_BYTES:
+            raise Refused("it names no session of a sum")
+        if keys.get(self._name) != self.greet()[0]["key"]:
+            raise Refused(
+                "the server has another key of this site for hidden sums than it has. Start the run again"
+            )
+        shared = {name: self._shared_with(name, keys[name]) for name in sorted(keys) if name != self._name}
+        occasion, grid = vector(message)
+        names = sorted(occasion.parties)
+        if not set(names) <= keys.keys():
+            raise Refused("it has no key of a site that by the plan takes part in this exchange")
+        identities = [*(self._roster[name] for name in names), self._server]
+        policy = pairwise.terms(session, identities, len(grid), question(message.header, message.body), self._bits)
+        others = {number: shared[name] for number, name in enumerate(names) if name != self._name}
+        answer = pairwise.hide(policy, names.index(self._name), others, grid)
+        why = (
+            "this site has answered the same with another vector, and under the same masks the two would tell "
+            "their difference. Stop the run and start it again: that makes new masks"
+        )
+        self._once.ask(f"masks {policy.digest.hex()}", sha256(answer).hexdigest(), why)
+        return {}, answer
+
+    def _shared_with(self, name: str, told: Any) -> bytes:
+        """The key shared with another site, whose own key must be signed by it, and the same in all of the run."""
+        known = self._known.get(name)
+        if known is not None and known[0] == told:
+            return known[1]
+        public = _introduced(name, told, self._roster, self._plan)
+        why = f"the key of {name} for hidden sums has changed since this run began. Ask {name}, and begin anew"
+        self._once.ask(f"key of {name} {self._plan}", public.hex(), why)
+        try:
+            shared = pairwise.pair_key(self._secret(), public, self._plan.encode())
+        except CryptoError as error:
+            raise Refused(f"the key of {name} for hidden sums is refused: {error}") from None
+        self._known[name] = told, shared
+        return shared
+
+    def _secret(self) -> bytes:
+        make_key(self._path)
+        return read_key(self._path)
+
+
+def _told(name: str, answer: Envelope, roster: Mapping[str, bytes], plan: str) -> str:
+    key = answer.header.get("key")
+    _introduced(name, key, roster, plan)
+    return str(key)
+
+
+def _introduced(name: str, told: Any, roster: Mapping[str, bytes], plan: str) -> bytes:
+    """The X25519 key of a site, if it signed it for this plan."""
+    if name not in roster:
+        raise Refused(f"{name[:40]!r} is nobody whom this site has agreed to")
+    try:
+        return pairwise.introduced(bytes.fromhex(told), roster[name], plan.encode())
+    except (TypeError, ValueError, CryptoError):
+        raise Refused(f"the key of {name} for hidden sums is not signed by it for this plan") from None
