@@ -18,6 +18,8 @@ from unalike.runs.simulation import Simulation
 from unalike.secure.crypto.primitives import signing_public
 
 HOSPITALS = ("cleveland", "hungarian", "va")
+FOUR = ("cleveland", "hungarian", "switzerland", "va")
+"""The fewest of whom one may be absent from a sum under masks."""
 
 
 def write_tables(folder, rows=80, hospitals=HOSPITALS):

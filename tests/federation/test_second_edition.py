@@ -152,13 +152,13 @@ def test_hidden_sums_of_phases_and_of_what_prepares(name, tmp_path, public):
     assert not exchanges(world)[11]  # not one single upload was asked for
 
 
-@pytest.mark.parametrize("step", [2, 8, 11])
+@pytest.mark.parametrize("step", [2, 5, 6])
 def test_a_server_that_dies_in_a_hidden_sum_of_round_0_goes_on(step, tmp_path, public):
     world = world_of(tmp_path, "site-mean-rows", public, train={"channel": "masked"})
     heard = []
 
     def dying(node, raw):
-        if peek(raw).kind == "sum":
+        if peek(raw).kind in ("greet", "add"):
             heard.append(node)
             if len(heard) == step:
                 raise KeyboardInterrupt

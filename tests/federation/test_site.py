@@ -212,7 +212,7 @@ def test_another_sites_own_file_counts_also_when_it_comes_after_the_agreement(tm
 
     def before(node, raw):
         header = peek(raw).header
-        if header["kind"] == "sum" and header.get("round") == 2:
+        if header["kind"] == "add" and header.get("round") == 2:
             Card("va", "00" * 32).write(world.path / "sites" / NAME / "va.public.json")
         return raw
 
@@ -505,7 +505,7 @@ def test_noise_cannot_be_averaged_away(noisy, tmp_path):
     world.start(NODE, NAME)
     server = Server(world)
     trains = [peek(raw) for node, raw, _ in world.transport.log if node == NODE and "ask" in peek(raw).header]
-    asked = next(m for m in trains if m.kind in ("exchange", "sum") and m.header["round"] == 2)
+    asked = next(m for m in trains if m.kind in ("exchange", "add") and m.header["round"] == 2)
     first = vector_of(server, asked)
     assert vector_of(server, asked) == first
     world.start(NODE, NAME)  # also not by making the site start anew
@@ -528,7 +528,7 @@ def test_other_rows_have_other_noise_and_are_refused(noisy, tmp_path):
     table.write_text("\n".join(lines) + "\n")
     world.start(NODE, NAME)
     trains = [peek(raw) for node, raw, _ in world.transport.log if node == NODE and "ask" in peek(raw).header]
-    asked = next(m for m in trains if m.kind in ("exchange", "sum") and m.header["round"] == 2)
+    asked = next(m for m in trains if m.kind in ("exchange", "add") and m.header["round"] == 2)
     with pytest.raises(UserError, match="other questions in that exchange"):
         vector_of(Server(world), asked)
 

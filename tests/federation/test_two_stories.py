@@ -29,8 +29,8 @@ def true(monkeypatch):
     return record_grids(monkeypatch)
 
 
-def make(tmp_path, channel, quorum=4, **train):
-    return World.make(tmp_path, FIVE, quorum=quorum, train={"channel": channel, "rounds": 1, **train})
+def make(tmp_path, channel, quorum=4, names=FIVE, **train):
+    return World.make(tmp_path, names, quorum=quorum, train={"channel": channel, "rounds": 1, **train})
 
 
 def refusals(world, name):
@@ -173,9 +173,9 @@ def test_a_site_computes_from_one_state_in_an_exchange(algorithm, tmp_path, true
 
 def test_nobody_is_in_a_sum_who_is_not_in_the_cohort(tmp_path, true):
     """The threshold is made for those whom the plan asks: others in league would be too many for it."""
-    world = make(tmp_path, "masked", quorum=0, sample=0.6)
+    world = make(tmp_path, "masked", quorum=3, sample=0.8)
     asked, usual = ready(world)
-    assert (usual.parties, usual.threshold, len(asked)) == (3, 3, 3)
+    assert (usual.parties, usual.threshold, len(asked)) == (4, 3, 4)
     outsider = next(name for name in FIVE if name not in asked)
     liar = Liar(world, asked, usual, colluders=[outsider], parties=[*asked, outsider])
     with pytest.raises(TooFewParties):
@@ -186,11 +186,12 @@ def test_nobody_is_in_a_sum_who_is_not_in_the_cohort(tmp_path, true):
 
 @pytest.mark.parametrize("channel", ["masked", "encrypted"])
 def test_a_sum_below_the_quorum_is_not_agreed_to(channel, tmp_path, true):
-    """Four of five would be safe; this plan wants all."""
-    world = make(tmp_path, channel, quorum=0)
+    """Four of six would be safe; this plan wants five."""
+    six = (*FIVE, "s5")
+    world = make(tmp_path, channel, quorum=5, names=six)
     liar = Liar(world, *ready(world)).gather()
-    assert liar.consents(FIVE[1:], FIVE[1:]) == {}
-    assert_logged(world, FIVE[1:], "the sum is of 4 parties, the plan needs 5")
+    assert liar.consents(six[2:], six[2:]) == {}
+    assert_logged(world, six[2:], "the sum is of 4 parties, the plan needs 5")
 
 
 def test_encrypted_trains_with_a_quorum(tmp_path):
