@@ -58,6 +58,15 @@ class Envelope:
         """The name of the side that signed the message."""
         return str(self.header["sender"])
 
+    @property
+    def number(self) -> list[int]:
+        """Which start of the server this is of, and which of its messages: numbers that only grow."""
+        number = self.header.get("number")
+        whole = isinstance(number, list) and all(type(n) is int and 0 <= n < 2**53 for n in number)
+        if not isinstance(number, list) or not whole or len(number) != 2:
+            raise Refused("it has no number")
+        return number
+
     def vectors(self) -> Vectors:
         """The arrays in the body, finite and whole."""
         return unpack(self.header.get("arrays"), self.body)

@@ -22,7 +22,7 @@ from unalike.federation.summing import VectorOf, question
 from unalike.secure import pairwise
 from unalike.secure.crypto.errors import CryptoError
 from unalike.secure.crypto.primitives import signing_public
-from unalike.secure.policy import SESSION_BYTES, new_session
+from unalike.secure.policy import new_session
 
 GREET, ADD = "greet", "add"
 """Kinds of messages: tell your key for hidden sums; add what you are asked to compute."""
@@ -80,15 +80,10 @@ class SitePairs:
 
         Two vectors under the same masks would tell their difference: the same terms have the same bytes, for good.
         """
-        told, keys = message.header.get("session"), message.header.get("keys")
-        if not isinstance(told, str) or not isinstance(keys, dict):
-            raise Refused("it is not a question of a sum in one trip")
         try:
-            session = bytes.fromhex(told)
-        except ValueError:
-            session = b""
-        if len(session) != SESSION_BYTES:
-            raise Refused("it names no session of a sum")
+            session, keys = bytes.fromhex(message.header["session"]), dict(message.header["keys"])
+        except (KeyError, TypeError, ValueError):
+            raise Refused("it is not a question of a sum in one trip") from None
         if keys.get(self._name) != self.greet()[0]["key"]:
             raise Refused(
                 "the server has another key of this site for hidden sums than it has. Start the run again"
@@ -115,12 +110,12 @@ class SitePairs:
         if known is not None and known[0] == told:
             return known[1]
         public = _introduced(name, told, self._roster, self._plan)
-        why = f"the key of {name} for hidden sums has changed since this run began. Ask {name}, and begin anew"
-        self._once.ask(f"key of {name} {self._plan}", public.hex(), why)
         try:
             shared = pairwise.pair_key(self._secret(), public, self._plan.encode())
         except CryptoError as error:
             raise Refused(f"the key of {name} for hidden sums is refused: {error}") from None
+        why = f"the key of {name} for hidden sums has changed since this run began. Ask {name}, and begin anew"
+        self._once.ask(f"key of {name} {self._plan}", public.hex(), why)
         self._known[name] = told, shared
         return shared
 

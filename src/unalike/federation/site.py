@@ -67,7 +67,8 @@ class Site:
         self.number = self.plan.number(self.name)
         self._audit = Audit(self.folder)
         self._vault = Vault(self.folder / "state")
-        self._seen = _seen(read_json(self.folder / _SEEN))
+        seen = read_json(self.folder / _SEEN)
+        self._seen = tuple(Envelope(seen).number) if seen else (0, 0)
         self._agreed = read_json(self.folder / AGREED)
         self._work: SiteWork | None = None
         self._summing: dict[str, SiteSum] = {}
@@ -89,7 +90,7 @@ class Site:
         number, kind = [0, 0], "?"
         try:
             message = read(raw, self._server, self.name, self.plan.most_bytes)
-            kind, number = message.kind, _number(message)
+            kind, number = message.kind, message.number
             self._check(message, number)
             self._audit.note("in", raw, kind, number=number)
             header, body = self._act(message)
@@ -273,6 +274,7 @@ class Site:
     def _finish(self, message: Envelope) -> Answer:
         path = self.folder / "model.safetensors"
         figures = SiteModels(self._ready(message)).finish(message, path, self._vault)
+        self._pairs = None
         (self.folder / KEY_FILE).unlink(missing_ok=True)  # who steals it later cannot open what was recorded
         atomic_write(self.folder / "figures.json", json.dumps(figures, indent=1).encode())
         where = f"the model is in {path}" if figures else "this algorithm leaves no model at a site"
@@ -296,19 +298,6 @@ class Site:
         self._work = SiteWork(self.plan, schema, data, self.number, self.signer, self._once, self._public)
         self._measure = None  # it counts coded rows
         return self._work
-
-
-def _number(message: Envelope) -> list[int]:
-    number = message.header.get("number")
-    whole = isinstance(number, list) and all(type(n) is int and 0 <= n < 2**53 for n in number)
-    if not isinstance(number, list) or not whole or len(number) != 2:
-        raise Refused("it has no number")
-    return number
-
-
-def _seen(kept: dict[str, Any]) -> tuple[int, ...]:
-    """The largest number so far."""
-    return tuple(_number(Envelope(kept))) if kept else (0, 0)
 
 
 def _claimed(raw: bytes) -> str:

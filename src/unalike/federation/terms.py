@@ -14,6 +14,7 @@ import numpy as np
 
 from unalike.algorithms import ALGORITHMS
 from unalike.channels import CHANNELS, Accountant, Channel, Participation, parse_channel
+from unalike.channels.masked import Masked
 from unalike.data.columns import Column
 from unalike.data.dataset import Dataset
 from unalike.data.labels import class_names, plain_number
@@ -52,8 +53,8 @@ class Terms:
     description: Description
     uploads: tuple[Disclosure, ...]
     weights: int
-    single: bool
-    """whether the server can look at this site's own update"""
+    hidden: str
+    """what the server sees in place of this site's own update, in words; empty where it can look at that"""
     channel: str
     noise: str
     """in words; empty without noise"""
@@ -84,7 +85,7 @@ def terms_of(plan: Plan, name: str, columns: Sequence[Column], public: Sequence[
         description=told,
         uploads=uploads,
         weights=work.task.size,
-        single=not channel.hides_single,
+        hidden=_hidden(plan, channel),
         channel=CHANNELS.brief(channel) if channel.parts else "",
         noise=_noise(channel),
         epsilon=_epsilon(plan, plan.number(name), channel, uploads),
@@ -129,6 +130,20 @@ def _fewer(data: Dataset) -> Dataset:
     chosen = [np.flatnonzero(data.y == label)[:_MOST_ROWS] for label in range(len(data.classes))]
     rows = np.sort(np.concatenate(chosen))
     return replace(data, x=data.x[rows], y=data.y[rows])
+
+
+def _hidden(plan: Plan, channel: Channel) -> str:
+    """Over whom a sum is that hides single updates, and against whom that holds."""
+    if plan.one_trip is not None:
+        return (
+            f"only the sum over all {plan.cohort} sites that are asked, in one trip, and noise while one is "
+            "missing. That holds against a server that lies; sites in league with it have the sum of the others' "
+            "updates"
+        )
+    over = f"only the sum over the sites that answered, {plan.needed(plan.cohort)} of {plan.cohort} at least"
+    if isinstance(channel.hidden, Masked):
+        return f"{over}, in five trips. That holds against a server that lies with under a third of them in league"
+    return f"{over}. One site in league with it can read the others' updates" if channel.hidden else ""
 
 
 def _noise(channel: Channel) -> str:

@@ -153,11 +153,11 @@ def _measure(terms: Terms) -> list[str]:
 
 def _privacy(terms: Terms) -> list[str]:
     lines = []
-    if terms.single:
+    if terms.hidden:
+        lines.append(f"  Channel {terms.channel}: the server sees {terms.hidden}.")
+    else:
         lines.append("  The server sees this site's own update, not only the sum with the others'.")
         lines.append("  Updates can reveal something about rows: see docs/threat-model.md.")
-    else:
-        lines.append(f"  Channel {terms.channel}: the server sees only the sum over the sites that answered.")
     if terms.noise:
         lines.append(f"  Noise: {terms.noise}.")
         if terms.epsilon is not None:
