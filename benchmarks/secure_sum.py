@@ -38,17 +38,19 @@ def one_trip(parties: int, length: int, repeats: int) -> None:
     rng, context = np.random.default_rng(0), b"benchmark"
     secrets, signers = ([new_secret() for _ in range(parties + 1)] for _ in range(2))
     identities = [signing_public(signer) for signer in signers]
-    since = time.process_time()
     told = [pairwise.introduction(secrets[i], signers[i], context) for i in range(parties)]
-    publics = [pairwise.introduced(raw, identities[i], context) for i, raw in enumerate(told)]
-    keys = {i: pairwise.pair_key(secrets[0], publics[i], context) for i in range(1, parties)}
-    once = time.process_time() - since
-    every = [{j: keys[max(i, j)] for j in range(parties) if j != i} for i in range(parties)]
-    for i, j in ((i, j) for i in range(1, parties) for j in range(1, parties) if i != j):
-        every[i][j] = pairwise.pair_key(secrets[i], publics[j], context)
-    print(
-        f"{parties} parties, {length} entries, in one trip; exact each time. Keys once: {1000 * once:.2f} CPU-ms\n"
-    )
+    since = time.process_time()
+    keys = [
+        {
+            j: pairwise.pair_key(secrets[i], pairwise.introduced(told[j], identities[j], context), context)
+            for j in range(parties)
+            if j != i
+        }
+        for i in range(parties)
+    ]
+    once = (time.process_time() - since) / parties
+    print(f"{parties} parties, {length} entries, in one trip; exact each time")
+    print(f"keys, once a run: {1000 * once:.2f} CPU-ms a party\n")
     print("| bits | CPU-ms a party | CPU-ms the server | kB up a party |")
     print("|---|---:|---:|---:|")
     for bits in (32, 64):
@@ -57,7 +59,7 @@ def one_trip(parties: int, length: int, repeats: int) -> None:
         for _ in range(repeats):
             policy = pairwise.terms(new_session(), identities, length, b"question", bits)
             since = time.process_time()
-            payloads = {i: pairwise.hide(policy, i, every[i], vector) for i, vector in enumerate(vectors)}
+            payloads = {i: pairwise.hide(policy, i, keys[i], vector) for i, vector in enumerate(vectors)}
             between = time.process_time()
             assert (pairwise.total(policy, payloads) == sum(vectors)).all()
             own.append((between - since) / parties)
@@ -77,7 +79,8 @@ def main() -> None:
     parser.add_argument("--one-trip", action="store_true", help="sums of all parties, without drop-outs")
     options = parser.parse_args()
     if options.one_trip:
-        return one_trip(options.parties, options.length, options.repeats)
+        one_trip(options.parties, options.length, options.repeats)
+        return
     print(f"{options.parties} parties, {options.length} entries, {options.drop} drop out; exact each time\n")
     print("| protect | CPU seconds | of these the server | kB up a party | kB down a party |")
     print("|---|---:|---:|---:|---:|")
