@@ -15,6 +15,7 @@ import torch
 from unalike.algorithms.contract import Vectors
 from unalike.channels import Coded
 from unalike.channels.errors import ChannelError
+from unalike.channels.stage import Grid
 from unalike.errors import UserError
 from unalike.federation.asking import MOST_FAILURES, Asking
 from unalike.federation.contents import BUFFERS, MESSAGE, PAYLOAD, UPLOAD, message_of, message_vectors
@@ -123,24 +124,25 @@ class Remote:
         return arrays
 
     def _summed(self, asked: Mapping[str, Order], messages: Outgoing) -> Gathered:
-        """A sum that is made out of sight: asked for until enough are in it."""
-        speaker, plan, recipe = self.speaker, self.speaker.plan, self.receiver.recipe
-        order, wire = next(iter(asked.values())), recipe.wire
-        assert self.protection is not None
+        """A sum that is made out of sight: in one trip where all must answer, else in several."""
+        plan, recipe, order = self.speaker.plan, self.receiver.recipe, next(iter(asked.values()))
+        wire, upload, masked = recipe.wire, self._line(order).upload, plan.one_trip
         assert wire is not None
         assert wire.channel.hidden is not None
-        upload = self._line(order).upload
         head = 0 if wire.channel.uniform_weights else 1 + order.trains
         zeros = np.zeros(layout_of(recipe, order, upload).size + head, np.int64)
-        needed, failures = plan.needed(len(messages)), 0
         length = len(wire.channel.hidden.split(zeros, wire.cohort(order.round)))
-        occasion = f"{order.round}-{order.turn}"
-        masked = plan.one_trip
         if masked is not None:
-            everybody = sorted(plan.number(name) for name in messages)
-            return self.receiver.of_grid(
-                order, upload, everybody, paired_total(self.asking, self.keys, messages, length, masked.bits)
-            )
+            names, total = list(messages), paired_total(self.asking, self.keys, messages, length, masked.bits)
+        else:
+            names, total = self._of_those_who_stay(messages, length, f"{order.round}-{order.turn}")
+        return self.receiver.of_grid(order, upload, sorted(plan.number(name) for name in names), total)
+
+    def _of_those_who_stay(self, messages: Outgoing, length: int, occasion: str) -> tuple[list[str], Grid]:
+        """Whose vectors are in a sum that bears drop-outs, and the sum: asked for until enough are in it."""
+        speaker, plan = self.speaker, self.speaker.plan
+        needed, failures = plan.needed(len(messages)), 0
+        assert self.protection is not None
         while True:
             begun = self.unmasking.get(occasion)
             if begun is not None:  # sites help to unmask one sum of an exchange: it must be of the same parties
@@ -156,7 +158,7 @@ class Remote:
                     begun=lambda names: self.note_unmasking(occasion, names),
                 )
                 if len(names) >= needed:
-                    break
+                    return names, total
                 self.asking.pause(messages, names, needed)
             except TooFewParties:
                 self.asking.pause(messages, [name for name in messages if name not in speaker.problems], needed)
@@ -169,7 +171,6 @@ class Remote:
                     raise UserError(f"{who}: {error}") from None
                 if known and occasion not in self.unmasking and len(messages) > needed:  # the others go on
                     messages = {name: message for name, message in messages.items() if name != who}
-        return self.receiver.of_grid(order, upload, sorted(plan.number(name) for name in names), total)
 
     def note_unmasking(self, occasion: str, names: list[str]) -> None:
         """Keep, before anything is unmasked, who is in an exchange's sum; also for a restarted server."""
