@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -163,7 +164,7 @@ class Plan:
     def _fixed(self) -> dict[str, Any]:
         return {"partition": "natural", "parties": len(self.parties), "engine": "sequential"}
 
-    @property
+    @cached_property
     def spec(self) -> RunSpec:
         """The run, with the sites' tables wherever they are."""
         return self.spec_of(Sites(label=self.label, ignore=self.ignore, missing=self.missing, test=self.test))
@@ -195,7 +196,7 @@ class Plan:
         """How many answers an exchange with so many parties needs."""
         return min(asked, self.quorum) if self.quorum else asked
 
-    @property
+    @cached_property
     def one_trip(self) -> Masked | None:
         """The masks of hidden sums that are made in one trip: where all who are asked must answer; else None."""
         hidden = parse_channel(self.spec.channel).hidden
