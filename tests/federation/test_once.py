@@ -27,6 +27,16 @@ def test_so_many_questions_also_after_restarts(tmp_path):
     Once(tmp_path / "f").ask("other", "d", "enough", 3)
 
 
+def test_several_are_kept_together_or_not_at_all(tmp_path):
+    once = Once(tmp_path / "f")
+    once.ask_all(("a", "1", "no", 1), ("b", "1", "no", 2))
+    with pytest.raises(Refused, match="enough"):
+        once.ask_all(("c", "1", "no", 1), ("a", "2", "enough", 1))
+    for known in (once, Once(tmp_path / "f")):
+        known.ask_all(("a", "1", "no", 1), ("b", "2", "no", 2))
+    once.ask("c", "2", "what was refused in part is not remembered")
+
+
 @pytest.mark.parametrize("content", [b"", b"[]", b"5", b"{", b"\xff", b"[" * 10**5])
 def test_a_damaged_file_is_an_error_and_not_a_new_start(content, tmp_path):
     (tmp_path / "f").write_bytes(content)

@@ -24,12 +24,20 @@ class Once:
 
     def ask(self, occasion: str, question: str, why: str, most: int = 1) -> None:
         """Refuse, with the reason, a new question where so many others were asked on the same occasion."""
-        before = self._known.get(occasion, [])
-        if question in before:
-            return
-        if len(before) >= most:
-            raise Refused(why)
-        self._keep({**self._known, occasion: [*before, question]})
+        self.ask_all((occasion, question, why, most))
+
+    def ask_all(self, *asked: tuple[str, str, str, int]) -> None:
+        """The same for several occasions: all are written to the disk together, or none if one is refused."""
+        known = self._known
+        for occasion, question, why, most in asked:
+            before = known.get(occasion, [])
+            if question in before:
+                continue
+            if len(before) >= most:
+                raise Refused(why)
+            known = {**known, occasion: [*before, question]}
+        if known is not self._known:
+            self._keep(known)
 
     def forget(self, occasion: str, question: str) -> None:
         """Count a question no longer: what came of it told nothing."""

@@ -88,7 +88,7 @@ class SitePairs:
             raise Refused(
                 "the server has another key of this site for hidden sums than it has. Start the run again"
             )
-        shared = {name: self._shared_with(name, keys[name]) for name in sorted(keys) if name != self._name}
+        shared = self._shared_with(keys)
         occasion, grid = vector(message)
         names = sorted(occasion.parties)
         if not set(names) <= keys.keys():
@@ -104,20 +104,18 @@ class SitePairs:
         self._once.ask(f"masks {policy.digest.hex()}", sha256(answer).hexdigest(), why)
         return {}, answer
 
-    def _shared_with(self, name: str, told: Any) -> bytes:
-        """The key shared with another site, whose own key must be signed by it, and the same in all of the run."""
-        known = self._known.get(name)
-        if known is not None and known[0] == told:
-            return known[1]
-        public = _introduced(name, told, self._roster, self._plan)
-        try:
-            shared = pairwise.pair_key(self._secret(), public, self._plan.encode())
-        except CryptoError as error:
-            raise Refused(f"the key of {name} for hidden sums is refused: {error}") from None
-        why = f"the key of {name} for hidden sums has changed since this run began. Ask {name}, and begin anew"
-        self._once.ask(f"key of {name} {self._plan}", public.hex(), why)
-        self._known[name] = told, shared
-        return shared
+    def _shared_with(self, keys: Mapping[str, Any]) -> dict[str, bytes]:
+        """The keys shared with others, whose own must be signed by them, and the same in all of the run."""
+        told = {name: key for name, key in sorted(keys.items()) if name != self._name}
+        new = {name for name, key in told.items() if self._known.get(name, ("",))[0] != key}
+        publics = {name: _introduced(name, told[name], self._roster, self._plan) for name in sorted(new)}
+        why = "the key of {0} for hidden sums has changed since this run began. Ask {0}, and begin anew"
+        self._once.ask_all(
+            *((f"key of {name} {self._plan}", key.hex(), why.format(name), 1) for name, key in publics.items())
+        )
+        for name, public in publics.items():
+            self._known[name] = told[name], pairwise.pair_key(self._secret(), public, self._plan.encode())
+        return {name: self._known[name][1] for name in told}
 
     def _secret(self) -> bytes:
         make_key(self._path)
@@ -137,4 +135,4 @@ def _introduced(name: str, told: Any, roster: Mapping[str, bytes], plan: str) ->
     try:
         return pairwise.introduced(bytes.fromhex(told), roster[name], plan.encode())
     except (TypeError, ValueError, CryptoError):
-        raise Refused(f"the key of {name} for hidden sums is not signed by it for this plan") from None
+        raise Refused(f"the key of {name} for hidden sums is none, or not signed by it for this plan") from None

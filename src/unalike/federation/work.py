@@ -202,10 +202,11 @@ class SiteWork:
         self._asked = digest_of(self._digest.encode(), message.body, *told, *state)
         why = "this site has answered other questions in that exchange, and no further one"
         most = 1 if self.channel.noise is not None and self.channel.noise.where != "server" else MOST_QUESTIONS
-        once.ask(f"exchange {order.round}-{order.turn}", self._asked, why, most)
+        asked = [(f"exchange {order.round}-{order.turn}", self._asked, why, most)]
         if self.channel.hides_single:  # which version it is, the server says to each site for itself
             why = "this site has computed from another state in that exchange: two sums would show its change"
-            once.ask(f"state {order.round}-{order.turn}", digest_of(*state), why)
+            asked.append((f"state {order.round}-{order.turn}", digest_of(*state), why, 1))
+        once.ask_all(*asked)
 
     def _check_ask(self, message: Envelope, order: Order) -> None:
         """Refuse what the plan does not ask of this site in this round, or the algorithm at this turn of it."""

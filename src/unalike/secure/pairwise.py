@@ -20,7 +20,15 @@ from unalike.secure.carrier import MaskedWords, largest
 from unalike.secure.crypto import masks
 from unalike.secure.crypto.errors import CryptoError
 from unalike.secure.crypto.masks import Elements, Vector
-from unalike.secure.crypto.primitives import KEY_BYTES, agreement, agreement_public, derive, sign, verify
+from unalike.secure.crypto.primitives import (
+    KEY_BYTES,
+    agreement,
+    agreement_public,
+    check_public,
+    derive,
+    sign,
+    verify,
+)
 from unalike.secure.errors import ProtocolError, TooFewParties
 from unalike.secure.policy import Policy
 
@@ -36,14 +44,18 @@ def introduction(secret: bytes, signer: bytes, context: bytes) -> bytes:
 
 
 def introduced(raw: bytes, identity: bytes, context: bytes) -> bytes:
-    """The X25519 key in an introduction; refused unless the owner of ``identity`` signed it for this context."""
+    """The X25519 key in an introduction, if the owner of ``identity`` signed it for this context.
+
+    Keys of low order are refused: everybody would know the secret that is shared with them.
+    """
     public = raw[:KEY_BYTES]
     verify(identity, raw[KEY_BYTES:], _statement(public, context))
+    check_public(public)
     return public
 
 
 def pair_key(secret: bytes, public: bytes, context: bytes) -> bytes:
-    """The key that two parties share for all their sums in a context; a public key of low order is refused."""
+    """The key that two parties share for all their sums in a context."""
     return derive(agreement(secret)(public), b"unalike pair key" + context)
 
 
