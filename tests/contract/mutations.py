@@ -262,7 +262,7 @@ SCORES = [
     ),
     *_of(
         "rounds/judging.py",
-        ("errors in standard deviations", "(objective.predict(outputs) - batch.y) * rows.unit", "losses"),
+        ("errors in standard deviations", "(objective.predict(outputs) - y) * unit", "losses"),
         ("a party has the rows of those before it", "slice(end - size, end)", "slice(0, end)"),
     ),
     *_of(

@@ -170,7 +170,7 @@ def _line(raw: bytes, made: bytes) -> str:
         return ""
     if kind == "error":
         return ""  # the site has said why
-    if header.get("kind") == "exchange":
+    if header.get("kind") in ("exchange", "add"):
         where = f"Round {header['round']}" if header.get("round") else "Before round 1"
         return f"{where}: answered {header.get('ask')!r} with {size(len(made))}"
     if header.get("kind") == "evaluate":
