@@ -26,7 +26,7 @@ from unalike.errors import UserError
 from unalike.federation import attempts
 from unalike.federation import server as serving
 from unalike.federation.audit import Audit
-from unalike.federation.folders import TRAIN, Card
+from unalike.federation.folders import TRAIN, Card, make_key, read_key
 from unalike.federation.making import SiteFolder
 from unalike.federation.plan import Plan
 from unalike.federation.speaker import Stopped
@@ -264,13 +264,19 @@ def test_rehearse_has_the_bits_of_run_on_the_same_tables(unalike, made):
     assert "vienna" in answer.err
 
 
+def log_of(site):
+    make_key(site / "keys" / "site.key")
+    return Audit(site, read_key(site / "keys" / "site.key"))
+
+
 def test_status_at_server_and_site(unalike, made):
     found = unalike("federation", "status", "heart", "--json").json
     assert (found["serving"], found["training"], found["round"]) == (False, False, 0)
     assert [party["admitted"] for party in found["parties"]] == [False] * 3
     site = invitation(made)
-    Audit(site).note("in", b"abc", "hello")
-    Audit(site).note("out", b"abcde", "hello", "refused: why")
+    audit = log_of(site)
+    audit.note("in", b"abc", "hello")
+    audit.note("out", b"abcde", "hello", "refused: why")
     found = unalike("federation", "status", "va", "--json").json
     assert found["messages"] == {"in": 1, "out": 1, "refused": 0, "bytes_in": 3, "bytes_out": 5}
     assert found["others"] == []
@@ -317,7 +323,7 @@ def test_serve_says_whom_the_folder_admits_now(made, monkeypatch, capfd):
 def test_audit_shows_the_log_and_finds_what_was_changed(unalike, made):
     site = invitation(made)
     for kind in ("hello", "describe", "agree"):
-        Audit(site).note("in", b"abc", kind)
+        log_of(site).note("in", b"abc", kind)
     assert "describe" in unalike("federation", "audit", "va").out
     lines = (site / "audit.jsonl").read_text().splitlines(keepends=True)
     (site / "audit.jsonl").write_text("".join([lines[0], *lines[2:]]))

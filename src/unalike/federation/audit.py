@@ -1,38 +1,148 @@
 """A site's own log of every message: when, which way, what kind, how many bytes, their hash, and what came of it.
 
-One sealed JSON line a message, appended and synced: a line that was changed, removed or added afterwards shows
-(``read_audit``).
+One sealed JSON line a message, appended and synced, so that a line that was changed, removed or added afterwards
+shows (``read_audit``). A long log goes on in a new file, whose first line follows the last one of the file before.
+Where it ends stands in a head that the site signs after every line: lines that are missing at the end show too. A
+kill between line and head leaves a head that is one line behind, and never one that is ahead.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections.abc import Callable
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from unalike.errors import UserError
-from unalike.runs.files import open_file, read_bytes, storage_error, write_all
-from unalike.runs.seals import SealedLines, read_chain, seal
+from unalike.federation.folders import SEEN, read_key
+from unalike.federation.making import SiteFolder
+from unalike.runs.files import (
+    atomic_write,
+    list_folder,
+    open_file,
+    read_bytes,
+    storage_error,
+    sync_folder,
+    write_all,
+)
+from unalike.runs.seals import FIRST, read_chain, seal
+from unalike.secure.crypto.errors import CryptoError
+from unalike.secure.crypto.primitives import sign, signing_public, verify
 
-FILE = "audit.jsonl"
+FILE, HEAD = "audit.jsonl", "audit.head.json"
+MOST_BYTES = 64 * 2**20
+"""A file of the log that has grown so long is followed by a new one."""
+_OLDER = re.compile(r"audit\.([1-9][0-9]*)\.jsonl")
+_PURPOSE = b"unalike: the head of a site's log\n"
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where the log ends: how many lines it has, the last one's seal, and what the lines add up to."""
+
+    lines: int = 0
+    seal: str = FIRST
+    time: str = ""
+    messages_in: int = 0
+    messages_out: int = 0
+    refused: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+    def after(self, row: Mapping[str, Any], made: str) -> Head:
+        """The head after one line more, which has the seal ``made``."""
+        came, went = row["way"] == "in", row["way"] == "out"
+        return replace(
+            self,
+            lines=self.lines + 1,
+            seal=made,
+            time=row["time"],
+            messages_in=self.messages_in + came,
+            messages_out=self.messages_out + went,
+            refused=self.refused + (came and bool(row.get("outcome"))),
+            bytes_in=self.bytes_in + came * row["bytes"],
+            bytes_out=self.bytes_out + went * row["bytes"],
+        )
+
+    def write(self, folder: Path, signer: bytes) -> None:
+        """Replace the head in a folder, signed with the site's key."""
+        signature = sign(signer, _PURPOSE + self._signed).hex()
+        atomic_write(folder / HEAD, json.dumps({"head": asdict(self), "signature": signature}).encode())
+
+    @property
+    def _signed(self) -> bytes:
+        return json.dumps(asdict(self), sort_keys=True).encode()
+
+    @classmethod
+    def read(cls, folder: Path) -> Head | None:
+        """The head in a folder, if there is one; a UserError where it is not one that the site's key signed."""
+        path = folder / HEAD
+        written = read_bytes(path)
+        if written is None:
+            return None
+        try:
+            found = json.loads(written)
+            head = cls(**found["head"])
+            public = signing_public(read_key(SiteFolder(folder).site_key))
+            verify(public, bytes.fromhex(found["signature"]), _PURPOSE + head._signed)
+        except (ValueError, KeyError, TypeError, RecursionError, CryptoError):
+            raise UserError(f"{path} was changed: it is not what this site's key signed.") from None
+        return head
 
 
 class Audit:
-    """The log in a folder, open for appending by one process."""
+    """The log in a folder, open for appending by one process; ``notice`` has what a person should know of it."""
 
-    def __init__(self, folder: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._path, self._now = folder / FILE, now
-        found = _read(self._path)
-        size, self._last = found.ends[-1]
+    def __init__(
+        self,
+        folder: Path,
+        signer: bytes,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._folder, self._path, self._signer = folder, folder / FILE, signer
+        self._now, self._most_bytes, self.notice = now, most_bytes, ""
+        older = _older(folder)
+        found = read_chain(read_bytes(self._path) or b"", _last_seal(older[-1]) if older else FIRST)
         if found.damage is None:  # else what follows goes after the damage, which shows whenever the log is read
             try:
-                self._cut(size)  # a line torn by a crash: the message had no answer either
+                self._cut(found.ends[-1][0])  # a line torn by a crash: the message had no answer either
             except OSError as error:
                 raise storage_error(self._path, error) from error
+        try:
+            head, why = Head.read(folder), f"{HEAD} is missing"
+        except UserError as error:
+            head, why = None, str(error)
+        seals = [made for _, made in found.ends]
+        if head is None and (found.rows or older or _begun(folder)):
+            self._head = Head(seal=seals[-1])
+            self._begin_anew(why)
+        elif head is None or head.seal in seals:
+            self._head = head or Head()
+            beyond = found.rows[seals.index(self._head.seal) :]
+            for row, made in zip(beyond, seals[len(seals) - len(beyond) :], strict=True):
+                self._head = self._head.after(row, made)
+            if beyond:
+                self.notice = f"The log has {len(beyond)} good lines after its head, as after a crash: they count."
+            self._head.write(folder, signer)
+        else:  # what follows goes after the lines that are missing, which shows whenever the log is read
+            self._head = head
+            self.notice = f"The log is not whole: see unalike federation audit {folder}"
+
+    def _begin_anew(self, why: str) -> None:
+        """Count from here on, and say in the log itself that what was at the end before is not known."""
+        with suppress(UserError):  # a log that is damaged besides is counted as far as it is whole
+            for row in _read(self._folder):
+                self._head = self._head.after(row, self._head.seal)
+        self.note("log", b"", "head", f"{why}: lines before this one may be missing")
+        self.notice = f"The log's end could not be checked: {why}. The log says so from now on."
 
     def note(self, way: str, raw: bytes, kind: str, outcome: str = "", **more: Any) -> None:
         """Append a message that came ``in`` or went ``out``."""
@@ -45,17 +155,31 @@ class Audit:
             **({"outcome": outcome} if outcome else {}),
             **more,
         }
-        data, made = seal(line, self._last)
-        whole = self._path.stat().st_size if self._path.exists() else 0
+        data, made = seal(line, self._head.seal)
         try:
-            with open_file(self._path, "ab") as file:
-                write_all(file, data)
-                os.fsync(file.fileno())
+            whole = self._room()
+            try:
+                with open_file(self._path, "ab") as file:
+                    write_all(file, data)
+                    os.fsync(file.fileno())
+            except OSError:
+                with suppress(OSError):  # half a line would make all that follow look like a change
+                    self._cut(whole)
+                raise
         except OSError as error:
-            with suppress(OSError):  # half a line would make all that follow look like a change
-                self._cut(whole)
             raise storage_error(self._path, error) from error
-        self._last = made
+        self._head = self._head.after(line, made)
+        self._head.write(self._folder, self._signer)  # after the line: a head that is ahead would look like a cut
+
+    def _room(self) -> int:
+        """How long the file is that the next line goes to: a new one, where the last is long enough."""
+        size = self._path.stat().st_size if self._path.exists() else 0
+        if size < self._most_bytes:
+            return size
+        older = _older(self._folder)
+        self._path.rename(self._folder / f"audit.{_place(older[-1]) + 1 if older else 1}.jsonl")
+        sync_folder(self._folder)
+        return 0
 
     def _cut(self, size: int) -> None:
         if self._path.exists() and self._path.stat().st_size > size:
@@ -63,16 +187,71 @@ class Audit:
                 file.truncate(size)
 
 
-def read_audit(folder: Path) -> list[dict[str, Any]]:
-    """All lines; a UserError names the first that was changed or follows one that is missing.
+def read_audit(folder: Path, most: int | None = None) -> list[dict[str, Any]]:
+    """The last ``most`` lines of the log, all of which is checked; a UserError names what was changed or is missing."""
+    head = Head.read(folder)  # before the lines: it may be behind them, but never ahead
+    rows = _read(folder, most, head)
+    if head is None and (rows or _begun(folder)):
+        raise UserError(
+            f"{folder / HEAD} is missing, so nobody can say whether the last lines of {FILE} are there: it was "
+            "removed, or an older version wrote the log. The next join makes one, and notes in the log that it did."
+        )
+    return rows
 
-    That the last lines are missing does not show in the log itself.
-    """
-    found = _read(folder / FILE)
-    if found.damage is not None:
-        raise UserError(f"{folder / FILE} was changed: {found.damage}.")
-    return found.rows
+
+def _read(folder: Path, most: int | None = None, head: Head | None = None) -> list[dict[str, Any]]:
+    while True:
+        older = _older(folder)
+        try:
+            return _checked(folder, older, most, head)
+        except UserError:
+            if _older(folder) == older:  # else a new file was begun while we read
+                raise
 
 
-def _read(path: Path) -> SealedLines:
-    return read_chain(read_bytes(path) or b"")
+def _checked(folder: Path, older: list[Path], most: int | None, head: Head | None) -> list[dict[str, Any]]:
+    """The rows of all files, each of which must follow the one before, up to the head at least."""
+    rows: deque[dict[str, Any]] = deque(maxlen=most)
+    lines, last, sealed = 0, FIRST, head is None
+    for number, path in enumerate((*older, folder / FILE), 1):
+        if path.name != FILE and _place(path) != number:
+            raise UserError(f"{folder / f'audit.{number}.jsonl'} is missing: it is a part of this site's log.")
+        data = read_bytes(path) or b""
+        found = read_chain(data, last)
+        if found.damage is not None:
+            raise UserError(f"{path} was changed: {found.damage}.")
+        if path.name != FILE and found.ends[-1][0] != len(data):
+            raise UserError(f"{path} was changed: its end is torn, but other lines follow.")
+        if head is not None and 0 <= head.lines - lines < len(found.ends):
+            sealed = found.ends[head.lines - lines][1] == head.seal
+        rows.extend(found.rows)
+        lines, last = lines + len(found.rows), found.ends[-1][1]
+    if head is not None and not sealed:
+        missing = head.lines - lines
+        told = f"{missing} lines at its end are missing" if missing > 0 else f"its end is not the one in {HEAD}"
+        raise UserError(f"{folder / FILE} was changed: {told}.")
+    return list(rows)
+
+
+def _begun(folder: Path) -> bool:
+    """Whether the site has taken a message: then there is a log, if nobody removed it."""
+    return (folder / SEEN).exists()
+
+
+def _older(folder: Path) -> list[Path]:
+    """The files of the log that are full, the oldest first."""
+    return sorted((path for path in list_folder(folder) if _OLDER.fullmatch(path.name)), key=_place)
+
+
+def _place(path: Path) -> int:
+    found = _OLDER.fullmatch(path.name)
+    assert found is not None
+    return int(found[1])
+
+
+def _last_seal(path: Path) -> str:
+    """What the last line of a file says that its seal is; whoever reads the log checks it."""
+    try:
+        return str(json.loads((read_bytes(path) or b"").splitlines()[-1])["seal"])
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return ""

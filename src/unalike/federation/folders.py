@@ -22,6 +22,8 @@ CONNECTION = "connection.json"
 """At a site that has joined: how its connection to the server is."""
 AGREED = "agreed.json"
 """At a site: the schema and the others' keys that it agreed to."""
+SEEN = "seen.json"
+"""At a site: the number of the last message that it took."""
 
 
 @dataclass

@@ -29,7 +29,7 @@ from unalike.federation.dealing import BOX, DEAL, KEY, SiteKeys
 from unalike.federation.deployed import SiteModels
 from unalike.federation.envelope import SERVER, Envelope, Refused, pack, peek, read, shown, write
 from unalike.federation.figures import packed
-from unalike.federation.folders import AGREED, PUBLIC, Card
+from unalike.federation.folders import AGREED, PUBLIC, SEEN, Card
 from unalike.federation.measuring import BITS, SUM, SiteMeasure
 from unalike.federation.once import Once, read_json
 from unalike.federation.pairing import ADD, GREET, KEY_FILE, SitePairs
@@ -43,7 +43,6 @@ from unalike.secure.crypto.primitives import signing_public
 
 MOST_SCHEMAS = 10
 """So many codings of its table a site tries before it has trained: columns may have to be mended."""
-_SEEN = "seen.json"
 Answer = tuple[dict[str, Any], bytes]
 """The header's own part of an answer, and its body."""
 
@@ -65,9 +64,11 @@ class Site:
     def __post_init__(self) -> None:
         private_folder(self.folder)  # figures, models, the log: all of it tells of rows
         self.number = self.plan.number(self.name)
-        self._audit = Audit(self.folder)
+        self._audit = Audit(self.folder, self.signer)
+        if self._audit.notice:
+            self._tell(self._audit.notice)
         self._vault = Vault(self.folder / "state")
-        seen = read_json(self.folder / _SEEN)
+        seen = read_json(self.folder / SEEN)
         self._seen = tuple(Envelope(seen).number) if seen else (0, 0)
         self._agreed = read_json(self.folder / AGREED)
         self._work: SiteWork | None = None
@@ -133,7 +134,7 @@ class Site:
         if tuple(number) <= self._seen:
             raise Refused(f"its number {number} was seen before: it is a replay, or out of order")
         self._seen = tuple(number)
-        atomic_write(self.folder / _SEEN, json.dumps({"number": number}).encode())
+        atomic_write(self.folder / SEEN, json.dumps({"number": number}).encode())
 
     def _act(self, message: Envelope) -> Answer:
         acts: dict[str, Callable[[Envelope], Answer]] = {

@@ -63,10 +63,10 @@ def unseal(data: bytes, before: str = FIRST) -> tuple[dict[str, Any], str]:
     return fields, made
 
 
-def read_chain(data: bytes) -> SealedLines:
-    """The rows of a file of sealed lines, as far as they are undamaged."""
+def read_chain(data: bytes, before: str = FIRST) -> SealedLines:
+    """The rows of a file of sealed lines, as far as they are undamaged; the first follows the seal ``before``."""
     rows: list[dict[str, Any]] = []
-    ends = [(0, FIRST)]
+    ends = [(0, before)]
     for line in _whole(data).split(b"\n")[:-1]:
         size, before = ends[-1]
         try:
