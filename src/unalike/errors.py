@@ -15,6 +15,10 @@ class UserError(Exception):
     """A mistake that the user can mend. The command line prints it in one line and exits with code 2."""
 
 
+class TryLater(UserError):
+    """Nothing is wrong with the command: the same one may do later (a full disk). It exits with code 75."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """The error for a name that is not known, with the nearest match."""
     options = sorted(known)

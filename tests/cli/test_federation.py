@@ -21,7 +21,6 @@ from unalike.cli.federation import needs as federation_needs
 from unalike.cli.federation import run as federation_run
 from unalike.cli.federation import server as federation_server
 from unalike.cli.federation import site as federation_site
-from unalike.cli.tail import Tail
 from unalike.errors import UserError
 from unalike.federation import attempts
 from unalike.federation import server as serving
@@ -513,18 +512,3 @@ def test_the_reason_of_the_server_reaches_the_user(unalike, made, monkeypatch):
     ending = {"how": "failed", "reason": "ValueError: v"}
     answer = unalike("federation", "run", "heart")
     assert (answer.code, "ValueError" in answer.err) == (1, True)
-
-
-def test_tail_gives_whole_lines_once(tmp_path):
-    path = tmp_path / "log"
-    path.write_text("old\n")
-    tail = Tail(path)
-    assert tail.lines() == []
-    with path.open("a") as file:
-        file.write("one\ntw")
-        file.flush()
-        assert tail.lines() == ["one"]
-        file.write("o\n")
-    assert tail.lines() == ["two"]
-    path.write_text("new\n")
-    assert tail.lines() == ["new"]

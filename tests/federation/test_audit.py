@@ -166,7 +166,7 @@ def test_a_log_that_is_gone_shows(log):
     (log / HEAD).unlink()
     assert read_audit(log) == []  # as at a site that never got a message
     (log / SEEN).write_text("{}")  # but it did
-    with pytest.raises(UserError, match="head.json is missing"):
+    with pytest.raises(UserError, match=r"head\.json is missing"):
         read_audit(log)
     assert "could not be checked" in opened(log).notice
     (row,) = read_audit(log)
@@ -250,7 +250,7 @@ def test_nobody_elses_key_makes_a_head(log, tmp_path_factory):
 
 def test_a_log_without_a_head_is_of_an_older_version_or_was_cut(log):
     (log / HEAD).unlink()
-    with pytest.raises(UserError, match="head.json is missing"):
+    with pytest.raises(UserError, match=r"head\.json is missing"):
         read_audit(log)
     opened(log)
     rows = read_audit(log)

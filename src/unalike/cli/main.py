@@ -17,12 +17,15 @@ from typer.main import get_command
 
 import unalike
 from unalike.cli.commands import App, Command, Group
+from unalike.cli.lines import say, say_as_text
 from unalike.cli.program import program
 from unalike.cli.signals import STOPPED, StopRequested, StopSignals
-from unalike.errors import UserError, shown
+from unalike.errors import TryLater, UserError, shown
 
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 USER_ERROR = 2
+TRY_LATER = 75
+"""EX_TEMPFAIL of sysexits.h: nothing is wrong with the command, and a supervisor may try it again."""
 BROKEN_PIPE = 1
 _LONGEST = 300
 """Characters of an error that repeats what was typed."""
@@ -141,7 +144,7 @@ def call(args: Sequence[str], signals: StopSignals | None = None) -> int:
     except StopRequested as stop:
         return _stopped(args, stop.where, stop.algorithm)
     except UserError as error:
-        return _refuse(str(error))
+        return _refuse(str(error), TRY_LATER if isinstance(error, TryLater) else USER_ERROR)
     except _UsageError as error:
         return _refuse(_usage(error))
     except BrokenPipeError:
@@ -158,11 +161,13 @@ def call(args: Sequence[str], signals: StopSignals | None = None) -> int:
         if signals is not None and signals.seen:  # some libraries wrap what interrupts their import
             return _stopped(args, "")
         raise
+    finally:
+        say_as_text()  # whatever this command had asked for
 
 
-def _refuse(message: str) -> int:
-    print("Error:", " ".join(message.splitlines()), file=sys.stderr)
-    return USER_ERROR
+def _refuse(message: str, code: int = USER_ERROR) -> int:
+    say(f"Error: {' '.join(message.splitlines())}", "error")
+    return code
 
 
 def _usage(error: Any) -> str:
@@ -184,7 +189,7 @@ def _stopped(args: Sequence[str], where: str, algorithm: str = "") -> int:
             algorithm,
         ]
     again = f" Go on with: {program()} {shlex.join(args)}" if _resumable(args) else ""
-    print(f"Stopped{where}.{again}", file=sys.stderr)
+    say(f"Stopped{where}.{again}")
     return STOPPED
 
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from unalike.cli.lines import say as say  # for the commands too
 from unalike.cli.table import Table, fold
-from unalike.cli.table import table as table  # for the commands too
+from unalike.cli.table import table as table
 from unalike.scores import SCORES, SUMMARIES, key_of, score_of, shown
 
 if TYPE_CHECKING:
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
 
 MISSING = "–"
 _BLOCKS = "▁▂▃▄▅▆▇█"
-
-
-def say(message: str) -> None:
-    """One line for the user, on stderr."""
-    print(message, file=sys.stderr, flush=True)
 
 
 def say_damaged(records: Iterable[Record]) -> None:

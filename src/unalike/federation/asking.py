@@ -29,10 +29,12 @@ class Asking:
         """how often in a row a party's answer could not be used"""
         self._told: dict[str, float] = {}
         """when a line was said last in this exchange"""
+        self._paused = False
 
     def begin(self) -> None:
         """Begin a new exchange: what was said in the last one may be said again."""
         self._told = {}
+        self._resume()
 
     def collect(
         self, messages: Outgoing, use: Callable[[str, Envelope], T], needed: int | None = None
@@ -52,6 +54,7 @@ class Asking:
                 if party not in found:
                     self._say(f"{party} {speaker.problems.get(party, 'did not answer')}.")
             if len(found) >= needed:
+                self._resume()
                 return found
             self.pause(messages, found, needed)
 
@@ -74,11 +77,18 @@ class Asking:
             f"Paused: {len(found)} of {len(messages)} parties answered, the quorum is {needed}. Waiting for "
             f"{', '.join(said)}."
         )
+        self._paused = True
+        speaker.waits(list(said))
         end, there = time.monotonic() + PAUSE, set(speaker.transport.nodes())
         while time.monotonic() < end and not speaker.stopped() and set(speaker.transport.nodes()) <= there:
             time.sleep(0.1)  # somebody who comes is asked at once
         if speaker.stopped():
             raise Stopped("The run was stopped; the same command goes on from the last whole round.")
+
+    def _resume(self) -> None:
+        if self._paused:
+            self.speaker.waits([])
+            self._paused = False
 
     def _say(self, line: str) -> None:
         """To the log, but not what was just said in this exchange."""

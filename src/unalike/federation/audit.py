@@ -188,13 +188,13 @@ class Audit:
 
 
 def read_audit(folder: Path, most: int | None = None) -> list[dict[str, Any]]:
-    """The last ``most`` lines of the log, all of which is checked; a UserError names what was changed or is missing."""
+    """The last ``most`` lines of the log, after all of it was checked: a UserError names what is not as it was."""
     head = Head.read(folder)  # before the lines: it may be behind them, but never ahead
     rows = _read(folder, most, head)
     if head is None and (rows or _begun(folder)):
         raise UserError(
             f"{folder / HEAD} is missing, so nobody can say whether the last lines of {FILE} are there: it was "
-            "removed, or an older version wrote the log. The next join makes one, and notes in the log that it did."
+            "removed, or an older version wrote the log. The next join makes one, and notes that in the log."
         )
     return rows
 

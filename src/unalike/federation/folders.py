@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +20,10 @@ from unalike.secure.crypto.primitives import new_secret, signing_public
 MEASURE, TRAIN = "measure", "train"
 PUBLIC = ".public.json"
 """How the file ends in which a site tells its public keys."""
+LOG, _STATUS = "log.txt", "status.json"
+MOST_LOG = 16 * 2**20
+"""Bytes of the server's log from which on it is put aside as log.1.txt, in place of the one there."""
+_PUTTING_ASIDE = threading.Lock()
 CONNECTION = "connection.json"
 """At a site that has joined: how its connection to the server is."""
 AGREED = "agreed.json"
@@ -94,14 +100,25 @@ class ServerFolder:
         """Store how many rows each party has, so that a restarted server goes on with the same numbers."""
         atomic_write(self.path / "rows.json", json.dumps(rows).encode())
 
-    def tell(self, what: str) -> None:
-        """What is going on, for ``status``."""
-        atomic_write(self.path / "status.json", json.dumps({"time": now(), "state": what}).encode())
+    def tell(self, what: str, **more: Any) -> None:
+        """What is going on, for ``status``; ``more`` says it to programs."""
+        atomic_write(self.path / _STATUS, json.dumps({"time": now(), "state": what, **more}).encode())
+
+    def waits(self, parties: Sequence[str]) -> None:
+        """Add to what is going on for whom a paused training waits."""
+        atomic_write(self.path / _STATUS, json.dumps({**self.status(), "waiting": list(parties)}).encode())
+
+    def status(self) -> dict[str, Any]:
+        """What was told last: ``state`` in words, and perhaps the ``round`` and who is ``waiting``."""
+        return read_object(self.path / _STATUS)
 
     def say(self, line: str) -> None:
-        """One line for the log that ``run`` and ``status`` show."""
-        path = self.path / "log.txt"
+        """One line for the log that ``run`` and ``status`` show; a long one is put aside, and a new one begun."""
+        path = self.path / LOG
         try:
+            with _PUTTING_ASIDE:
+                if path.exists() and path.stat().st_size >= MOST_LOG:
+                    path.replace(path.with_name("log.1.txt"))
             with open_file(path, "ab") as file:
                 write_all(file, f"{now()} {line}\n".encode(errors="replace"))
         except OSError as error:
@@ -124,6 +141,14 @@ class ServerFolder:
     def keep_unmasking(self, known: dict[str, list[str]]) -> None:
         """Store who is in each sum, so that a restarted server asks for the same sums: sites refuse others."""
         atomic_write(self.path / "unmasking.json", json.dumps(known).encode())
+
+    def heard(self) -> dict[str, list[int]]:
+        """By party, the number of the last message that it answered, as far as it was kept."""
+        return read_object(self.path / "heard.json")
+
+    def keep_heard(self, heard: dict[str, list[int]]) -> None:
+        """Store it, so that a restarted server notices sites that went back to an old backup, too."""
+        atomic_write(self.path / "heard.json", json.dumps(heard).encode())
 
     def job(self) -> str:
         """What the server is to do: train, unless it was told to measure."""

@@ -7,6 +7,8 @@ from typing import Any
 
 PREPARED, ANSWERED = "prepared", "answered"
 """In a round's record: who answered, exchange by exchange; before round 1, and in the round."""
+SITES = "sites"
+"""In a round's record: of each site that was asked, its bytes, and the seconds of its slowest answer, if any."""
 
 
 def participation_in(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[int, int], Sequence[int]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
 
@@ -50,11 +51,13 @@ def serve(
         incarnation=place.next_incarnation(),
         say=say or place.say,
         stopped=stopped or place.stop_asked,
+        waits=place.waits,
+        heard=place.heard(),
     )
     if signing_public(speaker.signer).hex() != plan.server:
         raise UserError(f"The server's key in {folder} is not the one that {plan.name}'s plan names.")
     private_folder(place.run)
-    with RunDirectory.open(place.run) as record:
+    with RunDirectory.open(place.run) as record, _kept(speaker, place):
         schema, sizes = agreement(plan, speaker, place)
         if place.job() == folders.MEASURE:
             return _measure(speaker, schema, place)
@@ -63,6 +66,15 @@ def serve(
         training.sites.keep_unmasking = place.keep_unmasking
         _check_models(place, training)
         return _play(training, record, place)
+
+
+@contextmanager
+def _kept(speaker: Speaker, place: folders.ServerFolder) -> Iterator[None]:
+    """Keep at the end, however it comes, what the sites have answered."""
+    try:
+        yield
+    finally:
+        place.keep_heard(speaker.heard)
 
 
 def _measure(speaker: Speaker, schema: Schema, place: folders.ServerFolder) -> Figures:
@@ -87,7 +99,7 @@ def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerF
         training.sites.durable = dict(training.sites.accepted)
         speaker.say(f"Going on after round {saved.round} of {spec.rounds}.")
     while training.state.round < spec.rounds:
-        place.tell(f"round {training.state.round + 1} of {spec.rounds}")
+        place.tell(f"round {training.state.round + 1} of {spec.rounds}", round=training.state.round + 1)
         training.again = place.begin_round(training.state.round + 1)
         try:
             state, row = training.play_round()
@@ -99,6 +111,7 @@ def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerF
         meta = {**_origin(training), "accepted": {str(k): v for k, v in training.sites.accepted.items()}}
         record.save_checkpoint(Checkpoint(state.round, state.tensors(), meta))
         training.sites.durable = dict(training.sites.accepted)
+        place.keep_heard(speaker.heard)
         speaker.say(_line(row, spec.rounds))
         _say_far(speaker, row)
     left = training.finish()

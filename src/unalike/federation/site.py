@@ -133,6 +133,12 @@ class Site:
             raise Refused("the server follows another plan than this site agreed to. Look at it, and join again")
         if tuple(number) <= self._seen:
             raise Refused(f"its number {number} was seen before: it is a replay, or out of order")
+        heard = message.header.get("heard")
+        if heard is not None and self._seen < tuple(_number(Envelope({"number": heard}))):
+            raise Refused(
+                f"the server has this site's answer to message {heard}, but the last that this folder has seen is "
+                f"{list(self._seen)}: it is an old backup, which has forgotten what it answered. Restore a newer one"
+            )
         self._seen = tuple(number)
         atomic_write(self.folder / SEEN, json.dumps({"number": number}).encode())
 

@@ -64,6 +64,12 @@ class Speaker:
     """bytes that came, by party"""
     sent_to: Counter[str] = field(default_factory=Counter)
     """bytes that went, by party"""
+    heard: dict[str, list[int]] = field(default_factory=dict)
+    """by party, the number of the last message that it answered: a site whose folder is older than that says so"""
+    slowest: dict[str, float] = field(default_factory=dict)
+    """seconds of the answer that a party took longest for, since somebody emptied this"""
+    waits: Callable[[Sequence[str]], None] = lambda parties: None
+    """is told for whom a paused training waits; for nobody, once it goes on"""
 
     def ask(
         self, messages: Mapping[str, tuple[dict[str, Any], bytes]], seconds: float
@@ -83,11 +89,14 @@ class Speaker:
         for node, party in sent.items():
             self.sent_to[party] += len(outgoing[node])
             self.problems[party] = "did not answer in time"
+        began = time.monotonic()
         for node, answer in self.transport.send(outgoing, seconds, self.stopped):
             party = sent.pop(node, "")  # one answer each
             message = self._opened(party, numbers[party], answer) if party else None
             if message is not None:
+                self.slowest[party] = max(self.slowest.get(party, 0.0), time.monotonic() - began)
                 self.problems.pop(party, None)
+                self.heard[party] = numbers[party]
                 yield party, message
         if self.stopped():
             raise Stopped("The run was stopped; the same command goes on from the last whole round.")
@@ -135,6 +144,7 @@ class Speaker:
         self._count += 1
         number = [self.incarnation, self._count]
         envelope = {"sender": SERVER, "receiver": party, "plan": self.plan.digest, "number": number}
+        envelope |= {"heard": self.heard[party]} if party in self.heard else {}
         return write(Envelope({**header, **envelope}, body), self.signer), number
 
     def _opened(self, party: str, number: list[int], answer: bytes | Any) -> Envelope | None:

@@ -21,7 +21,7 @@ from unalike.federation.figures import checked_tallies, together, told_scores
 from unalike.federation.lengths import NORMS
 from unalike.federation.plan import Plan
 from unalike.federation.remote import Remote
-from unalike.federation.replay import ANSWERED, PREPARED
+from unalike.federation.replay import ANSWERED, PREPARED, SITES
 from unalike.federation.rows import agreed_tasks, made_up_worker, share_public
 from unalike.federation.speaker import Outgoing, Speaker
 from unalike.federation.summing import Protection
@@ -111,13 +111,19 @@ class RemoteTraining(Training):
         """As everywhere, and who answered; bytes are those that really went over the wire."""
         speaker = self.sites.speaker
         self.sites.answered, self.sites.norms = {}, []
-        before = speaker.sent_by.total(), speaker.sent_to.total()
+        speaker.slowest, before = {}, (speaker.sent_by.copy(), speaker.sent_to.copy())
         state, row = super().play_round()
-        up, down = speaker.sent_by.total() - before[0], speaker.sent_to.total() - before[1]
+        ups, downs = speaker.sent_by - before[0], speaker.sent_to - before[1]
+        up, down = ups.total(), downs.total()
         row |= {
             "bytes_up": up,
             "bytes_down": down,
             "traffic": {"up": {"messages": up}, "down": {"messages": down}},
+        }
+        row[SITES] = {
+            party: {"seconds": speaker.slowest.get(party), "bytes_up": ups[party], "bytes_down": downs[party]}
+            for party in self.plan.parties
+            if downs[party]
         }
         row[ANSWERED] = self.sites.answered.get(row["round"], [])
         if 0 in self.sites.answered:

@@ -17,7 +17,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from unalike.errors import UserError, shown
+from unalike.errors import TryLater, UserError, shown
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -215,7 +215,7 @@ def read_bytes(path: Path) -> bytes | None:
 def storage_error(path: Path, error: OSError, action: str = "write") -> UserError:
     """The one line for a disk that refuses: what, where, and the remedy."""
     if error.errno in _NO_SPACE:
-        return UserError(
+        return TryLater(
             f"No space left for {path}: free some and run the same command again; nothing that was saved is lost."
         )
     if error.errno in _NO_PERMISSION:

@@ -25,6 +25,26 @@ app = App(
 
 ServerPath = Annotated[Path, typer.Argument(metavar="DIR", help="the server's folder")]
 SitePath = Annotated[Path, typer.Argument(metavar="SITE", help="the site's copy of its invitation folder")]
+LogFormat = Annotated[
+    str,
+    typer.Option(
+        "--log-format",
+        metavar="FORMAT",
+        help="lines on stderr: text for people, or json, an object a line [text]",
+        show_default=False,
+        autocompletion=choices("text", "json"),
+    ),
+]
+Monitor = Annotated[
+    int | None,
+    typer.Option(
+        "--monitor",
+        min=1,
+        max=65535,
+        metavar="PORT",
+        help="answer /healthz and /metrics (Prometheus) on this port of 127.0.0.1",
+    ),
+]
 MISSING = ("error", "indicate", "drop")
 FIGURES = ("each", "none")
 TRANSPORTS = ("https", "flower")
@@ -151,6 +171,8 @@ def join(
         Path | None,
         typer.Option(metavar="SOCKET", help="with flower: where the SuperNode knocks [SITE/flower/door]"),
     ] = None,
+    log_format: LogFormat = "text",
+    monitor: Monitor = None,
 ) -> None:
     """Take part in a federation with this site's own table. What leaves this machine is told first.
 
@@ -158,10 +180,12 @@ def join(
     server's messages until Ctrl-C. Every message is noted in audit.jsonl.
     """
     from unalike.cli.federation.flower import door_of
+    from unalike.cli.federation.operating import operated
     from unalike.cli.federation.site import join
 
     behind = door_of(folder, transport, door, address)
-    join(folder, data, label, sends, yes=yes, address=address, door=behind)
+    with operated(folder, log_format, monitor):
+        join(folder, data, label, sends, yes=yes, address=address, door=behind)
 
 
 @app.command("admit")
@@ -187,15 +211,19 @@ def serve(
     address: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="where sites reach the server, if not as the plan says")
     ] = None,
+    log_format: LogFormat = "text",
+    monitor: Monitor = None,
 ) -> None:
     """Run the server until Ctrl-C or "stop --all": wait for sites, and do what "run" and "measure" ask for.
 
     The only port that others can reach is that of the plan's address; it takes nothing but what sites send.
     Sites that "admit" adds are let in at once. A training that was interrupted goes on by itself.
     """
+    from unalike.cli.federation.operating import operated
     from unalike.cli.federation.server import serve
 
-    serve(folder, listen, address)
+    with operated(folder, log_format, monitor):
+        serve(folder, listen, address)
 
 
 @app.command("flower")
@@ -225,14 +253,16 @@ def measure(folder: ServerPath, as_json: AsJson = False, quiet: Quiet = False, d
 
 @app.command("run")
 @loads_plugins
-def run(folder: ServerPath, as_json: AsJson = False, quiet: Quiet = False) -> None:
+def run(folder: ServerPath, as_json: AsJson = False, quiet: Quiet = False, log_format: LogFormat = "text") -> None:
     """Train as the plan says, on the sites that joined.
 
     The same command goes on with a stopped training. Ctrl-C stops it after what is under way.
     """
+    from unalike.cli.federation.operating import operated
     from unalike.cli.federation.run import run
 
-    run(folder, as_json=as_json, quiet=quiet)
+    with operated(folder, log_format):
+        run(folder, as_json=as_json, quiet=quiet)
 
 
 @app.command("status")
@@ -240,11 +270,12 @@ def run(folder: ServerPath, as_json: AsJson = False, quiet: Quiet = False) -> No
 def status(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="the server's folder, or a site's")],
     as_json: AsJson = False,
+    watch: Annotated[bool, typer.Option("--watch", help="show it again every second, until Ctrl-C")] = False,
 ) -> None:
     """Show how a federation stands: at the server all of it, at a site its own part."""
     from unalike.cli.federation.look import status
 
-    status(folder, as_json=as_json)
+    status(folder, as_json=as_json, watch=watch)
 
 
 @app.command("stop")
