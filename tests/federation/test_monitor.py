@@ -25,6 +25,8 @@ from unalike.runs.files import file_lock
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\\\|\\"|\\n)*)"'
 
+UNESCAPED = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
+
 
 def parsed(text):
     """By name and labels, the samples of Prometheus' text format 0.0.4; strict, as its page says it."""
@@ -47,8 +49,7 @@ def parsed(text):
             )
             found = re.findall(LABEL, labels or "")
             assert len(dict(found)) == len(found), "no label twice"
-            unescape = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
-            key = tuple(sorted((k, re.sub(r'\\[\\"n]', lambda e: unescape[e[0]], v)) for k, v in found))
+            key = tuple(sorted((k, re.sub(r'\\[\\"n]', lambda e: UNESCAPED[e[0]], v)) for k, v in found))
             assert (name, key) not in samples, "no sample twice"
             assert math.isfinite(float(value))
             samples[name, key] = float(value)

@@ -310,7 +310,7 @@ def test_phases_come_from_the_sites_own_algorithm_and_not_from_the_message(tmp_p
     world = world_of(tmp_path, "test-fedmd", public)
     world.serve()
     said = {key for _, raw, _ in world.transport.log for key in peek(raw).header if peek(raw).kind == "exchange"}
-    envelope = {"kind", "sender", "receiver", "plan", "number", "arrays"}
+    envelope = {"kind", "sender", "receiver", "plan", "number", "heard", "arrays"}
     assert said - envelope == {
         *("schema", "ask", "phase", "round", "turn", "base", "keep", "version", "most_rows"),
     }

@@ -39,7 +39,7 @@ class Server:
     def bytes(self, message, signer=None, body=None, **changes):
         """A recorded message with a new number, changed; None removes a key."""
         self.count += 1
-        header = {**message.header, "number": [50, self.count], **changes}
+        header = {**message.header, "number": [50, self.count], "heard": None, **changes}
         if header.get("version") and type(header["round"]) is int:
             header["version"] = changes.get("version", f"{header['round']:06d}-{header['turn']}-50")
         header = {key: value for key, value in header.items() if value is not None}
@@ -531,6 +531,13 @@ def test_other_rows_have_other_noise_and_are_refused(noisy, tmp_path):
     asked = next(m for m in trains if m.kind in ("exchange", "add") and m.header["round"] == 2)
     with pytest.raises(UserError, match="other questions in that exchange"):
         vector_of(Server(world), asked)
+
+
+@pytest.mark.parametrize("heard", [[], [1], [1, 2, 3], ["1", 2], [-1, 2], [1.5, 2], 7, "x", {}, [1, 2**53]])
+def test_what_the_server_has_heard_is_a_number_or_the_message_is_refused(server, heard):
+    asked = server.recorded["describe", None, None]
+    refused(server, server.ask(asked, heard={NAME: heard}), "it has no number")
+    refused(server, server.ask(asked, heard=[heard]), "cannot be read")
 
 
 def test_seen_numbers_are_on_the_disk_before_anything_is_done(server):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -142,13 +142,15 @@ class ServerFolder:
         """Store who is in each sum, so that a restarted server asks for the same sums: sites refuse others."""
         atomic_write(self.path / "unmasking.json", json.dumps(known).encode())
 
-    def heard(self) -> dict[str, list[int]]:
-        """By party, the number of the last message that it answered, as far as it was kept."""
-        return read_object(self.path / "heard.json")
+    def heard(self, roster: Mapping[str, bytes]) -> dict[str, list[int]]:
+        """By party, the number of the last message that it answered; a party with a new key begins anew."""
+        known = read_object(self.path / "heard.json")
+        return {party: known[key.hex()] for party, key in roster.items() if key.hex() in known}
 
-    def keep_heard(self, heard: dict[str, list[int]]) -> None:
+    def keep_heard(self, heard: Mapping[str, list[int]], roster: Mapping[str, bytes]) -> None:
         """Store it, so that a restarted server notices sites that went back to an old backup, too."""
-        atomic_write(self.path / "heard.json", json.dumps(heard).encode())
+        known = {roster[party].hex(): number for party, number in heard.items()}
+        atomic_write(self.path / "heard.json", json.dumps(known).encode())
 
     def job(self) -> str:
         """What the server is to do: train, unless it was told to measure."""

@@ -43,16 +43,17 @@ def serve(
     plan = Plan.read(folder)
     public = public_table(folder, plan.public)
     private_folder(folder)  # it holds what sites sent
+    roster = place.roster(plan)
     speaker = Speaker(
         plan=plan,
         transport=transport,
         signer=place.signer(),
-        roster=place.roster(plan),
+        roster=roster,
         incarnation=place.next_incarnation(),
         say=say or place.say,
         stopped=stopped or place.stop_asked,
         waits=place.waits,
-        heard=place.heard(),
+        heard=place.heard(roster),
     )
     if signing_public(speaker.signer).hex() != plan.server:
         raise UserError(f"The server's key in {folder} is not the one that {plan.name}'s plan names.")
@@ -74,7 +75,7 @@ def _kept(speaker: Speaker, place: folders.ServerFolder) -> Iterator[None]:
     try:
         yield
     finally:
-        place.keep_heard(speaker.heard)
+        place.keep_heard(speaker.heard, speaker.roster)
 
 
 def _measure(speaker: Speaker, schema: Schema, place: folders.ServerFolder) -> Figures:
@@ -111,7 +112,7 @@ def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerF
         meta = {**_origin(training), "accepted": {str(k): v for k, v in training.sites.accepted.items()}}
         record.save_checkpoint(Checkpoint(state.round, state.tensors(), meta))
         training.sites.durable = dict(training.sites.accepted)
-        place.keep_heard(speaker.heard)
+        place.keep_heard(speaker.heard, speaker.roster)
         speaker.say(_line(row, spec.rounds))
         _say_far(speaker, row)
     left = training.finish()

@@ -133,14 +133,20 @@ class Site:
             raise Refused("the server follows another plan than this site agreed to. Look at it, and join again")
         if tuple(number) <= self._seen:
             raise Refused(f"its number {number} was seen before: it is a replay, or out of order")
-        heard = message.header.get("heard")
-        if heard is not None and self._seen < tuple(_number(Envelope({"number": heard}))):
-            raise Refused(
-                f"the server has this site's answer to message {heard}, but the last that this folder has seen is "
-                f"{list(self._seen)}: it is an old backup, which has forgotten what it answered. Restore a newer one"
-            )
+        self._check_heard(message.header.get("heard", {}))
         self._seen = tuple(number)
         atomic_write(self.folder / SEEN, json.dumps({"number": number}).encode())
+
+    def _check_heard(self, told: Any) -> None:
+        """Refuse to go on where the server has an answer that this folder knows nothing of."""
+        if not isinstance(told, dict):
+            raise Refused("what it says that the server has heard cannot be read")
+        heard = told.get(self.name, [0, 0])
+        if self._seen < tuple(_number(Envelope({"number": heard}))):
+            raise Refused(
+                f"the server has this site's answer to message {heard}, but the last that this folder has seen is "
+                f"{list(self._seen)}: it is an old backup, and has forgotten what it answered. Restore a newer one"
+            )
 
     def _act(self, message: Envelope) -> Answer:
         acts: dict[str, Callable[[Envelope], Answer]] = {

@@ -143,8 +143,14 @@ class Speaker:
     def _sealed(self, party: str, header: dict[str, Any], body: bytes) -> tuple[bytes, list[int]]:
         self._count += 1
         number = [self.incarnation, self._count]
-        envelope = {"sender": SERVER, "receiver": party, "plan": self.plan.digest, "number": number}
-        envelope |= {"heard": self.heard[party]} if party in self.heard else {}
+        envelope: dict[str, Any] = {
+            "sender": SERVER,
+            "receiver": party,
+            "plan": self.plan.digest,
+            "number": number,
+        }
+        heard = {who: last for who, last in self.heard.items() if party in (who, ANYBODY)}
+        envelope |= {"heard": heard} if heard else {}
         return write(Envelope({**header, **envelope}, body), self.signer), number
 
     def _opened(self, party: str, number: list[int], answer: bytes | Any) -> Envelope | None:
