@@ -14,7 +14,19 @@ from unalike.federation.envelope import Refused
 PAYLOAD, BUFFERS = "payload/", "buffers"
 MESSAGE, UPLOAD = "message/", "upload/"
 WEIGHT, LOSS = "message/engine/weight", "message/engine/loss"
-ENVELOPE = ("kind", "sender", "receiver", "plan", "number", "heard", "arrays", "step", "session", "protocol", "keys")
+ENVELOPE = (
+    "kind",
+    "sender",
+    "receiver",
+    "plan",
+    "number",
+    "heard",
+    "arrays",
+    "step",
+    "session",
+    "protocol",
+    "keys",
+)
 EXCHANGE = ("schema", "ask", "phase", "round", "turn", "base", "keep", "version", "most_rows")
 """All that a message may say of an exchange: phases, rows and learning rate are not among it."""
 

@@ -142,7 +142,7 @@ class Site:
         if not isinstance(told, dict):
             raise Refused("what it says that the server has heard cannot be read")
         heard = told.get(self.name, [0, 0])
-        if self._seen < tuple(_number(Envelope({"number": heard}))):
+        if self._seen < tuple(Envelope({"number": heard}).number):
             raise Refused(
                 f"the server has this site's answer to message {heard}, but the last that this folder has seen is "
                 f"{list(self._seen)}: it is an old backup, and has forgotten what it answered. Restore a newer one"
