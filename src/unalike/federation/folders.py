@@ -26,6 +26,8 @@ MOST_LOG = 16 * 2**20
 _PUTTING_ASIDE = threading.Lock()
 CONNECTION = "connection.json"
 """At a site that has joined: how its connection to the server is."""
+AT_DOOR = "behind its door"
+"""The connection of a site that Flower's node brings messages to."""
 AGREED = "agreed.json"
 """At a site: the schema and the others' keys that it agreed to."""
 SEEN = "seen.json"

@@ -19,6 +19,7 @@ from typing import Any
 
 import unalike
 from unalike.errors import UserError
+from unalike.federation.folders import AT_DOOR
 from unalike.federation.making import is_server
 from unalike.federation.overview import server_overview, site_overview
 from unalike.federation.transport.https.client import CONNECTED
@@ -55,7 +56,11 @@ def _site_problems(folder: Path) -> list[str]:
     found = site_overview(folder, check=False)
     if not found["joined"]:
         return ["the site has not joined: no process answers for it"]
-    return [] if found["connection"] == CONNECTED else [f"not connected: {found['connection'] or 'never was'}"]
+    return (
+        []
+        if found["connection"] in (CONNECTED, AT_DOOR)
+        else [f"not connected: {found['connection'] or 'never was'}"]
+    )
 
 
 def _disk_problems(folder: Path) -> list[str]:
@@ -123,7 +128,10 @@ def _site_metrics(folder: Path) -> str:
         [
             _family("site_info", "gauge", "What this site is; always 1.", {about: 1}),
             _family(
-                "connected", "gauge", "Whether the server is reached.", {"": found["connection"] == CONNECTED}
+                "connected",
+                "gauge",
+                "Whether the server is reached.",
+                {"": found["connection"] in (CONNECTED, AT_DOOR)},
             ),
             _family("messages_total", "counter", "Messages by way.", {came: count["in"], went: count["out"]}),
             _family(

@@ -50,7 +50,7 @@ class Serving:
 
     def __enter__(self) -> Self:
         try:
-            self._lock.acquire(timeout=0)
+            self._lock.acquire(timeout=1.0)  # who only looks holds it for a moment
         except Timeout:
             raise UserError(f"Another process serves {self._folder}: stop it first.") from None
         try:

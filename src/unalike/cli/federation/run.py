@@ -83,7 +83,7 @@ def follow(folder: Path, plan: Plan, job: str, *, quiet: bool) -> Outcome:
     from unalike.federation.serving import Serving, is_served
 
     try:
-        with file_lock(folder / ".run.lock"), ExitStack() as stack:
+        with file_lock(folder / ".run.lock", 1.0), ExitStack() as stack:
             follower = Onlooker(folder, plan, job, quiet=quiet)
             follower.submit()  # before it is served: what is left of an earlier try must not be taken up
             if not is_served(folder):
@@ -153,13 +153,13 @@ class Onlooker:
                 self.say(text)
         rows = read_rounds(self.folder / "run")
         for row in rows[self.round :]:
-            self.say(_line(row, rows, self.plan))
+            self.say(_line(row, rows, self.plan), round=row["round"])
         self.round = len(rows)
 
-    def say(self, line: str) -> None:
+    def say(self, line: str, **about: Any) -> None:
         """Show a line to the user, unless the command was given ``--quiet``."""
         if not self.quiet:
-            say(line)
+            say(line, **about)
 
 
 def wait_until_idle(attempts: Attempts, seconds: float = 60.0) -> bool:

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import typer
 from filelock import Timeout
@@ -22,7 +23,7 @@ from unalike.cli.signals import StopRequested
 from unalike.data.sites import read_table
 from unalike.errors import UserError
 from unalike.federation.envelope import Refused, peek
-from unalike.federation.folders import CONNECTION, now, read_key, read_object
+from unalike.federation.folders import AT_DOOR, CONNECTION, now, read_key, read_object
 from unalike.federation.making import SiteFolder, is_server
 from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
@@ -55,7 +56,7 @@ def join(
     private_folder(folder)
     _agree(place, plan, data, sends, yes=yes)
     try:
-        with file_lock(folder / ".join.lock"):  # a second one would mend files that the first is writing
+        with file_lock(folder / ".join.lock", 1.0):  # a second one would mend files that the first is writing
             _join(place, plan, data, address or plan.address, door)
     except Timeout:
         raise UserError(
@@ -121,9 +122,12 @@ def _take_part(place: SiteFolder, plan: Plan, site: Site, address: str, door: Pa
         NOT_ADMITTED: f"Waiting: the server has not admitted this site yet. Send it {place.card_path}.",
     }
 
+    def note(state: str) -> None:
+        atomic_write(place.path / CONNECTION, json.dumps({"state": state, "time": now()}).encode())
+
     def tell(state: str) -> None:
         with suppress(UserError, OSError):  # a full disk or a closed terminal must not end the connection
-            atomic_write(place.path / CONNECTION, json.dumps({"state": state, "time": now()}).encode())
+            note(state)
             say(lines.get(state, f"Waiting for the server at {address}, {state}."))
 
     torch.set_num_threads(1)  # as in simulation: how many there are can change the last bits of a sum
@@ -132,6 +136,7 @@ def _take_part(place: SiteFolder, plan: Plan, site: Site, address: str, door: Pa
     answer = _told(site, place.path / "errors.log")
     try:
         if door is not None:
+            note(AT_DOOR)
             wait_behind(door, answer, most)
         say(f"Calling {address} ...")
         with Caller(address, place.authority, *own, most, tell) as caller:
@@ -154,25 +159,27 @@ def _told(site: Site, errors: Path) -> Callable[[bytes], bytes]:
                 write_all(file, f"{now()}\n{traceback.format_exc()}\n".encode(errors="replace"))
             say(f"A message could not be answered: see {errors}")
             raise
-        line = _line(raw, made)
+        line, number = _line(raw, made)
         if line:
             with suppress(OSError):  # a closed terminal must not cost the answer
-                say(f"{line} in {duration(time.monotonic() - began)}.")
+                say(f"{line} in {duration(time.monotonic() - began)}.", round=number)
         return made
 
     return answer
 
 
-def _line(raw: bytes, made: bytes) -> str:
+def _line(raw: bytes, made: bytes) -> tuple[str, Any]:
+    """What a person at the site is told of an answer, and the round that it belongs to."""
     try:
         header, kind = peek(raw).header, peek(made).kind
     except Refused:
-        return ""
+        return "", None
+    number = header.get("round")
     if kind == "error":
-        return ""  # the site has said why
+        return "", number  # the site has said why
     if header.get("kind") in ("exchange", "add"):
-        where = f"Round {header['round']}" if header.get("round") else "Before round 1"
-        return f"{where}: answered {header.get('ask')!r} with {size(len(made))}"
+        where = f"Round {number}" if number else "Before round 1"
+        return f"{where}: answered {header.get('ask')!r} with {size(len(made))}", number
     if header.get("kind") == "evaluate":
-        return f"Round {header.get('round')}: tried the model on the own rows"
-    return ""
+        return f"Round {number}: tried the model on the own rows", number
+    return "", number
