@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ssl
+import time
 from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from unalike.errors import UserError
 from unalike.federation.folders import PUBLIC, Card
 
-_Stamp = tuple[tuple[str, int, int], ...]
+_Stamp = tuple[str, int, int, int]
 
 
 class Admitted:
@@ -16,8 +20,9 @@ class Admitted:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._stamp: _Stamp | None = None
-        self._parties: dict[bytes, str] = {}
+        self._stamps: list[_Stamp] = []
+        self._parties: dict[bytes, tuple[str, float]] = {}
+        """by certificate, whose it is and when it ends"""
         self._context: ssl.SSLContext | None = None
 
     def context(self) -> ssl.SSLContext:
@@ -29,23 +34,29 @@ class Admitted:
     def party(self, certificate: bytes | None) -> str | None:
         """Whose certificate this is, if that site is admitted now."""
         self._look()
-        return self._parties.get(certificate or b"")
-
-    def names(self) -> set[str]:
-        """The parties that are admitted now."""
-        self._look()
-        return set(self._parties.values())
+        name, end = self._parties.get(certificate or b"", (None, 0.0))
+        return name if time.time() < end else None
 
     def _look(self) -> None:
         own = [self._folder / "certificates" / name for name in ("server.pem", "server.key")]
         cards = sorted((self._folder / "parties").glob(f"*{PUBLIC}"))
-        stamp = tuple(_stamp(path) for path in (*own, *cards))
-        if stamp == self._stamp:
+        stamps = [_stamp(path) for path in (*own, *cards)]
+        if stamps == self._stamps:
             return
-        # No tickets: a session that is resumed would not show its certificate again.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # No tickets: a session that is resumed would not show its certificate again.
         context.minimum_version, context.num_tickets = ssl.TLSVersion.TLSv1_3, 0
         context.verify_mode = ssl.CERT_REQUIRED
+        self._parties = {}  # who is no longer here is out at once, whatever happens below
+        for path in cards:
+            try:
+                card = Card.read(path)
+                found = x509.load_pem_x509_certificate(card.node.encode())
+                certificate = found.public_bytes(Encoding.DER)
+                context.load_verify_locations(cadata=certificate)
+            except (UserError, ValueError, ssl.SSLError):
+                continue  # half written, or of an older version: the next look may read it
+            self._parties[certificate] = card.name, found.not_valid_after_utc.timestamp()
         try:
             context.load_cert_chain(own[0], own[1])
         except (OSError, ssl.SSLError):
@@ -54,20 +65,12 @@ class Admitted:
                     f"{own[0]} and {own[1]} do not fit: put ca.key beside them, and serve again."
                 ) from None
             return  # they are being renewed: the next look takes both
-        parties: dict[bytes, str] = {}
-        for path in cards:
-            try:
-                card = Card.read(path)
-                parties[ssl.PEM_cert_to_DER_cert(card.node)] = card.name
-                context.load_verify_locations(cadata=card.node)
-            except (UserError, ValueError, ssl.SSLError):
-                continue  # half written, or of an older version: the next look may read it
-        self._stamp, self._parties, self._context = stamp, parties, context
+        self._stamps, self._context = stamps, context
 
 
-def _stamp(path: Path) -> tuple[str, int, int]:
+def _stamp(path: Path) -> _Stamp:
     try:
         found = path.stat()
     except OSError:
-        return path.name, 0, 0
-    return path.name, found.st_mtime_ns, found.st_ino
+        return path.name, 0, 0, 0
+    return path.name, found.st_mtime_ns, found.st_ino, found.st_size

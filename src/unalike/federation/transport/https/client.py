@@ -11,15 +11,19 @@ import queue
 import random
 import re
 import secrets
+import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+from weakref import WeakSet
 
 import httpx
 
+from unalike.errors import UserError
 from unalike.federation.transport.https.certificates import split_address
 from unalike.federation.transport.https.desk import LENGTH, PIECE, POLL, QUESTION
 
@@ -46,20 +50,19 @@ class Caller:
         tell: Callable[[str], None] = lambda state: None,
     ) -> None:
         host, port = split_address(address)
-        context = ssl.create_default_context(cafile=str(authority))
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.load_cert_chain(certificate, key)
         self._client = httpx.Client(
             base_url=f"https://{'[' + host + ']' if ':' in host else host}:{port}",
-            verify=context,
+            verify=_context(authority, certificate, key),
             trust_env=not _loopback(host),  # a proxy for going out must not see what stays on this machine
-            timeout=httpx.Timeout(30.0, read=POLL + 15.0),
+            timeout=httpx.Timeout(30.0, connect=10.0, read=POLL + 15.0),
             limits=httpx.Limits(max_connections=4, keepalive_expiry=60.0),
         )
         self._most, self._tell = most, tell
         self._process = secrets.token_hex(8)
         self._questions: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
-        self._closing = threading.Event()
+        self._closing, self._lock = threading.Event(), threading.Lock()
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+        self._noted = {"trace": self._note}
         self._fetcher = threading.Thread(target=self._fetch, name="questions", daemon=True)
         self.state = "connecting"
 
@@ -71,14 +74,23 @@ class Caller:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closing.set()
+        for _ in range(20):
+            for each in list(self._sockets):
+                with suppress(OSError):
+                    socket.socket.shutdown(each, socket.SHUT_RDWR)  # wakes the thread that waits for it
+            self._fetcher.join(0.1)
         self._client.close()
-        self._fetcher.join(2.0)
 
     def answer(self, answer: Callable[[bytes], bytes]) -> None:
-        """Answer one question after the other with what ``answer`` makes of it, until it raises."""
+        """Answer one question after the other with what ``answer`` makes of it, until it raises.
+
+        Only the newest is answered: whoever asks again does not wait for the older one any more.
+        """
         while True:
             try:
                 name, question = self._questions.get(timeout=1.0)  # a signal is noticed between two
+                while not self._questions.empty():
+                    name, question = self._questions.get()
             except queue.Empty:
                 continue
             self._bring(name, answer(question))
@@ -91,19 +103,18 @@ class Caller:
             if self.state != CONNECTED:
                 asked["wait"] = "0"
             try:
-                with self._client.stream("GET", "/v1/question", params=asked) as response:
+                with self._client.stream("GET", "/v1/question", params=asked, extensions=self._noted) as response:
                     self._check(response)
-                    self._set(CONNECTED)
                     wait = _FIRST
                     if response.status_code == 204:
                         continue
                     name, total = response.headers[QUESTION.decode()], int(response.headers[LENGTH.decode()])
+                    if total > self._most:
+                        raise ValueError(f"a question of {total:,} bytes, more than {self._most:,}")
                     if name != part:
                         part, data = name, bytearray()
                     for chunk in response.iter_raw():
                         data += chunk
-                        if len(data) > self._most:
-                            raise ValueError(f"a question of more than {self._most:,} bytes")
                 if len(data) == total:
                     self._questions.put((name, bytes(data)))
                     had, part, data = name, "", bytearray()
@@ -113,18 +124,23 @@ class Caller:
     def _bring(self, name: str, answer: bytes) -> None:
         """Bring an answer, piece by piece, until the server has it or does not want it any more."""
         at, wait = 0, _FIRST
-        while at < len(answer) and not self._closing.is_set():
+        while not self._closing.is_set():
             piece = answer[at : at + PIECE]
             asked = {"from": str(at), "of": str(len(answer))}
             try:
-                response = self._client.put(f"/v1/answer/{name}", params=asked, content=piece)
-                if response.status_code == 410:
-                    return
+                response = self._client.put(
+                    f"/v1/answer/{name}", params=asked, content=piece, extensions=self._noted
+                )
+                if response.status_code in (400, 404, 410, 413):
+                    return  # nobody waits for it any more, or it is too long for the server
                 if response.status_code == 409:
                     at = int(response.headers["have"])
+                    self._closing.wait(_FIRST)
                     continue
                 self._check(response)
                 at, wait = at + len(piece), _FIRST
+                if at >= len(answer):
+                    return
             except (httpx.HTTPError, OSError, KeyError, ValueError) as error:
                 wait = self._failed(error, wait)
 
@@ -133,19 +149,38 @@ class Caller:
             raise PermissionError("not admitted any more")
         if response.status_code not in (200, 204):
             raise OSError(f"the server answered {response.status_code}")
+        self._set(CONNECTED)
 
     def _failed(self, error: Exception, wait: float) -> float:
         """Say why, wait, and give the time to wait after the next failure."""
-        if self._closing.is_set():
-            return wait
-        self._set(_why(error))
-        self._closing.wait(wait * random.uniform(0.5, 1.5))  # sites shall not come all at once
+        if not self._closing.is_set():
+            self._set(_why(error))
+            self._closing.wait(wait * random.uniform(0.5, 1.5))  # sites shall not come all at once
         return min(wait * _GROWTH, _LAST)
 
     def _set(self, state: str) -> None:
-        if state != self.state:
-            self.state = state
-            self._tell(state)
+        with self._lock:
+            if state != self.state and not self._closing.is_set():
+                self.state = state
+                self._tell(state)
+
+    def _note(self, event: str, info: Mapping[str, Any]) -> None:
+        """Keep the sockets that httpx opens: nothing else ends a wait from another thread."""
+        if event.endswith(".start_tls.complete"):
+            self._sockets.add(info["return_value"].get_extra_info("socket"))
+
+
+def _context(authority: Path, certificate: Path, key: Path) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=str(authority))
+        context.load_cert_chain(certificate, key)
+    except OSError as error:
+        raise UserError(
+            f"{authority.name}, {certificate.name} and {key.name} in {authority.parent} cannot be used "
+            f"({error.strerror or error}): join again from the folder that the server's owner sent."
+        ) from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context
 
 
 def _why(error: Exception) -> str:

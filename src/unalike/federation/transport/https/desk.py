@@ -10,34 +10,45 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl
 
-from unalike.federation.transport.https.door import CONNECTION, Door
+from unalike.federation.transport.https.door import Connection, log
 
 PIECE = 1 << 20
-"""Bytes of an answer in one request, at most: with the time for a body, no more than so much is ever lost."""
+"""Bytes of an answer in one request, at most: what a site may make the server hold without asking for more."""
 POLL = 25.0
 """Seconds that a request for a question waits: less than what middle boxes allow a silent connection."""
 HERE = 5.0
 """Seconds for which a site counts as connected after its last request."""
 QUESTION, LENGTH = b"question", b"length"
 _CHUNK = 1 << 18
+_NO_SITE_SENDS = {b"transfer-encoding", b"upgrade", b"expect"}
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-Answered = Callable[[str, bytes | None, str], None]
+Answered = Callable[[bytes | None, str], None]
 
 
 class Refusal(Exception):
-    """A request that is not served: the status, the reason, and what the site has to know to go on."""
+    """A request that is not served: the status, the reason, and how much of an answer is here.
+
+    ``offence`` says that no site does this: it is logged, and the connection ends, as what was not read of the
+    request would be taken for the next one. A reason has nothing in it that the other side chose.
+    """
 
     def __init__(self, status: int, reason: str, have: int | None = None, offence: bool = True) -> None:
         super().__init__(reason)
-        self.status, self.reason, self.have, self.offence = status, reason, have, offence
+        self.status, self.reason, self.offence = status, reason, offence
+        self.headers = {} if have is None else {b"have": b"%d" % have}
+        if offence:
+            self.headers[b"connection"] = b"close"
+
+
+class Gone(Exception):
+    """The connection has ended, from whichever side: there is nobody to answer."""
 
 
 @dataclass(eq=False)
@@ -46,18 +57,72 @@ class Question:
 
     data: bytes
     answered: Answered
-    """is told the question's id, and the answer or why there is none"""
+    """is told the answer, or None and why there is none"""
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     taken_by: str = ""
     """the site's process that has fetched it"""
     answer: bytearray = field(default_factory=bytearray)
 
 
+@dataclass(eq=False)
+class Request:
+    """One request of a site, with what it was asked for in its address."""
+
+    connection: Connection
+    receive: Receive
+    _send: Send
+    length: int
+    asked: Mapping[str, str]
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Send something, which the site has to take in time."""
+        if self.connection.is_closing():
+            raise Gone
+        self._watch("it did not take its answer in time")
+        await self._send(message)
+        self.connection.stop_watching()
+
+    async def reply(self, status: int, headers: Mapping[bytes, bytes], body: bytes = b"") -> None:
+        """Answer the request with all there is."""
+        length = {} if status == 204 else {b"content-length": b"%d" % len(body)}
+        start = {"type": "http.response.start", "status": status, "headers": [*{**headers, **length}.items()]}
+        await self.send(start)
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def body(self, use: Callable[[bytes], None]) -> None:
+        """Give the body as it comes: what has come counts, even if the rest does not."""
+        self._watch("its body was not whole in time")
+        left = self.length
+        while left:
+            event = await self.receive()
+            if event["type"] == "http.disconnect":
+                raise Gone
+            use(part := event.get("body", b""))
+            left -= len(part)
+
+    async def gone(self) -> None:
+        """Return when the site has hung up."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+    def number(self, name: str, most: int) -> int:
+        """The whole number that was given by a name, from 0 to ``most``."""
+        text = self.asked.get(name, "")
+        if not (text.isascii() and text.isdigit() and len(text) < 16):
+            raise Refusal(400, f"{name} is not a number")
+        if int(text) > most:
+            raise Refusal(413, f"{name} is more than {most:,}")
+        return int(text)
+
+    def _watch(self, offence: str) -> None:
+        self.connection.watch(self.connection.door.limits.body_seconds, f"{self.connection.party}: {offence}")
+
+
 class Desk:
     """The questions of all sites. ``most`` is how long an answer may be."""
 
-    def __init__(self, door: Door, most: int) -> None:
-        self._door, self._most = door, most
+    def __init__(self, most: int) -> None:
+        self._most = most
         self.questions: dict[str, Question] = {}
         self._new: dict[str, asyncio.Event] = {}
         self._waiting: Counter[str] = Counter()
@@ -89,66 +154,68 @@ class Desk:
         return asyncio.get_running_loop().time() - self._seen.get(party, float("-inf"))
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request of a site, or say why not."""
-        connection = CONNECTION.get()
+        """Answer one request, as uvicorn calls it."""
+        connection: Connection = scope["state"]["connection"]
         connection.request_begins()
-        party = connection.party
+        request = Request(connection, receive, send, 0, {})
         try:
-            if party not in self._door.admitted.names():
-                raise Refusal(403, f"{party} is not admitted any more")
-            self._seen[party] = asyncio.get_running_loop().time()
-            await self._serve(party, scope, receive, send)
+            await self._serve(request, scope)
         except Refusal as refusal:
             if refusal.offence:
-                self._door.refused(connection.host, connection.port, f"{party}: {refusal.reason}")
-            have = {} if refusal.have is None else {b"have": b"%d" % refusal.have}
-            # A body that was not read would be taken for the next request: such a connection ends.
-            end = {b"connection": b"close"} if refusal.offence else {}
-            await _reply(send, refusal.status, have | end, refusal.reason.encode())
+                connection.door.refused(connection.host, connection.port, f"{connection.party}: {refusal.reason}")
+            await request.reply(refusal.status, refusal.headers, refusal.reason.encode())
+        except Gone:
+            await request.gone()
+        except Exception:
+            log.exception("A request of %s could not be served", connection.party)
+            connection.refuse("")
+            await request.gone()
         finally:
-            self._seen[party] = asyncio.get_running_loop().time()
             connection.request_ends()
 
-    async def _serve(self, party: str, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        path, length = scope["raw_path"], _length(scope["headers"])
-        if length > PIECE:
-            raise Refusal(413, f"a body of {length:,} bytes; {PIECE:,} are allowed")
-        asked = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-        if (scope["method"], path) == ("GET", b"/v1/question") and not length:
-            await self._give(party, asked, receive, send)
-        elif scope["method"] == "PUT" and path.startswith(b"/v1/answer/"):
-            await self._take(party, path.removeprefix(b"/v1/answer/").decode("latin-1"), asked, receive, length)
-            await _reply(send, 200, {}, b"")
-        else:
-            raise Refusal(404, f"asked for {scope['method'][:10]} {path[:60]!r}, which is not served")
+    async def _serve(self, request: Request, scope: dict[str, Any]) -> None:
+        party = _admitted(request.connection)
+        if scope["http_version"] != "1.1":
+            raise Refusal(505, "not HTTP/1.1")
+        request.length = _length(scope["headers"], request.connection.door.limits.header_bytes)
+        request.asked = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+        method, path = scope["method"], scope["raw_path"].decode("latin-1")
+        self._hear(party)
+        try:
+            if (method, path, request.length) == ("GET", "/v1/question", 0):
+                await self._give(party, request)
+            elif method == "PUT" and path.startswith("/v1/answer/"):
+                await self._take(party, path.removeprefix("/v1/answer/"), request)
+            else:
+                raise Refusal(404, "asked for what is not served")
+        finally:
+            self._hear(party)
 
-    async def _give(self, party: str, asked: Mapping[str, str], receive: Receive, send: Send) -> None:
+    def _hear(self, party: str) -> None:
+        self._seen[party] = asyncio.get_running_loop().time()
+
+    async def _give(self, party: str, request: Request) -> None:
         """The site's question, as soon as there is one that it has not had; 204 where there is none."""
-        who, had = asked.get("process", ""), asked.get("had", "")
-        if not (self._closing or self._fresh(party, who, had) or asked.get("wait") == "0"):
-            await self._wait(party, receive)
+        who, had = request.asked.get("process", ""), request.asked.get("had", "")
+        if not (self._closing or self._fresh(party, who, had) or request.asked.get("wait") == "0"):
+            await self._wait(party, request)
+            _admitted(request.connection)
         question = self._fresh(party, who, had)
         if question is None:
-            await _reply(send, 204, {}, b"")
+            await request.reply(204, {})
             return
         question.taken_by = who
-        begin = _whole(asked.get("from"), len(question.data)) if asked.get("part") == question.id else 0
-        length = len(question.data) - begin
-        headers = {
-            QUESTION: question.id.encode(),
-            LENGTH: b"%d" % len(question.data),
-            b"content-length": b"%d" % length,
-        }
-        await send({"type": "http.response.start", "status": 200, "headers": list(headers.items())})
+        length = len(question.data)
+        begin = request.number("from", length) if request.asked.get("part") == question.id else 0
+        headers = {QUESTION: question.id.encode(), LENGTH: b"%d" % length}
+        headers[b"content-length"] = b"%d" % (length - begin)
+        await request.send({"type": "http.response.start", "status": 200, "headers": [*headers.items()]})
         whole = memoryview(question.data)
-        for at in range(begin, len(whole), _CHUNK):
-            last = at + _CHUNK >= len(whole)
-            async with _in_time(self._door.limits.body_seconds, "it did not take its question in time"):
-                await send(
-                    {"type": "http.response.body", "body": bytes(whole[at : at + _CHUNK]), "more_body": not last}
-                )
-        if begin == len(whole):
-            await send({"type": "http.response.body"})
+        while begin < length:
+            part = bytes(whole[begin : begin + _CHUNK])
+            await request.send({"type": "http.response.body", "body": part, "more_body": True})
+            begin += len(part)
+        await request.send({"type": "http.response.body"})
 
     def _fresh(self, party: str, who: str, had: str) -> Question | None:
         """The question that this process of the site has still to answer."""
@@ -157,15 +224,15 @@ class Desk:
             return None
         if question.taken_by not in ("", who):  # the process that had it is gone, and so is its answer
             del self.questions[party]
-            question.answered(question.id, None, "was started again before it answered")
+            question.answered(None, "was started again before it answered, or is here twice")
             return None
         return question
 
-    async def _wait(self, party: str, receive: Receive) -> None:
+    async def _wait(self, party: str, request: Request) -> None:
         """Until there is a new question, the site has gone, or the time is over."""
         new = self._new.setdefault(party, asyncio.Event())
         self._waiting[party] += 1
-        tasks = [asyncio.ensure_future(new.wait()), asyncio.ensure_future(_gone(receive))]
+        tasks = [asyncio.ensure_future(new.wait()), asyncio.ensure_future(request.gone())]
         try:
             await asyncio.wait(tasks, timeout=POLL, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -173,69 +240,47 @@ class Desk:
             for task in tasks:
                 task.cancel()
 
-    async def _take(self, party: str, name: str, asked: Mapping[str, str], receive: Receive, length: int) -> None:
-        """One piece of an answer."""
+    async def _take(self, party: str, name: str, request: Request) -> None:
+        """One piece of an answer. Only what goes on at the end of what is here is kept of it."""
         question = self.questions.get(party)
-        total = _whole(asked.get("of"), self._most)
         if question is None or question.id != name:
-            await _read(receive, length, self._door.limits.body_seconds, bytearray())
+            await request.body(lambda part: None)
             raise Refusal(410, "nobody waits for this answer any more", offence=False)
-        if _whole(asked.get("from"), total) != len(question.answer):
-            await _read(receive, length, self._door.limits.body_seconds, bytearray())
-            raise Refusal(409, "another piece is due", have=len(question.answer), offence=False)
-        if len(question.answer) + length > total:
+        total = request.number("of", self._most)
+        at = request.number("from", total)
+        if at + request.length > total:
             raise Refusal(413, "a piece that is longer than the answer")
-        await _read(receive, length, self._door.limits.body_seconds, question.answer)
-        if len(question.answer) == total and self.questions.get(party) is question:
+
+        def keep(part: bytes) -> None:
+            nonlocal at
+            if at == len(question.answer):
+                question.answer.extend(part)
+                at += len(part)
+
+        await request.body(keep)
+        if at != len(question.answer):  # or another connection of this site was faster
+            raise Refusal(409, "another piece is due", have=len(question.answer), offence=False)
+        if at == total and self.questions.get(party) is question:
             del self.questions[party]
-            question.answered(question.id, bytes(question.answer), "")
+            question.answered(bytes(question.answer), "")
+        await request.reply(200, {})
 
 
-async def _reply(send: Send, status: int, headers: Mapping[bytes, bytes], body: bytes) -> None:
-    length = [] if status == 204 else [(b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": [*headers.items(), *length]})
-    await send({"type": "http.response.body", "body": body})
+def _admitted(connection: Connection) -> str:
+    """Whose connection it is, if that site is still admitted."""
+    if not connection.is_admitted():
+        raise Refusal(403, "not admitted any more")
+    return connection.party
 
 
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _read(receive: Receive, length: int, seconds: float, into: bytearray) -> None:
-    """Append a body to ``into`` as it comes: what has come counts, even if the rest does not."""
-    async with _in_time(seconds, "its body was not whole in time"):
-        while length:
-            event = await receive()
-            if event["type"] == "http.disconnect":
-                raise Refusal(400, "it was cut off", offence=False)
-            into += event.get("body", b"")
-            length -= len(event.get("body", b""))
-
-
-@asynccontextmanager
-async def _in_time(seconds: float, offence: str) -> AsyncIterator[None]:
-    """What takes longer ends the request and its connection."""
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError:
-        CONNECTION.get().refuse(offence)
-        raise Refusal(408, offence) from None
-
-
-def _length(headers: list[tuple[bytes, bytes]]) -> int:
+def _length(headers: list[tuple[bytes, bytes]], most: int) -> int:
     """How long a request's body is, as its only length says."""
     names = Counter(name for name, _ in headers)
-    if names[b"transfer-encoding"] or names[b"upgrade"] or names[b"expect"] or names[b"content-length"] > 1:
+    if names.keys() & _NO_SITE_SENDS or names[b"content-length"] > 1:
         raise Refusal(400, "a header that no site sends")
-    return _whole(next((value.decode() for name, value in headers if name == b"content-length"), "0"), 2**40)
-
-
-def _whole(text: str | None, most: int) -> int:
-    """The whole number in a request, from 0 to ``most``."""
-    if text is None or not (text.isascii() and text.isdigit() and len(text) < 16) or int(text) > most:
-        raise Refusal(
-            413 if text and text.isdigit() else 400, f"{str(text)[:20]!r} is not a number up to {most:,}"
-        )
-    return int(text)
+    if sum(len(name) + len(value) for name, value in headers) > most:
+        raise Refusal(431, f"a header of more than {most:,} bytes")
+    length = int(dict(headers).get(b"content-length", b"0"))
+    if length > PIECE:
+        raise Refusal(413, f"a body of more than {PIECE:,} bytes")
+    return length
