@@ -106,7 +106,7 @@ class SiteFolder:
 
         sign = make_key(self.site_key)
         try:
-            check_site(node := self.certificate.read_text(encoding="ascii"))
+            check_site(node := self.certificate.read_text(encoding="ascii"), self.name)
         except (OSError, ValueError, UserError):  # none yet, or it has expired
             node = create_site(self.node_key, self.certificate, self.name)
         card = Card(self.name, sign.hex(), node)
@@ -132,7 +132,7 @@ def admit(folder: Path, card: Card, plan: Plan) -> bool:
     from unalike.federation.transport.https.certificates import check_site, key_of
 
     plan.number(card.name)
-    key = check_site(card.node).public_key()
+    key = check_site(card.node, card.name).public_key()
     path = folder / "parties" / f"{card.name}{PUBLIC}"
     if path.exists():
         known = Card.read(path)

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from unalike.errors import UserError
 from unalike.federation.folders import PUBLIC, Card
+from unalike.federation.transport.https.certificates import named
 
 _Stamp = tuple[str, int, int, int]
 
@@ -53,6 +54,8 @@ class Admitted:
                 card = Card.read(path)
                 found = x509.load_pem_x509_certificate(card.node.encode())
                 certificate = found.public_bytes(Encoding.DER)
+                if found.subject != named(card.name):
+                    continue
                 context.load_verify_locations(cadata=certificate)
             except (UserError, ValueError, ssl.SSLError):
                 continue  # half written, or of an older version: the next look may read it

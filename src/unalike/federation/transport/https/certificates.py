@@ -37,7 +37,7 @@ def create_authority(folder: Path, name: str = "unalike federation", days: int =
             f"{folder / 'ca.key'} exists: renew the server's certificate instead, or choose another folder."
         )
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    subject = named(name)
     usage = _usage(key_cert_sign=True, crl_sign=True)
     builder = _builder(subject, subject, key.public_key(), days).add_extension(usage, critical=True)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -52,9 +52,8 @@ def issue_server(folder: Path, hosts: Iterable[str], days: int = SERVER_DAYS) ->
     names = [_general_name(host) for host in dict.fromkeys([*hosts, *LOOPBACK])]
     key = ec.generate_private_key(ec.SECP256R1())
     first = next(iter(names)).value
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(first)[:64])])
     builder = _end_entity(
-        subject, authority.subject, key.public_key(), signer.public_key(), days, ExtendedKeyUsageOID.SERVER_AUTH
+        named(str(first)[:64]), authority.subject, key.public_key(), signer.public_key(), days, ExtendedKeyUsageOID.SERVER_AUTH
     ).add_extension(x509.SubjectAlternativeName(names), critical=False)
     atomic_write(folder / "server.key", _private_pem(key), private=True)
     atomic_write(folder / "server.pem", _pem(builder.sign(signer, hashes.SHA256())))
@@ -113,13 +112,18 @@ def create_site(key_path: Path, path: Path, name: str, days: int = AUTHORITY_DAY
     else:
         key = ec.generate_private_key(ec.SECP256R1())
         atomic_write(key_path, _private_pem(key), private=True)
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    subject = named(name)
     builder = _end_entity(subject, subject, key.public_key(), key.public_key(), days, _CLIENT)
     atomic_write(path, _pem(builder.sign(key, hashes.SHA256())))
     return path.read_text(encoding="ascii")
 
 
-def check_site(pem: str, now: datetime | None = None) -> x509.Certificate:
+def named(name: str) -> x509.Name:
+    """The subject of a certificate. No two sites may have the same, or TLS could take one for the other."""
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def check_site(pem: str, name: str, now: datetime | None = None) -> x509.Certificate:
     """A site's certificate, if it is one that the site made itself and can connect with; else one line."""
     try:
         found = x509.load_pem_x509_certificate(pem.encode())
@@ -128,8 +132,8 @@ def check_site(pem: str, now: datetime | None = None) -> x509.Certificate:
         authority = found.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except Exception as error:
         raise UserError(f"This is no certificate of a site ({error}): ask the site for its file again.") from error
-    if authority or _CLIENT not in usage:
-        raise UserError("This certificate is not one of a site: ask the site for its file again.")
+    if authority or _CLIENT not in usage or found.subject != named(name):
+        raise UserError(f"This certificate is not one of {name}: ask the site for its file again.")
     if (now or datetime.now(UTC)) > found.not_valid_after_utc:
         ended = f"{found.not_valid_after_utc:%Y-%m-%d}"
         raise UserError(f"The site's certificate expired on {ended}: let it join again, and admit its new file.")

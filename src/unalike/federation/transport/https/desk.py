@@ -177,7 +177,8 @@ class Desk:
         party = _admitted(request.connection)
         if scope["http_version"] != "1.1":
             raise Refusal(505, "not HTTP/1.1")
-        request.length = _length(scope["headers"], request.connection.door.limits.header_bytes)
+        target = len(scope["raw_path"]) + len(scope["query_string"])
+        request.length = _length(scope["headers"], request.connection.door.limits.header_bytes - target)
         request.asked = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         method, path = scope["method"], scope["raw_path"].decode("latin-1")
         self._hear(party)
@@ -278,8 +279,8 @@ def _length(headers: list[tuple[bytes, bytes]], most: int) -> int:
     names = Counter(name for name, _ in headers)
     if names.keys() & _NO_SITE_SENDS or names[b"content-length"] > 1:
         raise Refusal(400, "a header that no site sends")
-    if sum(len(name) + len(value) for name, value in headers) > most:
-        raise Refusal(431, f"a header of more than {most:,} bytes")
+    if sum(len(name) + len(value) + len(b": \r\n") for name, value in headers) > most:
+        raise Refusal(431, "a header that is too long")
     length = int(dict(headers).get(b"content-length", b"0"))
     if length > PIECE:
         raise Refusal(413, f"a body of more than {PIECE:,} bytes")
