@@ -78,7 +78,9 @@ class Place:
             key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         )
         signing = key if signer is None else serialization.load_pem_private_key(signer.read_bytes(), None)
-        named = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)]) for text in (subject, issuer or subject)]
+        named = [
+            x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)]) for text in (subject, issuer or subject)
+        ]
         now = datetime.now(UTC)
         builder = x509.CertificateBuilder(named[1], named[0], key.public_key(), x509.random_serial_number())
         builder = builder.not_valid_before(now - timedelta(days=began)).not_valid_after(now + timedelta(days=days))
@@ -106,10 +108,9 @@ class Port:
     def site(self, name, answer=lambda question: question, **given):
         """A site that answers in a thread while this is entered."""
         with self.caller(name, **given) as caller:
-            threading.Thread(target=answering, args=(caller, answer), daemon=True).start()
+            threading.Thread(target=caller.answer, args=(answer,), daemon=True).start()
             until(lambda: self.place.names.index(name) in self.server.nodes())
             yield caller
-            caller.left = True
 
     def context(self, name=None):
         context = ssl.create_default_context(cafile=str(self.place.authority))
@@ -131,20 +132,6 @@ class Port:
 
     def refusals(self, *words):
         return [line for line in self.lines if "refused" in line and all(word in line for word in words)]
-
-
-class Left(Exception):
-    """The test is over, and so is this site."""
-
-
-def answering(caller, answer):
-    def once(question):
-        if getattr(caller, "left", False):
-            raise Left
-        return answer(question)
-
-    with suppress(Left):
-        caller.answer(once)
 
 
 class _Lines(logging.Handler):
@@ -186,7 +173,7 @@ def served(place, limits=QUICK, port=None, most=MOST, host="127.0.0.1"):
 
 
 def read_reply(secure):
-    """The status and the headers of an answer, and all that comes with it until the connection is silent or ends."""
+    """The status, the headers and the body of an answer; status 0 where there is none."""
     got = b""
     with suppress(OSError):
         while b"\r\n\r\n" not in got and (part := secure.recv(65536)):

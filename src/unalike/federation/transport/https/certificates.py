@@ -53,7 +53,12 @@ def issue_server(folder: Path, hosts: Iterable[str], days: int = SERVER_DAYS) ->
     key = ec.generate_private_key(ec.SECP256R1())
     first = next(iter(names)).value
     builder = _end_entity(
-        named(str(first)[:64]), authority.subject, key.public_key(), signer.public_key(), days, ExtendedKeyUsageOID.SERVER_AUTH
+        named(str(first)[:64]),
+        authority.subject,
+        key.public_key(),
+        signer.public_key(),
+        days,
+        ExtendedKeyUsageOID.SERVER_AUTH,
     ).add_extension(x509.SubjectAlternativeName(names), critical=False)
     atomic_write(folder / "server.key", _private_pem(key), private=True)
     atomic_write(folder / "server.pem", _pem(builder.sign(signer, hashes.SHA256())))

@@ -63,6 +63,8 @@ class Caller:
         self._closing, self._lock = threading.Event(), threading.Lock()
         self._sockets: WeakSet[socket.socket] = WeakSet()
         self._noted = {"trace": self._note}
+        self._only_shaken = False
+        """whether the newest connection has been made, and nothing has come on it yet"""
         self._fetcher = threading.Thread(target=self._fetch, name="questions", daemon=True)
         self.state = "connecting"
 
@@ -82,11 +84,11 @@ class Caller:
         self._client.close()
 
     def answer(self, answer: Callable[[bytes], bytes]) -> None:
-        """Answer one question after the other with what ``answer`` makes of it, until it raises.
+        """Answer one question after the other with what ``answer`` makes of it, until it raises or this is left.
 
         Only the newest is answered: whoever asks again does not wait for the older one any more.
         """
-        while True:
+        while not self._closing.is_set():
             try:
                 name, question = self._questions.get(timeout=1.0)  # a signal is noticed between two
                 while not self._questions.empty():
@@ -145,6 +147,7 @@ class Caller:
                 wait = self._failed(error, wait)
 
     def _check(self, response: httpx.Response) -> None:
+        self._only_shaken = False
         if response.status_code == 403:
             raise PermissionError("not admitted any more")
         if response.status_code not in (200, 204):
@@ -154,7 +157,9 @@ class Caller:
     def _failed(self, error: Exception, wait: float) -> float:
         """Say why, wait, and give the time to wait after the next failure."""
         if not self._closing.is_set():
-            self._set(_why(error))
+            # The site's part of TLS 1.3 is done before the server looks at its certificate, and hangs up.
+            hung_up = self._only_shaken and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError)
+            self._set(NOT_ADMITTED if hung_up else _why(error))
             self._closing.wait(wait * random.uniform(0.5, 1.5))  # sites shall not come all at once
         return min(wait * _GROWTH, _LAST)
 
@@ -168,6 +173,9 @@ class Caller:
         """Keep the sockets that httpx opens: nothing else ends a wait from another thread."""
         if event.endswith(".start_tls.complete"):
             self._sockets.add(info["return_value"].get_extra_info("socket"))
+            self._only_shaken = True
+        elif event.endswith(".start_tls.started"):
+            self._only_shaken = False
 
 
 def _context(authority: Path, certificate: Path, key: Path) -> ssl.SSLContext:

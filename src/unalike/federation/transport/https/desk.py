@@ -216,6 +216,7 @@ class Desk:
             part = bytes(whole[begin : begin + _CHUNK])
             await request.send({"type": "http.response.body", "body": part, "more_body": True})
             begin += len(part)
+            await asyncio.sleep(0)  # others have their turn, and a broken connection shows
         await request.send({"type": "http.response.body"})
 
     def _fresh(self, party: str, who: str, had: str) -> Question | None:

@@ -15,6 +15,7 @@ import ssl
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from unalike.federation.transport.https.admitted import Admitted
@@ -68,10 +69,10 @@ class Door:
                 self.refused("a visitor", 0, error.strerror or "gone")
                 await asyncio.sleep(1.0)
                 continue
-            connection = Connection(self, *address[:2])
+            connection = Connection(self, visitor, *address[:2])
             self._make_room(connection)
             self.strangers.append(connection)
-            connection.hands = loop.create_task(connection.shake_hands(visitor))
+            connection.hands = loop.create_task(connection.shake_hands())
 
     async def _pace(self, now: float) -> None:
         limits = self.limits
@@ -113,10 +114,12 @@ class Door:
 class Connection(asyncio.Protocol):
     """One connection: shakes hands, then passes bytes to HTTP, and watches how long everything takes."""
 
-    def __init__(self, door: Door, host: str, port: int) -> None:
+    def __init__(self, door: Door, visitor: socket.socket, host: str, port: int) -> None:
         self.door, self.host, self.port = door, host, port
         self.party = ""
         self.hands: asyncio.Task[None] | None = None
+        self._visitor = visitor
+        self._refused = False
         self._certificate: bytes | None = None
         self._http: asyncio.Protocol | None = None
         self._transport: asyncio.Transport | None = None
@@ -125,14 +128,14 @@ class Connection(asyncio.Protocol):
         self._begun = False
         """whether something of the next request has come"""
 
-    async def shake_hands(self, visitor: socket.socket) -> None:
+    async def shake_hands(self) -> None:
         """Begin with TLS; whoever does not pass is sent away."""
         limits = self.door.limits
-        visitor.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
+            self._visitor.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self,
-                visitor,
+                self._visitor,
                 ssl=self.door.admitted.context(),
                 ssl_handshake_timeout=limits.handshake_seconds,
                 ssl_shutdown_timeout=1.0,
@@ -204,14 +207,17 @@ class Connection(asyncio.Protocol):
 
     def refuse(self, reason: str) -> None:
         """End the connection at once, and say why where that is worth a line."""
+        if self._refused:
+            return
+        self._refused, self._expects_request = True, False
         self.stop_watching()
         self._is_no_stranger()
         if reason:
             self.door.refused(self.host, self.port, reason)
-        self._expects_request = False
-        if self._transport is None and self.hands is not None:
-            self.hands.cancel()
-        elif self._transport is not None and not self._transport.is_closing():
+        if self._transport is None:
+            with suppress(OSError):
+                self._visitor.shutdown(socket.SHUT_RDWR)  # which ends the handshake
+        elif not self._transport.is_closing():
             self._transport.abort()
 
     def _is_no_stranger(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -122,6 +122,7 @@ class HttpsServer:
 
     def _run(self) -> None:
         async def serve() -> None:
+            self._loop.set_exception_handler(_complain)
             self._receiving = self._loop.create_task(self.door.receive(self._socket))
             await self._server.serve(sockets=[])
 
@@ -146,6 +147,12 @@ class HttpsServer:
 
         self._loop.call_soon_threadsafe(do)
         return done.result(timeout=60)
+
+
+def _complain(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Leave out what Python 3.11 complains of when a connection breaks just while its last bytes are sent."""
+    if "_call_connection_lost" not in context["message"]:
+        loop.default_exception_handler(context)
 
 
 def _question(node: int, data: bytes, came: queue.SimpleQueue[tuple[int, bytes | Failure]]) -> Question:

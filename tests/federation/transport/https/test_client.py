@@ -1,0 +1,277 @@
+"""A site's side: it calls, comes back by itself, and goes on where a connection was cut."""
+
+import os
+import socket
+import threading
+import time
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from tests.federation.transport.https.port import QUICK, free_port, served, until
+from unalike.errors import UserError
+from unalike.federation.transport.https import client as module
+from unalike.federation.transport.https.certificates import create_authority
+from unalike.federation.transport.https.client import CONNECTED, NOT_ADMITTED, Caller
+from unalike.federation.transport.https.desk import PIECE
+
+MEGABYTE = 1 << 20
+
+
+class Line:
+    """A line between a site and the server that breaks after so many bytes in one direction, a few times."""
+
+    def __init__(self, port, cuts):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port, self._to, self._cuts = self.listener.getsockname()[1], port, list(cuts)
+        self.carried = {"up": 0, "down": 0}
+        self._open = []
+        self._lock = threading.Lock()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        with suppress(OSError):
+            while True:
+                here, _ = self.listener.accept()
+                there = socket.create_connection(("127.0.0.1", self._to))
+                self._open += [here, there]
+                for way, one, other in (("up", here, there), ("down", there, here)):
+                    threading.Thread(target=self._carry, args=(way, one, other), daemon=True).start()
+
+    def _carry(self, way, one, other):
+        carried = 0
+        with suppress(OSError):
+            while data := one.recv(1 << 16):
+                with self._lock:
+                    carried += len(data)
+                    self.carried[way] += len(data)
+                    cut = self._cuts and self._cuts[0][0] == way and carried > self._cuts[0][1]
+                    if cut:
+                        self._cuts.pop(0)
+                if cut:
+                    break
+                other.sendall(data)
+        for each in (one, other):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        for each in (self.listener, *self._open):
+            each.close()
+
+
+@contextmanager
+def line(port, *cuts):
+    made = Line(port.port, cuts)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize("way", ["down", "up"])
+def test_what_is_cut_goes_on_where_it_was(port, way):
+    data = os.urandom(12 * MEGABYTE)
+    question, answer = (data, b"short") if way == "down" else (b"short", data)
+    got = []
+
+    def give(question):
+        got.append(question)
+        return answer
+
+    with line(port, (way, 3 * MEGABYTE), (way, 5 * MEGABYTE)) as broken:
+        with port.site("a", give, port=broken.port):
+            assert dict(port.server.send({0: question}, 60)) == {0: answer}
+        assert broken._cuts == []
+        assert len(data) < broken.carried[way] < len(data) + 3 * PIECE
+    assert got == [question]
+
+
+def test_many_cuts_in_both_directions(port):
+    cuts = [(way, size) for size in (100_000, 700_000, 1_500_000) for way in ("down", "up")]
+    data = os.urandom(4 * MEGABYTE)
+    with line(port, *cuts) as broken, port.site("a", port=broken.port):
+        for _ in range(3):
+            assert dict(port.server.send({0: data}, 60)) == {0: data}
+        assert broken._cuts == []
+
+
+def test_tries_get_rarer_and_are_never_all_at_once(place, monkeypatch):
+    waits = []
+
+    class Clock(threading.Event):
+        def wait(self, timeout=None):
+            waits.append(timeout)
+            return super().wait(0)
+
+    with Caller("127.0.0.1:1", place.authority, *place.own("a"), 100) as caller:
+        monkeypatch.setattr(caller, "_closing", Clock())
+        until(lambda: len(waits) > 60)
+        caller._closing.set()
+        until(lambda: not caller._fetcher.is_alive())
+    most = module._LAST
+    assert all(0 < wait <= 1.5 * most for wait in waits)
+    assert max(waits[-30:]) > 0.9 * most
+    assert waits[0] < 1.0
+    assert len({round(wait, 6) for wait in waits[-30:]}) > 20
+
+
+def test_a_site_that_is_not_admitted_yet_gets_in_as_soon_as_it_is(place, port):
+    card = place.card("a").read_text()
+    place.card("a").unlink()
+    states = []
+    with port.caller("a", states.append):
+        until(lambda: states == [NOT_ADMITTED])
+        place.card("a").write_text(card)
+        until(lambda: states == [NOT_ADMITTED, CONNECTED])
+        place.card("a").unlink()
+        assert dict(port.server.send({0: b"x"}, 0.5)) == {}
+        until(lambda: len(states) > 2)
+        assert states[2].startswith("refused")
+
+
+def test_a_server_with_a_foreign_certificate_gets_nothing(place, port):
+    (place.folder / "other").mkdir()
+    create_authority(place.folder / "other")
+    states = []
+    with Caller(port.address, place.folder / "other" / "ca.pem", *place.own("a"), 100, states.append):
+        until(lambda: states)
+    assert "certificate is not accepted" in states[0]
+    assert port.server.nodes() == []
+
+
+def test_a_server_for_another_host_gets_nothing(place, port):
+    states = []
+    own = place.own("a")
+    with Caller(f"127.0.0.3:{port.port}", place.authority, *own, 100, states.append):
+        until(lambda: states)
+    assert "unreachable" in states[0]
+
+
+def test_a_server_that_is_not_there_is_told_from_one_that_refuses(place):
+    states = []
+    with Caller(f"127.0.0.1:{free_port()}", place.authority, *place.own("a"), 100, states.append):
+        until(lambda: states)
+    assert states == ["unreachable: Connection refused"]
+
+
+@pytest.mark.parametrize("said", [b"220 hello\r\n" * 9, b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_what_is_no_server_of_a_federation(place, said):
+    states = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            with suppress(OSError):
+                while True:
+                    with listener.accept()[0] as visitor:
+                        visitor.recv(1000)
+                        visitor.sendall(said)
+
+        threading.Thread(target=serve, daemon=True).start()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        with Caller(address, place.authority, *place.own("a"), 100, states.append):
+            until(lambda: states)
+        listener.shutdown(socket.SHUT_RDWR)
+    assert states[0].startswith("unreachable")
+    assert "\n" not in states[0]
+
+
+def test_a_question_that_is_too_long_is_not_taken(port):
+    states = []
+    with port.site("a", most=1000, tell=states.append):
+        assert dict(port.server.send({0: bytes(1001)}, 1.0)) == {}
+        assert any("1,001" in state for state in states)
+        assert dict(port.server.send({0: bytes(1000)}, 20)) == {0: bytes(1000)}
+
+
+def test_an_answer_that_is_too_long_does_not_stop_the_site(place):
+    with served(place, most=1000) as port, port.site("a", lambda question: question * 2):
+        assert dict(port.server.send({0: bytes(501)}, 0.5)) == {}
+        assert dict(port.server.send({0: bytes(500)}, 20)) == {0: bytes(1000)}
+        assert port.refusals("a: of is more than 1,000")
+
+
+def test_an_exception_ends_the_site(port):
+    class Broken(Exception):
+        pass
+
+    def broken(question):
+        raise Broken(question)
+
+    with port.caller("a") as caller:
+        asking = threading.Thread(target=lambda: list(port.server.send({0: b"x"}, 1.0)), daemon=True)
+        until(lambda: port.server.nodes() == [0])
+        asking.start()
+        with pytest.raises(Broken):
+            caller.answer(broken)
+        asking.join()
+
+
+def test_it_ends_at_once_while_it_waits_and_tells_nothing_more(port):
+    states = []
+    with port.site("a", tell=states.append):
+        began = time.monotonic()
+    assert time.monotonic() - began < 4
+    assert "questions" not in {thread.name for thread in threading.enumerate()}
+    assert states == [CONNECTED]
+
+
+def test_it_ends_at_once_while_it_brings_an_answer(port):
+    data = bytes(30 * MEGABYTE)
+    with port.caller("a") as caller:
+        threading.Thread(target=caller.answer, args=(lambda question: data,), daemon=True).start()
+        until(lambda: port.server.nodes() == [0])
+        answers = []
+        asking = threading.Thread(target=lambda: answers.extend(port.server.send({0: b"x"}, 3)))
+        asking.start()
+        until(lambda: port.server.desk.questions and port.server.desk.questions["a"].answer)
+    asking.join()
+    assert answers in ([], [(0, data)])
+
+
+def test_a_server_that_has_moved_is_called_at_its_new_address(place):
+    with served(place, QUICK) as port, port.site("a"):
+        assert port.exchange() == {0: b"question"}
+    with served(place, QUICK) as port, port.site("a"):
+        assert port.exchange() == {0: b"question"}
+
+
+def test_two_callers_with_one_certificate_fail_with_a_word_and_no_harm(port):
+    with port.site("b"), port.site("a", lambda question: time.sleep(0.2) or b"1"), port.caller("a") as other:
+        threading.Thread(
+            target=other.answer, args=(lambda question: time.sleep(0.2) or b"2",), daemon=True
+        ).start()
+        until(lambda: other.state == CONNECTED)
+        for _ in range(3):
+            got = dict(port.server.send({0: b"x", 1: b"y"}, 20))
+            assert got[1] == b"y"
+            assert got[0] in (b"1", b"2") or "is here twice" in got[0].reason
+
+
+def test_a_proxy_for_going_out_does_not_see_what_stays_on_this_machine(port, monkeypatch):
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    with port.site("a"):
+        assert port.exchange() == {0: b"question"}
+
+
+def test_files_that_cannot_be_used_are_told_in_one_line(place):
+    certificate, key = place.own("a")
+    wrong = place.folder / "wrong.pem"
+    wrong.write_text("nonsense")
+    absent = place.folder / "absent.pem"
+    other = place.own("b")[1]
+    for given in [
+        (absent, certificate, key),
+        (wrong, certificate, key),
+        (place.authority, absent, key),
+        (place.authority, wrong, key),
+        (place.authority, certificate, absent),
+        (place.authority, certificate, other),
+    ]:
+        with pytest.raises(UserError, match="join again") as error:
+            Caller("127.0.0.1:1", *given, 100)
+        assert "\n" not in str(error.value)
+    with pytest.raises(UserError, match="no address"):
+        Caller("127.0.0.1", place.authority, certificate, key, 100)
