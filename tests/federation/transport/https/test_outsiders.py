@@ -24,6 +24,7 @@ from tests.federation.transport.https.port import (
     until,
 )
 from unalike.federation.transport import Failure
+from unalike.federation.transport.https import admitted
 from unalike.federation.transport.https.certificates import create_authority, create_site
 from unalike.federation.transport.https.desk import PIECE
 from unalike.federation.transport.https.door import Limits
@@ -160,7 +161,7 @@ def test_an_expired_certificate_is_refused(place, port):
 def test_a_certificate_that_expires_ends_open_connections(place, port, monkeypatch):
     with port.secure("a") as secure:
         later = (datetime.now(UTC) + timedelta(days=3651)).timestamp()
-        monkeypatch.setattr("unalike.federation.transport.https.admitted.time.time", lambda: later)
+        monkeypatch.setattr(admitted.time, "time", lambda: later)
         secure.sendall(GET + b"\r\n")
         assert read_reply(secure)[0] == 403
 
