@@ -194,7 +194,7 @@ def test_what_is_not_from_the_server_is_refused_and_logged(tmp_path):
                 ((_, answer),) = rogue.send({va: raw}, 60)
                 return answer
 
-            for raw in (b"UNF1", b"\0" * 100, b"UNF1" + b"\xff" * 200, b"x" * (2**28 + 1)):
+            for raw in (b"UNF2", b"\0" * 100, b"UNF2" + b"\xff" * 200, b"x" * (2**28 + 1)):
                 assert b"error" in ask(raw), raw[:20]
             signer = read_key(whole.server / "keys" / "server.key")
             header = {"kind": "describe", "number": [99, 1]}

@@ -20,7 +20,7 @@ def message(**header):
     return Envelope({"kind": "answer", "sender": "ward", "receiver": SERVER, "number": [1, 2], **header}, b"body")
 
 
-def sealed(header, body=b"", secret=SECRET, magic=b"UNF1"):
+def sealed(header, body=b"", secret=SECRET, magic=b"UNF2"):
     """Signed bytes with a header as it is given, which write() would not write."""
     raw = magic + struct.pack(">I", len(header)) + header + body
     return raw + sign(secret, raw)
@@ -66,7 +66,7 @@ def test_sizes():
     with pytest.raises(Refused, match="too large"):
         write(message(much="x" * 2**22), SECRET)
     refused(sealed(b'{"kind": "' + b"x" * 2**22 + b'", "sender": "ward"}'), "cut short")
-    refused(b"UNF1" + b"\xff" * 200, "cut short")
+    refused(b"UNF2" + b"\xff" * 200, "cut short")
     refused(b"", "not a message")
 
 
@@ -178,7 +178,7 @@ def test_lists_of_arrays_that_lie(listed):
 @settings(max_examples=200, deadline=None)
 def test_garbage_is_refused(raw):
     refused(raw, "")
-    refused(b"UNF1" + struct.pack(">I", 2) + b"{}" + raw, "")
+    refused(b"UNF2" + struct.pack(">I", 2) + b"{}" + raw, "")
 
 
 def test_a_message_is_as_it_says_until_it_is_proven():

@@ -175,7 +175,7 @@ class Plan:
 
         return RunSpec.from_mapping({**self.train, **self._fixed, "dataset": DATASETS.describe(sites)})
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of all that a site agrees to; the address may move."""
         values = {key: value for key, value in self.to_dict().items() if key != "address"}

@@ -298,13 +298,10 @@ class Site:
         """What the site works with, made anew after a restart from what it agreed to."""
         if "schema" not in self._agreed:
             raise Refused("nothing was agreed on yet")
-        schema = Schema.from_dict(self._agreed["schema"])
-        if message.header.get("schema") != schema.digest:
+        work = self._work or self._make_work(Schema.from_dict(self._agreed["schema"]))
+        if message.header.get("schema") != work.schema.digest:
             raise Refused("the server uses another schema than was agreed on")
-        if self._work is None:
-            self._make_work(schema)
-        assert self._work is not None
-        return self._work
+        return work
 
     def _make_work(self, schema: Schema) -> SiteWork:
         data = site_data(self.name, schema, self.columns, self.plan.missing, self.plan.test)

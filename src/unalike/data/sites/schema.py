@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,7 @@ class Schema:
             raise ValueError("an impossible number of columns")
         return cls(label, classes, fields, ignore)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of all of it."""
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
