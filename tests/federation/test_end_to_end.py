@@ -119,6 +119,11 @@ class Faults:
         until(lambda: len(self.whole.rounds) >= rounds or self.code is not None, self.report)
         assert self.code is None, self.report()
 
+    def without(self, name):
+        """Wait for a round in which the site took no part."""
+        number = HOSPITALS.index(name)
+        until(lambda: any(number not in row["answered"][0] for row in self.whole.rounds), self.report)
+
     def asked(self, name):
         """The site stands still, and the server waits for its answer: the middle of a round."""
         self.whole.kill(name, signal.SIGSTOP)
@@ -144,15 +149,15 @@ def test_kills_and_stragglers_change_nothing_but_who_took_part(tmp_path):
             faults.reach(1)
             since = faults.asked("va")  # a straggler: it answers, but too late
             faults.said("va did not answer in time", since)
+            faults.without("va")  # it may have been late with its figures only
             whole.kill("va", signal.SIGCONT)
             faults.reach(len(whole.rounds) + 1)
 
             since = faults.asked("hungarian")  # killed in the middle of a round, and back later
-            done = len(whole.rounds)
             whole.kill("hungarian")
             whole.processes["hungarian"].wait()
             faults.said("hungarian", since)
-            faults.reach(done + 1)
+            faults.without("hungarian")
             whole.join("hungarian")
 
             for how in (signal.SIGTERM, signal.SIGKILL):  # the server, while a round waits
