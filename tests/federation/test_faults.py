@@ -164,7 +164,7 @@ def test_a_restarted_server_goes_on_with_a_quorum(channel, tmp_path):
     world.transport.before = before
     with pytest.raises(Crash):
         world.serve()
-    world.serve(stopped=lambda: any("the quorum is 4" in line for line in world.said))  # else it would wait
+    world.serve(stopped=lambda: any("4 are needed" in line for line in world.said))  # else it would wait
     played = participation(world)
     all_four, three = [0, 1, 2, 3], [0, 2, 3]
     assert [played[each, 0] for each in range(1, 6)] == [all_four, all_four, three, three, all_four]
@@ -183,7 +183,7 @@ def test_before_training_all_sites_must_agree(kind, tmp_path):
 
     world.transport.before = before
     with pytest.raises(Stopped):
-        world.serve(stopped=lambda: any("the quorum is 3" in line for line in world.said))
+        world.serve(stopped=lambda: any("3 are needed" in line for line in world.said))
     assert world.folder.rows() == {}
 
 
@@ -262,7 +262,7 @@ def test_below_the_quorum_the_run_pauses_and_says_so(tmp_path):
     assert len(asked) == 6
     assert len(paused) == 1  # twice, but a site may be away for weeks: what was just said is not said again
     assert sum(line.startswith("hungarian did not answer") for line in world.said) == 1
-    assert "1 of 3 parties answered, the quorum is 2" in paused[0]
+    assert "1 of 3 parties answered, 2 are needed" in paused[0]
     assert "cleveland, hungarian" in paused[0]
     # The one that had answered was not asked to do its work twice.
     trained = [peek(raw).header for node, raw, _ in world.transport.log if node == 13]
@@ -325,7 +325,7 @@ def test_a_hidden_sum_says_how_many_it_needs(tmp_path):
     world.transport.before = lambda node, raw: None if node == 12 and peek(raw).kind == "add" else raw
     with pytest.raises(Stopped):
         world.serve(stopped=lambda: any(line.startswith("Paused") for line in world.said))
-    assert any("2 of 3 parties answered, the quorum is 3. Waiting for hungarian" in line for line in world.said)
+    assert any("2 of 3 parties answered, 3 are needed. Waiting for hungarian" in line for line in world.said)
 
 
 def test_a_wrong_message_counts_as_such_and_an_absent_party_does_not(tmp_path):

@@ -57,6 +57,18 @@ def test_a_site_can_be_in_a_federation_that_does_not_measure(tmp_path):
         world.serve()
 
 
+def test_a_table_that_has_lost_a_column_is_told_in_whole_sentences(tmp_path):
+    world = world_of(tmp_path)
+    world.serve()
+    path = tmp_path / "tables" / "va.csv"
+    path.write_text("".join(line.partition(",")[2] for line in path.read_text().splitlines(keepends=True)))
+    world.start(13, "va")
+    with pytest.raises(UserError, match="column age"):
+        world.serve()
+    assert any(line.startswith("va says: ") for line in world.said)
+    assert not any(line.endswith("..") for line in world.said)
+
+
 def test_counts_of_a_single_site_never_leave_it(tmp_path):
     world = world_of(tmp_path)
     world.serve()

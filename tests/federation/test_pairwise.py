@@ -418,7 +418,7 @@ def test_a_missing_site_is_waited_for_and_nobody_else_asked_again(algorithm, lat
     setattr(world.transport, "after" if late else "before", lose)
     world.serve()
     assert len(lost) == 2
-    assert any(f"2 of 3 parties answered, the quorum is 3. Waiting for {NAME}" in line for line in world.said)
+    assert any(f"2 of 3 parties answered, 3 are needed. Waiting for {NAME}" in line for line in world.said)
     assert_same(world, world.simulation()[0])
     turns = 4 if algorithm == "rfedavg+" else 2
     asked = [node for node, _, _ in kinds(world, "add")]

@@ -52,7 +52,8 @@ class Asking:
                     speaker.problems[party] = f"{WRONG} {shown(error)}"
             for party in messages:
                 if party not in found:
-                    self._say(f"{party} {speaker.problems.get(party, 'did not answer')}.")
+                    problem = speaker.problems.get(party, "did not answer")
+                    self._say(f"{party} {problem.removesuffix('.')}.")
             if len(found) >= needed:
                 self._resume()
                 return found
@@ -74,7 +75,7 @@ class Asking:
             first, problem = next(iter(said.items()))  # asking again would bring the same answer
             raise UserError(f"{first} {problem}")
         self._say(
-            f"Paused: {len(found)} of {len(messages)} parties answered, the quorum is {needed}. Waiting for "
+            f"Paused: {len(found)} of {len(messages)} parties answered, {needed} are needed. Waiting for "
             f"{', '.join(said)}."
         )
         self._paused = True
