@@ -272,7 +272,7 @@ def unreadable(path: Path, error: Exception) -> UserError:
     """The error for a table that cannot be read."""
     if not path.exists():
         return UserError(f"There is no file {path}. Check the path; it starts at the working directory.")
-    reason = " ".join(str(error).split())[:200]
+    reason = " ".join(str(error).split())[:200].rstrip(".")
     return UserError(f"Cannot read {path}: {reason}. Is it a table of that format?")
 
 
@@ -285,7 +285,10 @@ def check_size(path: Path, rows: int) -> None:
 def check_names(path: Path, names: list[str], fewest: int = 2) -> None:
     """Refuse a table whose columns are too few, have no names, or not names of their own."""
     if len(names) < fewest:
-        raise UserError(f"{path} has one column only. It needs features and a label; or set delimiter=';'.")
+        raise UserError(
+            f"{path} has one column only. It needs features and a label, with commas between them; "
+            "data that takes options can have delimiter=';'."
+        )
     if all(number(name) is not None for name in names):
         raise UserError(f"{path} has no column names: its first line is numbers. Add a line of names.")
     if "" in names:

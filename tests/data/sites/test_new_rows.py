@@ -97,6 +97,8 @@ def test_a_column_that_is_not_there():
     columns += table(Chol=[1, 2, 3])
     with pytest.raises(UserError, match=r"column chol: .* is it 'Chol'\? Then rename that."):
         read_new_rows(SCHEMA, columns, "indicate")
+    with pytest.raises(UserError, match=r"Separate columns with commas, not semicolons.$"):
+        read_new_rows(SCHEMA, table(**{"age;sex;chol": ["1;2;3"]}), "indicate")
 
 
 def test_another_column_of_the_model_is_not_suggested():

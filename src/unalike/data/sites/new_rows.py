@@ -73,6 +73,8 @@ def _needed(name: str, named: Mapping[str, Column], others: Iterable[str]) -> Co
     if column is None:
         near = nearest(name, others)
         remedy = f"Add it, or is it {near!r}? Then rename that." if near else "Add it."
+        if len(named) == 1 and ";" in next(iter(named)):
+            remedy = "Separate columns with commas, not semicolons."
         raise UserError(f"column {name}: the model needs it, and it is not in this table. {remedy}")
     if column.unusable:
         raise UserError(f"column {name}: {column.unusable} cannot be used. Make it a number, a date or a text.")
