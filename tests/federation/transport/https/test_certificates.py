@@ -218,7 +218,22 @@ def test_certificates_say_what_they_are_for(folder):
         assert found.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign is authority
 
 
-@pytest.mark.parametrize("address", ["", "host", "host:", ":1", "host:0", "host:65536", "host:x", "host:²"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "host",
+        "host:",
+        ":1",
+        "host:0",
+        "host:65536",
+        "host:x",
+        "host:²",
+        "https://host:1",
+        "me@host:1",
+        "a b:1",
+    ],
+)
 def test_a_wrong_address_is_refused(address):
     with pytest.raises(UserError, match="no address"):
         split_address(address)

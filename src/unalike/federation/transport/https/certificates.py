@@ -8,6 +8,7 @@ is removed ends the site's access, and whoever has the authority's key can still
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -155,8 +156,9 @@ def key_of(pem: str) -> object:
 
 def split_address(address: str) -> tuple[str, int]:
     """Host and port of ``host:port`` or ``[v6]:port``."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+    host, _, port = address.rpartition(":")
+    digits = port.isascii() and port.isdigit() and len(port) < 6
+    if not host or re.search(r"[\s/@]", host) or not digits or not 0 < int(port) < 65536:
         raise UserError(f"{address!r} is no address: write host:port, for example hospital.example:9443.")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
