@@ -310,7 +310,8 @@ def rehearse(
 ) -> None:
     """Play the plan here, in one process, on tables in one folder: real or made-up ones.
 
-    The same tables at real sites give the same model, to the last bit: compare server_sha256.
+    The same tables at real sites give the same model, to the last bit: compare server_sha256. Only where the
+    channel adds noise they do not: between real sites it is a secret.
     """
     from unalike.cli.federation.rehearse import rehearse
 
