@@ -3,12 +3,13 @@
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.contract import distilling_algorithms
 from tests.federation import second_edition
-from tests.federation.inside import HOSPITALS, write_tables
+from tests.federation.inside import HOSPITALS, World, write_tables
 from unalike.cli.federation import site as federation_site
 from unalike.federation.plan import FILE, Plan
 from unalike.federation.public import TABLE
@@ -121,3 +122,15 @@ def test_other_code_than_the_plans_is_refused(invited, monkeypatch):
         import importlib
 
         importlib.reload(second_edition)
+
+
+@pytest.mark.parametrize(("channel", "quorum"), [("none", 0), ("masked", 0), ("masked", 3), ("encrypted", 0)])
+def test_a_person_is_told_once_of_every_update_that_leaves(tmp_path, monkeypatch, channel, quorum):
+    said = []
+    monkeypatch.setattr(federation_site, "say", lambda line, **about: said.append(line))
+    world = World.make(tmp_path, ("a", "b", "c", "d"), quorum=quorum, train={"channel": channel})
+    sites = world.transport.sites
+    sites[11] = SimpleNamespace(answer=federation_site._told(sites[11], tmp_path / "errors.log"))
+    world.serve()
+    told = [line.partition(" with ")[0] for line in said if "answered" in line]
+    assert told == [f"Round {i}: answered 'train'" for i in (1, 2, 3)]

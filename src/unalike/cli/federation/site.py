@@ -177,7 +177,7 @@ def _line(raw: bytes, made: bytes) -> tuple[str, Any]:
     number = header.get("round")
     if kind == "error":
         return "", number  # the site has said why
-    if header.get("kind") in ("exchange", "add"):
+    if header.get("kind") in ("exchange", "add", "sum") and "ask" in header:  # the other steps of a sum carry none
         where = f"Round {number}" if number else "Before round 1"
         return f"{where}: answered {header.get('ask')!r} with {size(len(made))}", number
     if header.get("kind") == "evaluate":
