@@ -21,11 +21,11 @@ from unalike.cli.federation import needs as federation_needs
 from unalike.cli.federation import run as federation_run
 from unalike.cli.federation import server as federation_server
 from unalike.cli.federation import site as federation_site
-from unalike.errors import UserError
+from unalike.errors import TryLater, UserError
 from unalike.federation import attempts
 from unalike.federation import server as serving
 from unalike.federation.audit import Audit
-from unalike.federation.folders import TRAIN, Card, make_key, read_key
+from unalike.federation.folders import MEASURE, TRAIN, Card, make_key, read_key
 from unalike.federation.making import SiteFolder
 from unalike.federation.plan import Plan
 from unalike.federation.speaker import Stopped
@@ -99,6 +99,7 @@ def test_init_says_every_next_step_and_overwrites_nothing(unalike):
         (["--deadline", "0"], "deadline"),
         (["--channel", "gauss(1.0)"], "clip"),
         (["--address", "nowhere"], "host:port"),
+        (["--address", "https://hospital.example:9443"], "host:port"),
         (["--rounds", "0"], "rounds"),
     ],
 )
@@ -231,6 +232,8 @@ def test_admit_keeps_one_key_for_each_party(unalike, made):
     replace(card, sign="ab" * 32).write(Path("other.public.json"))
     assert "another key" in unalike("federation", "admit", "heart", "other.public.json").err
     replace(card, name="cleveland").write(Path("thief.public.json"))
+    assert "not one of cleveland" in unalike("federation", "admit", "heart", "thief.public.json").err
+    replace(SiteFolder(invitation(made, "cleveland")).card(), sign=card.sign).write(Path("thief.public.json"))
     assert "key of va" in unalike("federation", "admit", "heart", "thief.public.json").err
     replace(card, name="oslo").write(Path("stranger.public.json"))
     assert unalike("federation", "admit", "heart", "stranger.public.json").code == 2
@@ -331,6 +334,14 @@ def test_audit_shows_the_log_and_finds_what_was_changed(unalike, made):
     assert "line 2" in answer.err
 
 
+def test_audit_of_a_folder_without_a_log_does_not_call_it_whole(unalike, made):
+    answer = unalike("federation", "audit", "heart")
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert "the server's folder" in answer.err
+    invitation(made)
+    assert unalike("federation", "audit", "va").out == "No message has come to va yet.\n"
+
+
 def test_two_sites_cannot_be_measured(unalike):
     assert unalike("federation", "init", "heart", *PARTIES[:4], *USUAL).code == 0
     answer = unalike("federation", "measure", "heart")
@@ -367,6 +378,43 @@ def test_the_degrees_of_sites_are_shown(unalike, made, monkeypatch):
 
 def test_stop_without_a_training_says_so(unalike, made):
     assert "No training" in unalike("federation", "stop", "heart").out
+    assert "Nobody serves heart" in unalike("federation", "stop", "heart", "--all").out
+    assert not (made / "stop-serve").exists()
+    with FileLock(made / ".serve.lock"):
+        assert "The server ends" in unalike("federation", "stop", "heart", "--all").out
+    assert (made / "stop-serve").exists()
+
+
+def test_stop_names_the_job_that_it_stops(unalike, made):
+    attempts.Attempts(made).submit(MEASURE)
+    answer = unalike("federation", "stop", "heart").out
+    assert "The measuring is stopped" in answer
+    assert "federation measure heart" in answer
+
+
+def test_status_tells_a_training_that_nobody_is_at_from_one_that_runs(unalike, made, monkeypatch):
+    attempts.Attempts(made).submit(TRAIN)
+    place = attempts.ServerFolder(made)
+    place.tell("round 2 of 2", round=2)
+    assert "Training: interrupted" in unalike("federation", "status", "heart").out
+    with FileLock(made / ".serve.lock"):
+        assert "Training: round 2 of 2;" in unalike("federation", "status", "heart").out
+
+    def refuse(transport, folder, stopped):
+        raise UserError("column x is missing.")
+
+    monkeypatch.setattr(serving, "serve", refuse)
+    attempts.Attempts(made).submit(MEASURE)
+    attempts.serve(None, made)
+    assert "measuring refused: column x is missing;" in unalike("federation", "status", "heart").out
+
+
+@pytest.mark.parametrize("command", ["serve", "run", "stop", "measure"])
+def test_a_sites_folder_is_not_the_servers(unalike, made, command):
+    invitation(made)
+    answer = unalike("federation", command, "va")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "va is a site's folder" in answer.err
 
 
 @pytest.mark.parametrize("command", ["admit", "serve", "run", "stop"])
@@ -392,6 +440,7 @@ def test_without_the_extra_or_on_windows_one_line_says_what_is_needed(unalike, m
         (None, "finished"),
         (Stopped("s"), "stopped"),
         (UserError("column x"), "refused"),
+        (TryLater("disk x"), "put off"),
         (ValueError("v"), "failed"),
     ],
 )
@@ -507,6 +556,9 @@ def test_the_reason_of_the_server_reaches_the_user(unalike, made, monkeypatch):
     ending = {"how": "refused", "reason": "column chol: va has texts."}
     answer = unalike("federation", "run", "heart", "--quiet")
     assert (answer.code, answer.err) == (2, "Error: column chol: va has texts.\n")
+    ending = {"how": "put off", "reason": "No space left."}
+    answer = unalike("federation", "run", "heart", "--quiet")
+    assert (answer.code, answer.err) == (75, "Error: No space left.\n")
     ending = {"how": "stopped"}
     assert unalike("federation", "run", "heart").code == 130
     ending = {"how": "failed", "reason": "ValueError: v"}

@@ -58,7 +58,7 @@ def test_the_app_names_what_is_installed_and_carries_no_code(unalike, made):
 def test_the_app_is_for_a_server(unalike, made):
     answer = unalike("federation", "flower", "va")
     assert answer.code == 2
-    assert "not a federation's server folder" in answer.err
+    assert "va is a site's folder" in answer.err
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from typing import Literal
 
 import torch
 
-from unalike.errors import UserError
+from unalike.errors import TryLater, UserError
 from unalike.federation import server as serving
-from unalike.federation.folders import ServerFolder, read_object
+from unalike.federation.folders import MEASURE, ServerFolder, read_object
 from unalike.federation.speaker import Stopped, Transport
 from unalike.runs.files import atomic_write, file_lock, is_held
 
@@ -27,12 +27,15 @@ _OUTCOME, _SUBMITTED, _STOP = "outcome.json", "submitted.json", "stop"
 _LOCK = ".attempt.lock"
 _PATIENCE = 60.0
 """Seconds for a try before this one to end, and for those who look at the lock."""
-How = Literal["finished", "stopped", "refused", "failed"]
+How = Literal["finished", "stopped", "refused", "put off", "failed"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a try ended: ``refused`` is a mistake that a person must mend, ``failed`` one of the program."""
+    """How a try ended: ``refused`` is a mistake that a person must mend, ``failed`` one of the program.
+
+    What is ``put off`` may do later as it is: the disk was full.
+    """
 
     how: How
     reason: str = ""
@@ -48,7 +51,8 @@ def serve(transport: Transport, folder: Path, closing: Callable[[], bool] = lamb
         atomic_write(folder / _OUTCOME, json.dumps(asdict(outcome)).encode())
         if outcome.how != "finished":
             why = "" if outcome.how == "stopped" else f": {outcome.reason}"
-            ServerFolder(folder).tell(outcome.how + why)
+            what = "measuring " if ServerFolder(folder).job() == MEASURE else ""
+            ServerFolder(folder).tell(what + outcome.how + why)
 
 
 def _try(transport: Transport, folder: Path, closing: Callable[[], bool]) -> Outcome:
@@ -58,7 +62,7 @@ def _try(transport: Transport, folder: Path, closing: Callable[[], bool]) -> Out
     except Stopped as stop:
         return Outcome("stopped", str(stop))
     except UserError as error:
-        return Outcome("refused", str(error))
+        return Outcome("put off" if isinstance(error, TryLater) else "refused", str(error))
     except Exception as error:
         traceback.print_exc()
         return Outcome("failed", f"{type(error).__name__}: {error}")

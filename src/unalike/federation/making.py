@@ -14,7 +14,7 @@ from unalike.runs.files import atomic_write, private_folder, storage_error
 
 INVITATIONS = "invitations"
 AUTHORITY = "ca.pem"
-_PARTY = "party.txt"
+PARTY = "party.txt"
 
 
 def make_federation(folder: Path, public: Path | None = None, **values: Any) -> Plan:
@@ -43,7 +43,7 @@ def make_federation(folder: Path, public: Path | None = None, **values: Any) -> 
         private_folder(invitation)
         plan.write(invitation)
         atomic_write(invitation / AUTHORITY, (certificates / AUTHORITY).read_bytes())
-        atomic_write(invitation / _PARTY, f"{party}\n".encode())
+        atomic_write(invitation / PARTY, f"{party}\n".encode())
     if public is not None:
         for place in (folder, *(folder / INVITATIONS / party for party in plan.parties)):
             hand_out(public, place)
@@ -61,10 +61,10 @@ class SiteFolder:
     def name(self) -> str:
         """The party that the invitation is for."""
         try:
-            return (self.path / _PARTY).read_text(encoding="utf-8").strip()
+            return (self.path / PARTY).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError):
             raise UserError(
-                f"{self.path} is no invitation: it has no {_PARTY}. Use the folder that the server's owner sent."
+                f"{self.path} is no invitation: it has no {PARTY}. Use the folder that the server's owner sent."
             ) from None
 
     @property

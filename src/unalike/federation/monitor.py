@@ -45,7 +45,7 @@ def health(folder: Path) -> dict[str, Any]:
 def _server_problems(folder: Path) -> list[str]:
     found = server_overview(folder)
     problems = [] if found["serving"] else ["the server is not running"]
-    if found["outcome"] in ("failed", "refused"):
+    if found["outcome"] in ("failed", "refused", "put off"):
         problems.append(f"the training {found['outcome']}: {found['reason']}")
     if found["waiting"] and found["training"]:
         problems.append(f"the training waits for {', '.join(found['waiting'])}")

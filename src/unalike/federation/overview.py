@@ -25,6 +25,7 @@ LAST = 5
 """So many of the last messages, exchanges, rounds and lines are looked at."""
 _END = 2**14
 """Bytes at the end of a log that hold its last lines."""
+_INTERRUPTED = "interrupted (who serves goes on with it)"
 Row = Mapping[str, Any]
 
 
@@ -34,13 +35,15 @@ def server_overview(folder: Path) -> dict[str, Any]:
     run, attempts = read_run(folder / "run"), Attempts(folder)
     rows, result, status = run.rounds, run.result, place.status()
     outcome = attempts.outcome()
+    serving = is_held(folder / ".serve.lock") or attempts.working  # the latter alone: by Flower
+    left = attempts.wanted is not None and not serving
     updates, sizes = longest(rows), place.rows()
     return {
         "federation": plan.name,
         "address": plan.address,
-        "serving": is_held(folder / ".serve.lock") or attempts.working,  # the latter alone: by Flower
+        "serving": serving,
         "training": attempts.working and outcome is None,
-        "state": status.get("state", "not begun"),
+        "state": _INTERRUPTED if left else status.get("state", "not begun"),
         "waiting": status.get("waiting", []),
         "wanted": attempts.wanted,
         "outcome": None if outcome is None else outcome.how,

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from unalike.cli.show import MISSING, Paragraph, draw, duration, number, print_json, privacy_line, size
 from unalike.cli.signals import StopRequested
 from unalike.cli.table import Table, table
+from unalike.errors import UserError
 from unalike.federation.audit import FILE, read_audit
 from unalike.federation.lengths import FAR, Longest
 from unalike.federation.making import SiteFolder, is_server
@@ -64,10 +65,17 @@ def _watch(folder: Path, *, as_json: bool) -> NoReturn:
 
 def audit(folder: Path, *, as_json: bool) -> None:
     """Every message of a site's log, which is checked first."""
+    if is_server(folder):
+        raise UserError(
+            f"{folder} is the server's folder. Each site has a log of its own: name that one's folder."
+        )
     SiteFolder(folder).plan()
     rows = read_audit(folder)
     if as_json:
         print_json({"whole": True, "messages": rows})
+        return
+    if not rows:
+        draw(f"No message has come to {folder} yet.")
         return
     draw(_messages("time", [_audit_row(row) for row in rows]), "")
     told = "each follows the one before, up to the end that the site signed: none was changed or removed."
@@ -117,8 +125,8 @@ def _print_training(found: dict[str, Any], *first: Table) -> None:
         *([f"ETA {duration(left)}"] if left is not None else []),
     ]
     draw(
-        f"Federation {found['federation']}: the server {running} ({found['address']}).",
-        f"Training: {found['state']}; {', '.join(told)}.",
+        f"Federation {found['federation']}: the server {running} (in the plan: {found['address']}).",
+        f"Training: {found['state'].removesuffix('.')}; {', '.join(told)}.",
         *([f"Paused: waiting for {', '.join(found['waiting'])}."] if found["waiting"] else []),
         *(line.replace("Privacy:", "Privacy so far:") for line in privacy_line(found)),
         *(part for each in first for part in ("", each)),

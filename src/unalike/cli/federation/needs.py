@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unalike.algorithms import ALGORITHMS
 from unalike.errors import UserError
-from unalike.federation.making import is_server
+from unalike.federation.making import PARTY, is_server
 from unalike.federation.plan import Plan
 
 POSIX = os.name == "posix"
@@ -30,6 +30,8 @@ def need_extra() -> None:
 def need_server(folder: Path) -> Path:
     """The folder, if it is a server's."""
     if not is_server(folder):
+        if (folder / PARTY).exists():
+            raise UserError(f"{folder} is a site's folder. Name the server's, which init has made.")
         raise UserError(
             f"{folder} is not a federation's server folder. Make one: "
             f"unalike federation init {folder} --party NAME ..."

@@ -17,9 +17,9 @@ from unalike.cli.progress import headline
 from unalike.cli.show import costs, draw, duration, figures_table, print_json, privacy_line, say
 from unalike.cli.signals import StopRequested
 from unalike.cli.tail import Tail
-from unalike.errors import UserError
+from unalike.errors import TryLater, UserError
 from unalike.federation.attempts import Attempts, Outcome
-from unalike.federation.folders import TRAIN, ServerFolder
+from unalike.federation.folders import MEASURE, TRAIN, ServerFolder
 from unalike.federation.plan import Plan
 from unalike.runs.files import file_lock
 from unalike.runs.record import read_rounds, read_run
@@ -48,8 +48,8 @@ def done(folder: Path, outcome: Outcome, command: str) -> None:
     if outcome.how == "stopped":
         say(f"Stopped. Go on with: {program()} federation {command} {folder}")
         raise typer.Exit(130)
-    if outcome.how == "refused":
-        raise UserError(outcome.reason)
+    if outcome.how in ("refused", "put off"):
+        raise (TryLater if outcome.how == "put off" else UserError)(outcome.reason)
     if outcome.how == "failed":
         say(f"Error: the server failed: {outcome.reason} The terminal of the server says more.")
         raise typer.Exit(_FAILED)
@@ -57,18 +57,24 @@ def done(folder: Path, outcome: Outcome, command: str) -> None:
 
 def stop(folder: Path, *, everything: bool) -> None:
     """Ask the training to stop and wait for it; ``everything``: end the server too."""
+    from unalike.federation.serving import is_served
+
     attempts = Attempts(need_server(folder))
-    if attempts.wanted is not None:
+    job = attempts.wanted
+    if job is not None:
+        what, command = ("measuring", "measure") if job == MEASURE else ("training", "run")
         attempts.ask_to_stop()
         if wait_until_idle(attempts):
-            draw(f"The training is stopped. Go on with: {program()} federation run {folder}")
+            draw(f"The {what} is stopped. Go on with: {program()} federation {command} {folder}")
         else:
-            draw(f"The training was asked to stop and is still busy. Look: {program()} federation status {folder}")
+            draw(f"The {what} was asked to stop and is still busy. Look: {program()} federation status {folder}")
     else:
         draw(f"No training is under way in {folder}.")
-    if everything:
+    if everything and is_served(folder):
         (folder / STOP_SERVE).touch(0o600)
         draw("The server ends within a second.")
+    elif everything:
+        draw(f"Nobody serves {folder}.")
 
 
 def _finished(folder: Path, plan: Plan) -> dict[str, Any] | None:
