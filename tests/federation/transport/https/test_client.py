@@ -2,9 +2,11 @@
 
 import os
 import socket
+import ssl
 import threading
 import time
 from contextlib import contextmanager, suppress
+from itertools import repeat
 
 import pytest
 
@@ -175,6 +177,47 @@ def test_what_is_no_server_of_a_federation(place, said):
         listener.shutdown(socket.SHUT_RDWR)
     assert states[0].startswith("unreachable")
     assert "\n" not in states[0]
+
+
+HOSTILE = {
+    "a name that fits no address": (b"question: " + b"x" * 70_000 + b"\r\nlength: 4", [b"data"]),
+    "a name that is a path": (b"question: ../../v1/question\r\nlength: 4", [b"data"]),
+    "more than it says": (b"question: 0123456789abcdef\r\nlength: 4", repeat(b"much more")),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_server_neither_ends_a_site_nor_fills_its_memory(place, kind):
+    """It has the federation's own certificate, and says what no server says."""
+    (head, parts), states, asked = HOSTILE[kind], [], []
+    certificates = place.folder / "certificates"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
+
+    def serve(listener):
+        while True:
+            try:
+                visitor = context.wrap_socket(listener.accept()[0], server_side=True)
+            except OSError:
+                return
+            with visitor, suppress(OSError):
+                asked.append(visitor.recv(10_000))
+                visitor.sendall(b"HTTP/1.1 200 OK\r\n" + head + b"\r\ntransfer-encoding: chunked\r\n\r\n")
+                for part in parts:
+                    visitor.sendall(b"%x\r\n%b\r\n" % (len(part), part))
+                visitor.sendall(b"0\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        with Caller(address, place.authority, *place.own("a"), 100, states.append) as caller:
+            answering = threading.Thread(target=caller.answer, args=(bytes,), daemon=True)
+            answering.start()
+            until(lambda: len(asked) > 3)
+            assert answering.is_alive()
+            assert not [line for line in asked if not line.startswith(b"GET /v1/question?")]
+        listener.shutdown(socket.SHUT_RDWR)
+    assert any("a question" in state for state in states)
 
 
 def test_a_question_that_is_too_long_is_not_taken(port):

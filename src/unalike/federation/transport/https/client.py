@@ -111,12 +111,17 @@ class Caller:
                     if response.status_code == 204:
                         continue
                     name, total = response.headers[QUESTION.decode()], int(response.headers[LENGTH.decode()])
+                    if not re.fullmatch("[0-9a-f]{16}", name):
+                        raise ValueError("a question without a name")
                     if total > self._most:
                         raise ValueError(f"a question of {total:,} bytes, more than {self._most:,}")
                     if name != part:
                         part, data = name, bytearray()
                     for chunk in response.iter_raw():
                         data += chunk
+                        if len(data) > total:  # whatever the server is, it must not fill this site's memory
+                            part, data = "", bytearray()
+                            raise ValueError("a question that is longer than it says")
                 if len(data) == total:
                     self._questions.put((name, bytes(data)))
                     had, part, data = name, "", bytearray()
