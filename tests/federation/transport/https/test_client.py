@@ -230,9 +230,10 @@ def test_a_question_that_is_too_long_is_not_taken(port):
 
 def test_an_answer_that_is_too_long_does_not_stop_the_site(place):
     with served(place, most=1000) as port, port.site("a", lambda question: question * 2):
-        assert dict(port.server.send({0: bytes(501)}, 0.5)) == {}
+        ((node, failure),) = port.server.send({0: bytes(501)}, 20)  # at once, and not when time is over
+        assert (node, failure.reason) == (0, "has an answer of more than 1,000 bytes, the plan's most_bytes")
         assert dict(port.server.send({0: bytes(500)}, 20)) == {0: bytes(1000)}
-        assert port.refusals("a: of is more than 1,000")
+        assert port.refusals("a: an answer of more than 1,000")
 
 
 def test_an_exception_ends_the_site(port):
