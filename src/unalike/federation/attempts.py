@@ -17,7 +17,7 @@ from typing import Literal
 
 import torch
 
-from unalike.errors import UserError
+from unalike.errors import TryLater, UserError
 from unalike.federation import server as serving
 from unalike.federation.folders import ServerFolder, read_object
 from unalike.federation.speaker import Stopped, Transport
@@ -36,6 +36,8 @@ class Outcome:
 
     how: How
     reason: str = ""
+    later: bool = False
+    """whether the same may do later, as where the disk was full"""
 
 
 def serve(transport: Transport, folder: Path, closing: Callable[[], bool] = lambda: False) -> None:
@@ -58,7 +60,7 @@ def _try(transport: Transport, folder: Path, closing: Callable[[], bool]) -> Out
     except Stopped as stop:
         return Outcome("stopped", str(stop))
     except UserError as error:
-        return Outcome("refused", str(error))
+        return Outcome("refused", str(error), isinstance(error, TryLater))
     except Exception as error:
         traceback.print_exc()
         return Outcome("failed", f"{type(error).__name__}: {error}")
@@ -73,7 +75,7 @@ class Attempts:
 
     def submit(self, job: str) -> None:
         """Have the job done by whoever serves the folder, now or later."""
-        for name in (_STOP, _OUTCOME, _SUBMITTED):
+        for name in (_SUBMITTED, _STOP, _OUTCOME):  # without its outcome an old job would seem to be wanted
             (self.folder / name).unlink(missing_ok=True)
         ServerFolder(self.folder).set_job(job)
         atomic_write(self.folder / _SUBMITTED, json.dumps({"job": job, "by": os.getpid()}).encode())
@@ -87,7 +89,9 @@ class Attempts:
     def outcome(self) -> Outcome | None:
         """How it ended; None while it has not."""
         values = read_object(self.folder / _OUTCOME)
-        return Outcome(values["how"], str(values.get("reason", ""))) if "how" in values else None
+        if "how" not in values:
+            return None
+        return Outcome(values["how"], str(values.get("reason", "")), bool(values.get("later")))
 
     @property
     def working(self) -> bool:

@@ -154,8 +154,8 @@ class Speaker:
         raw = write(Envelope({**header, **envelope}, body), self.signer)
         if len(raw) > self.plan.most_bytes:  # sites would not even fetch it
             raise UserError(
-                f"A message to {party} has {len(raw):,} bytes, the plan's most_bytes are {self.plan.most_bytes:,}. "
-                "Make a federation that allows more."
+                f"A message to {party} has {len(raw):,} bytes, the plan's most_bytes are "
+                f"{self.plan.most_bytes:,}. Make a federation that allows more."
             )
         return raw, number
 

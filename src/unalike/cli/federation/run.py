@@ -17,7 +17,7 @@ from unalike.cli.progress import headline
 from unalike.cli.show import costs, draw, duration, figures_table, print_json, privacy_line, say
 from unalike.cli.signals import StopRequested
 from unalike.cli.tail import Tail
-from unalike.errors import UserError
+from unalike.errors import TryLater, UserError
 from unalike.federation.attempts import Attempts, Outcome
 from unalike.federation.folders import TRAIN, ServerFolder
 from unalike.federation.plan import Plan
@@ -49,7 +49,7 @@ def done(folder: Path, outcome: Outcome, command: str) -> None:
         say(f"Stopped. Go on with: {program()} federation {command} {folder}")
         raise typer.Exit(130)
     if outcome.how == "refused":
-        raise UserError(outcome.reason)
+        raise (TryLater if outcome.later else UserError)(outcome.reason)
     if outcome.how == "failed":
         say(f"Error: the server failed: {outcome.reason} The terminal of the server says more.")
         raise typer.Exit(_FAILED)
