@@ -179,45 +179,63 @@ def test_what_is_no_server_of_a_federation(place, said):
     assert "\n" not in states[0]
 
 
+GOOD = b"question: 0123456789abcdef\r\nlength: 4"
 HOSTILE = {
-    "a name that fits no address": (b"question: " + b"x" * 70_000 + b"\r\nlength: 4", [b"data"]),
-    "a name that is a path": (b"question: ../../v1/question\r\nlength: 4", [b"data"]),
-    "more than it says": (b"question: 0123456789abcdef\r\nlength: 4", repeat(b"much more")),
+    "a name that fits no address": (b"question: " + b"x" * 70_000 + b"\r\nlength: 4", [b"data"], b"GET"),
+    "a name that is a path": (b"question: ../../v1/question\r\nlength: 4", [b"data"], b"GET"),
+    "more than it says": (GOOD, repeat(b"much more"), b"GET"),
+    "endless thanks": (GOOD, repeat(b"thanks"), b"PUT"),
 }
+
+
+@contextmanager
+def hostile(place, head, parts, method):
+    """A server with the federation's own certificate that says what no server says; its port and its visitors."""
+    certificates, asked = place.folder / "certificates", []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
+
+    def attend(visitor):
+        with suppress(OSError), context.wrap_socket(visitor, server_side=True) as secure:
+            asked.append(secure.recv(10_000))
+            bad = asked[-1].startswith(method)
+            secure.sendall(b"HTTP/1.1 200 OK\r\n" + head + b"\r\ntransfer-encoding: chunked\r\n\r\n")
+            for part in parts if bad else [b"data"]:
+                secure.sendall(b"%x\r\n%b\r\n" % (len(part), part))
+            secure.sendall(b"0\r\n\r\n")
+
+    def serve():
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=attend, args=listener.accept()[:1], daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1], asked
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_hostile_server_neither_ends_a_site_nor_fills_its_memory(place, kind):
-    """It has the federation's own certificate, and says what no server says."""
-    (head, parts), states, asked = HOSTILE[kind], [], []
-    certificates = place.folder / "certificates"
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
-
-    def serve(listener):
-        while True:
-            try:
-                visitor = context.wrap_socket(listener.accept()[0], server_side=True)
-            except OSError:
-                return
-            with visitor, suppress(OSError):
-                asked.append(visitor.recv(10_000))
-                visitor.sendall(b"HTTP/1.1 200 OK\r\n" + head + b"\r\ntransfer-encoding: chunked\r\n\r\n")
-                for part in parts:
-                    visitor.sendall(b"%x\r\n%b\r\n" % (len(part), part))
-                visitor.sendall(b"0\r\n\r\n")
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=serve, args=(listener,), daemon=True).start()
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
-        with Caller(address, place.authority, *place.own("a"), 100, states.append) as caller:
+    states, (head, parts, method) = [], HOSTILE[kind]
+    with hostile(place, head, parts, method) as (port, asked):
+        with Caller(f"127.0.0.1:{port}", place.authority, *place.own("a"), 100, states.append) as caller:
             answering = threading.Thread(target=caller.answer, args=(bytes,), daemon=True)
             answering.start()
-            until(lambda: len(asked) > 3)
+            until(lambda: sum(line.startswith(method) for line in asked) > 3)
             assert answering.is_alive()
-            assert not [line for line in asked if not line.startswith(b"GET /v1/question?")]
-        listener.shutdown(socket.SHUT_RDWR)
-    assert any("a question" in state for state in states)
+        assert method == b"PUT" or all(line.startswith(b"GET /v1/question?") for line in asked)
+    assert any("a question" in state or "says more" in state for state in states)
+
+
+def test_questions_that_come_while_a_site_is_busy_do_not_pile_up(port):
+    busy = threading.Event()
+    with port.site("a", lambda question: busy.wait(20) and question) as caller:
+        for number in range(4):
+            assert dict(port.server.send({0: b"question %d" % number}, 0.5)) == {}
+        assert caller._questions.qsize() == 1
+        busy.set()
+        assert dict(port.server.send({0: b"the last"}, 20)) == {0: b"the last"}
 
 
 def test_a_question_that_is_too_long_is_not_taken(port):

@@ -29,6 +29,7 @@ from unalike.federation.transport.https.desk import LENGTH, PIECE, POLL, QUESTIO
 
 CONNECTED = "connected"
 NOT_ADMITTED = "refused: not admitted yet"
+_MOST_SAID = 1 << 12
 _FIRST, _GROWTH, _LAST = 0.2, 1.7, 5.0
 """Seconds until the next try: at first, how it grows, at most."""
 
@@ -123,6 +124,8 @@ class Caller:
                             part, data = "", bytearray()
                             raise ValueError("a question that is longer than it says")
                 if len(data) == total:
+                    with suppress(queue.Empty):
+                        self._questions.get_nowait()  # only the newest is answered, however many come meanwhile
                     self._questions.put((name, bytes(data)))
                     had, part, data = name, "", bytearray()
             except Exception as error:  # whatever it is, the site goes on trying
@@ -135,9 +138,11 @@ class Caller:
             piece = answer[at : at + PIECE]
             asked = {"from": str(at), "of": str(len(answer))}
             try:
-                response = self._client.put(
-                    f"/v1/answer/{name}", params=asked, content=piece, extensions=self._noted
-                )
+                to = f"/v1/answer/{name}"
+                with self._client.stream(
+                    "PUT", to, params=asked, content=piece, extensions=self._noted
+                ) as response:
+                    _hear_out(response)
                 if response.status_code in (400, 404, 410, 413):
                     return  # nobody waits for it any more, or it is too long for the server
                 if response.status_code == 409:
@@ -194,6 +199,15 @@ def _context(authority: Path, certificate: Path, key: Path) -> ssl.SSLContext:
         ) from None
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     return context
+
+
+def _hear_out(response: httpx.Response) -> None:
+    """Read what the server says to an answer, which is a line at most."""
+    left = _MOST_SAID
+    for chunk in response.iter_raw():
+        left -= len(chunk)
+        if left < 0:
+            raise OSError("the server says more than any does")
 
 
 def _why(error: Exception) -> str:
