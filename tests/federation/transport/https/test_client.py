@@ -5,7 +5,7 @@ import socket
 import ssl
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import repeat
 
 import pytest
@@ -13,9 +13,11 @@ import pytest
 from tests.federation.transport.https.port import QUICK, free_port, served, until
 from unalike.errors import UserError
 from unalike.federation.transport.https import client as module
+from unalike.federation.transport.https import server
 from unalike.federation.transport.https.certificates import create_authority
 from unalike.federation.transport.https.client import CONNECTED, NOT_ADMITTED, Caller
 from unalike.federation.transport.https.desk import PIECE
+from unalike.federation.transport.https.door import Limits
 
 MEGABYTE = 1 << 20
 
@@ -226,6 +228,21 @@ def test_a_hostile_server_neither_ends_a_site_nor_fills_its_memory(place, kind):
             assert answering.is_alive()
         assert method == b"PUT" or all(line.startswith(b"GET /v1/question?") for line in asked)
     assert any("a question" in state or "says more" in state for state in states)
+
+
+def test_a_site_waits_longer_for_its_turn_than_the_longest_queue_at_the_port_lasts():
+    assert 2 * server._WAITING / Limits().visitors_per_second < module.PATIENCE
+
+
+def test_a_site_gets_in_behind_a_crowd_that_was_there_before(place):
+    """The crowd says nothing, and the door takes its time: a site that gave up would have to queue again."""
+    limits = Limits(visitors_at_once=1, visitors_per_second=2, handshake_seconds=60)
+    with served(place, limits) as port, ExitStack() as crowd:
+        for _ in range(23):
+            crowd.enter_context(port.plain())
+        with port.caller("a") as caller:
+            until(lambda: caller.state != "connecting")
+            assert caller.state == CONNECTED
 
 
 def test_questions_that_come_while_a_site_is_busy_do_not_pile_up(port):

@@ -29,6 +29,8 @@ from unalike.federation.transport.https.desk import LENGTH, PIECE, POLL, QUESTIO
 
 CONNECTED = "connected"
 NOT_ADMITTED = "refused: not admitted yet"
+PATIENCE = 30.0
+"""Seconds for a connection: a crowd at the server's port may be let in before (``Limits.visitors_per_second``)."""
 _MOST_SAID = 1 << 12
 _FIRST, _GROWTH, _LAST = 0.2, 1.7, 5.0
 """Seconds until the next try: at first, how it grows, at most."""
@@ -55,7 +57,7 @@ class Caller:
             base_url=f"https://{'[' + host + ']' if ':' in host else host}:{port}",
             verify=_context(authority, certificate, key),
             trust_env=not _loopback(host),  # a proxy for going out must not see what stays on this machine
-            timeout=httpx.Timeout(30.0, connect=10.0, read=POLL + 15.0),
+            timeout=httpx.Timeout(30.0, connect=PATIENCE, read=POLL + 15.0),
             limits=httpx.Limits(max_connections=4, keepalive_expiry=60.0),
         )
         self._most, self._tell = most, tell
