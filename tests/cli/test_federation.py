@@ -7,6 +7,7 @@ import shutil
 import socket
 import stat
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,6 +30,7 @@ from unalike.federation.folders import MEASURE, TRAIN, Card, make_key, read_key
 from unalike.federation.making import SiteFolder
 from unalike.federation.plan import Plan
 from unalike.federation.speaker import Stopped
+from unalike.federation.transport.https import certificates
 from unalike.measure import measure
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="real sites need Linux or macOS")
@@ -239,6 +241,19 @@ def test_admit_keeps_one_key_for_each_party(unalike, made):
     assert unalike("federation", "admit", "heart", "stranger.public.json").code == 2
 
 
+def test_admit_tells_of_a_site_whose_clock_is_ahead(unalike, made, monkeypatch):
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, zone=None):
+            return datetime.now(zone) + timedelta(days=30)
+
+    with monkeypatch.context() as there:
+        there.setattr(certificates, "datetime", Ahead)
+        SiteFolder(invitation(made)).card()
+    answer = unalike("federation", "admit", "heart", "va/va.public.json")
+    assert (answer.code, "valid only from" in answer.err) == (2, True)
+
+
 def test_run_says_who_is_missing_and_that_the_port_is_taken(unalike, made):
     answer = unalike("federation", "run", "heart")
     assert answer.code == 2
@@ -250,6 +265,7 @@ def test_run_says_who_is_missing_and_that_the_port_is_taken(unalike, made):
         answer = unalike("federation", "run", "heart")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert f"Cannot listen at 127.0.0.1:{PORT}" in answer.err
+    assert attempts.Attempts(made).wanted is None  # a later serve does not train unasked
 
 
 def test_rehearse_has_the_bits_of_run_on_the_same_tables(unalike, made):
@@ -460,6 +476,32 @@ def test_how_a_try_ended_is_told_in_a_file(tmp_path, monkeypatch, capsys, error,
     assert (str(error) if error else "") in tries.outcome().reason
     tries.submit("measure")
     assert (tries.wanted, tries.outcome()) == ("measure", None)
+
+
+def test_a_full_disk_at_the_server_has_the_code_of_what_may_do_later(tmp_path, monkeypatch):
+    def serve(transport, folder, stopped):
+        raise TryLater("No space left")
+
+    monkeypatch.setattr(serving, "serve", serve)
+    attempts.serve(None, tmp_path)
+    with pytest.raises(TryLater, match="No space left"):
+        federation_run.done(tmp_path, attempts.Attempts(tmp_path).outcome(), "run")
+
+
+def test_a_job_that_has_ended_is_at_no_moment_wanted_again(tmp_path, monkeypatch):
+    """Somebody may serve the folder, or the machine may die, while the next job is submitted."""
+    tries, unlink, seen = attempts.Attempts(tmp_path), Path.unlink, []
+
+    def look(path, **given):
+        unlink(path, **given)
+        seen.append(tries.wanted)
+
+    tries.submit(TRAIN)
+    (tmp_path / "outcome.json").write_text('{"how": "finished"}')
+    monkeypatch.setattr(Path, "unlink", look)
+    tries.submit("measure")
+    assert TRAIN not in seen
+    assert tries.wanted == "measure"
 
 
 def test_a_job_whose_server_ends_stays_wanted_unless_somebody_stops_it(tmp_path, monkeypatch):

@@ -303,6 +303,15 @@ def test_a_change_in_any_file_shows_and_goes_on_showing(long, name, change):
         opened(long).note("in", b"", "after")
 
 
+@pytest.mark.parametrize("name", OLDER)
+def test_half_a_line_at_the_end_of_a_full_file_shows(long, name):
+    """Only the last file can have been torn by a crash."""
+    with (long / name).open("ab") as file:
+        file.write(b'{"time": ')
+    with pytest.raises(UserError, match=rf"{name} was changed: its end is torn"):
+        read_audit(long)
+
+
 def test_a_kill_while_a_new_file_is_begun_loses_nothing(long):
     (long / FILE).rename(long / "audit.4.jsonl")
     assert len(read_audit(long)) == 12
@@ -310,6 +319,26 @@ def test_a_kill_while_a_new_file_is_begun_loses_nothing(long):
     assert audit.notice == ""
     audit.note("in", b"", "after")
     assert len(read_audit(long)) == 13
+
+
+def test_heads_that_had_no_room_while_new_files_were_begun_are_not_taken_for_a_change(long, monkeypatch):
+    """A line may fit where a whole new head does not."""
+    audit, write = opened(long, most_bytes=700), module.atomic_write
+
+    def full(path, data, **settings):
+        raise files.storage_error(path, OSError(errno.ENOSPC, "No space left on device"))
+
+    monkeypatch.setattr(module, "atomic_write", full)
+    for number in range(12, 20):
+        with pytest.raises(UserError, match="No space left"):
+            audit.note("in", b"", f"kind {number}")
+    monkeypatch.setattr(module, "atomic_write", write)
+    assert len(list(long.glob("audit.[0-9]*"))) > len(OLDER) + 1
+    audit = opened(long, most_bytes=700)
+    assert "8 good lines" in audit.notice
+    audit.note("in", b"", "kind 20")
+    assert [row["kind"] for row in read_audit(long)] == [f"kind {number}" for number in range(21)]
+    assert Head.read(long).messages_in == 21
 
 
 def test_a_reader_is_not_led_astray_by_a_new_file(long, monkeypatch):

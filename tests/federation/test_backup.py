@@ -109,6 +109,27 @@ def test_an_old_backup_shows_to_a_server_that_is_still_running(backups):
         backups.world.serve()
 
 
+def test_an_old_backup_shows_after_a_server_that_stopped_in_the_middle_of_a_round(backups):
+    """What was heard since the last whole round counts as well."""
+    seen = []
+
+    def before(node, raw):
+        header = peek(raw).header
+        if header.get("round") == 2:
+            seen.append(header["kind"])
+            if (node, header["kind"]) == (NODE, "exchange"):
+                backups.copy()
+        return raw
+
+    backups.world.transport.before = before
+    with pytest.raises(Stopped):
+        backups.world.serve(lambda: "evaluate" in seen)
+    backups.world.transport.before = lambda node, raw: raw
+    backups.restore()
+    with pytest.raises(UserError, match=OLD):
+        backups.world.serve()
+
+
 def test_what_was_recorded_once_tells_nothing_new_when_it_is_played_to_an_old_backup(tmp_path):
     """An old folder has forgotten which numbers it saw, but noise derives from the question: no second draw."""
     backups = Backups(tmp_path, train={"rounds": 4, "channel": "clip(1.0)+gauss(0.8, where=party)"})

@@ -475,7 +475,7 @@ def test_a_server_that_dies_anywhere_goes_on(moment, channel, tmp_path):
 
 def test_what_is_asked_decides_the_masks_and_whose_state_it_is_does_not():
     """The versions that a message names have the server's starts in them, and differ after a restart."""
-    header = {"ask": "train", "round": 2, "turn": 1, "most_rows": 9, "arrays": []}
+    header = {"schema": "s", "ask": "train", "phase": "", "round": 2, "turn": 1, "most_rows": 9, "arrays": []}
     first = question(header, b"abcd")
     own = {
         "base": "000002-0-1",
@@ -486,4 +486,5 @@ def test_what_is_asked_decides_the_masks_and_whose_state_it_is_does_not():
         "number": [3, 4],
     }
     assert question({**header, **own}, b"abcd") == first
-    assert question({**header, "round": 3}, b"abcd") != first != question({**header, "turn": 0}, b"abcd")
+    assert all(question({**header, key: "another"}, b"abcd") != first for key in header)
+    assert question(header, b"abce") != first

@@ -132,6 +132,13 @@ def test_where_asking_again_cannot_help_the_run_ends(kind, tmp_path):
     assert sum(line.startswith("Paused") for line in world.said) < 3
 
 
+def test_a_model_that_is_larger_than_the_plan_allows_is_told_at_once(tmp_path):
+    world = World.make(tmp_path, most_bytes=2**16, train={"rounds": 2, "model": "mlp(512)"})
+    with pytest.raises(UserError, match=r"has [0-9,]+ bytes, the plan's most_bytes are 65,536"):
+        world.serve()
+    assert not any("Paused" in line for line in world.said)
+
+
 def test_one_wrong_answer_is_not_the_end(tmp_path):
     world = World.make(tmp_path, train={"rounds": 2})
     left = [1, 1]

@@ -11,7 +11,8 @@ import pytest
 
 from tests.federation.inside import HOSPITALS, World
 from tests.federation.real import free_port, until
-from unalike.errors import UserError
+from unalike.errors import TryLater, UserError
+from unalike.federation import attempts, serving
 from unalike.federation.attempts import Attempts
 from unalike.federation.folders import PUBLIC, TRAIN, Card
 from unalike.federation.serving import Serving, is_served
@@ -158,6 +159,26 @@ def test_a_job_that_cannot_be_done_is_told_and_the_server_stays(tmp_path):
         until(lambda: tries.outcome() is not None, world.log, 30)
         assert (tries.outcome().how, "va is not admitted" in tries.outcome().reason) == ("refused", True)
         assert is_served(tmp_path / "server")
+
+
+def test_a_disk_that_was_full_and_a_terminal_that_is_closed_do_not_end_the_jobs(tmp_path, monkeypatch):
+    world, done = Networked.at(tmp_path), []
+
+    def full(transport, folder, closing):
+        done.append(folder)
+        if len(done) == 1:
+            raise TryLater("No space left")
+        Attempts(folder).ask_to_stop()
+        (folder / "outcome.json").write_text('{"how": "stopped"}')
+
+    def closed(line):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(attempts, "serve", full)
+    monkeypatch.setattr(serving, "PAUSE", 0.1)
+    Attempts(tmp_path / "server").submit(TRAIN)
+    with Serving(tmp_path / "server", world.plan, closed, world.address):
+        until(lambda: len(done) == 2, world.log, 30)
 
 
 def test_a_site_sees_that_it_is_connected(tmp_path):

@@ -77,10 +77,14 @@ class Attempts:
 
     def submit(self, job: str) -> None:
         """Have the job done by whoever serves the folder, now or later."""
-        for name in (_STOP, _OUTCOME, _SUBMITTED):
+        for name in (_SUBMITTED, _STOP, _OUTCOME):  # without its outcome an old job would seem to be wanted
             (self.folder / name).unlink(missing_ok=True)
         ServerFolder(self.folder).set_job(job)
         atomic_write(self.folder / _SUBMITTED, json.dumps({"job": job, "by": os.getpid()}).encode())
+
+    def withdraw(self) -> None:
+        """Take back what was submitted: it could not be begun."""
+        (self.folder / _SUBMITTED).unlink(missing_ok=True)
 
     @property
     def wanted(self) -> str | None:

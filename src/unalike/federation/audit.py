@@ -32,7 +32,7 @@ from unalike.runs.files import (
     sync_folder,
     write_all,
 )
-from unalike.runs.seals import FIRST, read_chain, seal
+from unalike.runs.seals import FIRST, SealedLines, read_chain, seal
 from unalike.secure.crypto.errors import CryptoError
 from unalike.secure.crypto.primitives import sign, signing_public, verify
 
@@ -120,13 +120,13 @@ class Audit:
             head, why = Head.read(folder), f"{HEAD} is missing"
         except UserError as error:
             head, why = None, str(error)
-        seals = [made for _, made in found.ends]
-        if head is None and (found.rows or older or _begun(folder)):
+        rows, seals = _from_head(found, older, head)
+        if head is None and (rows or older or _begun(folder)):
             self._head = Head(seal=seals[-1])
             self._begin_anew(why)
         elif head is None or head.seal in seals:
             self._head = head or Head()
-            beyond = found.rows[seals.index(self._head.seal) :]
+            beyond = rows[seals.index(self._head.seal) :]
             for row, made in zip(beyond, seals[len(seals) - len(beyond) :], strict=True):
                 self._head = self._head.after(row, made)
             if beyond:
@@ -231,6 +231,19 @@ def _checked(folder: Path, older: list[Path], most: int | None, head: Head | Non
         told = f"{missing} lines at its end are missing" if missing > 0 else f"its end is not the one in {HEAD}"
         raise UserError(f"{folder / FILE} was changed: {told}.")
     return list(rows)
+
+
+def _from_head(last: SealedLines, older: list[Path], head: Head | None) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows and seals of the last file, and of those before it back to the one where the head is.
+
+    A disk that is full for lines and more lines has no room for a head, and a new file may begin meanwhile.
+    """
+    rows, seals, found = last.rows, [made for _, made in last.ends], last
+    left = list(older)
+    while left and head is not None and head.seal not in seals and found.damage is None:
+        found = read_chain(read_bytes(left.pop()) or b"", _last_seal(left[-1]) if left else FIRST)
+        rows, seals = [*found.rows, *rows], [*(made for _, made in found.ends[:-1]), *seals]
+    return rows, seals
 
 
 def _begun(folder: Path) -> bool:

@@ -129,10 +129,12 @@ def _is_there(path: Path) -> bool:
 
 def admit(folder: Path, card: Card, plan: Plan) -> bool:
     """Store a party's card; whether it is new. A party's key is never replaced silently, its certificate is."""
-    from unalike.federation.transport.https.certificates import check_site, key_of
+    from unalike.federation.transport.https.certificates import check_begun, check_site, key_of
 
     plan.number(card.name)
-    key = check_site(card.node, card.name).public_key()
+    certificate = check_site(card.node, card.name)
+    check_begun(certificate, card.name)
+    key = certificate.public_key()
     path = folder / "parties" / f"{card.name}{PUBLIC}"
     if path.exists():
         known = Card.read(path)

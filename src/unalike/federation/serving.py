@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,6 +22,8 @@ from unalike.runs.files import file_lock, is_held
 
 _LOCK = ".serve.lock"
 _LOOK = 0.1
+PAUSE = 10.0
+"""Seconds until a job is tried again that could not even be refused, as on a full disk."""
 _SOON = 30
 """Days before its end from which on a certificate that cannot be renewed is spoken of."""
 
@@ -87,8 +90,9 @@ class Serving:
                 if known.wanted is not None:
                     attempts.serve(self.transport, self._folder, self._closing.is_set)
             except Exception as error:  # a full disk, say: a person is told, and the next look may do better
-                self._say(f"The job could not be done: {error}")
-                self._closing.wait(10.0)
+                with suppress(OSError):  # a closed terminal must not end the jobs
+                    self._say(f"The job could not be done: {error}")
+                self._closing.wait(PAUSE)
 
 
 def is_served(folder: Path) -> bool:

@@ -151,7 +151,13 @@ class Speaker:
         }
         heard = {who: last for who, last in self.heard.items() if party in (who, ANYBODY)}
         envelope |= {"heard": heard} if heard else {}
-        return write(Envelope({**header, **envelope}, body), self.signer), number
+        raw = write(Envelope({**header, **envelope}, body), self.signer)
+        if len(raw) > self.plan.most_bytes:  # sites would not even fetch it
+            raise UserError(
+                f"A message to {party} has {len(raw):,} bytes, the plan's most_bytes are "
+                f"{self.plan.most_bytes:,}. Make a federation that allows more."
+            )
+        return raw, number
 
     def _opened(self, party: str, number: list[int], answer: bytes | Any) -> Envelope | None:
         """The answer, if the party signed it and it answers this message; else the reason is noted."""

@@ -93,7 +93,11 @@ def follow(folder: Path, plan: Plan, job: str, *, quiet: bool) -> Outcome:
             follower = Onlooker(folder, plan, job, quiet=quiet)
             follower.submit()  # before it is served: what is left of an earlier try must not be taken up
             if not is_served(folder):
-                serving = stack.enter_context(Serving(folder, plan, follower.say))
+                try:
+                    serving = stack.enter_context(Serving(folder, plan, follower.say))
+                except BaseException:  # the port is taken, say: nobody else shall do it later, unasked
+                    follower.attempts.withdraw()
+                    raise
                 follower.say(f"Serving at {serving.address} until this is done.")
             return follower.follow()
     except Timeout:

@@ -14,6 +14,7 @@ from unalike.errors import UserError
 from unalike.federation.transport.https.certificates import (
     AUTHORITY_DAYS,
     SERVER_DAYS,
+    check_begun,
     check_server,
     check_site,
     create_authority,
@@ -191,6 +192,16 @@ def test_what_is_no_sites_certificate_is_refused_in_one_line(folder):
         check_site(pem, "b")
     with pytest.raises(UserError, match="expired on"):
         check_site(pem, "a", datetime.now(UTC) + timedelta(days=6))
+
+
+def test_clocks_may_differ_by_a_time_zone_and_not_by_years(folder):
+    pem = create_site(folder / "node.key", folder / "node.pem", "a")
+    behind = datetime.now(UTC) - timedelta(hours=14)
+    found = check_site(pem, "a", behind)
+    check_begun(found, "a", behind)
+    assert check_server(folder, "localhost", behind)
+    with pytest.raises(UserError, match=r"a's certificate is valid only from .* clock"):
+        check_begun(found, "a", datetime.now(UTC) - timedelta(days=400))
 
 
 def test_the_key_of_what_is_no_certificate_is_none():

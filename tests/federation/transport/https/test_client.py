@@ -2,18 +2,22 @@
 
 import os
 import socket
+import ssl
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import repeat
 
 import pytest
 
 from tests.federation.transport.https.port import QUICK, free_port, served, until
 from unalike.errors import UserError
 from unalike.federation.transport.https import client as module
+from unalike.federation.transport.https import server
 from unalike.federation.transport.https.certificates import create_authority
 from unalike.federation.transport.https.client import CONNECTED, NOT_ADMITTED, Caller
 from unalike.federation.transport.https.desk import PIECE
+from unalike.federation.transport.https.door import Limits
 
 MEGABYTE = 1 << 20
 
@@ -177,6 +181,80 @@ def test_what_is_no_server_of_a_federation(place, said):
     assert "\n" not in states[0]
 
 
+GOOD = b"question: 0123456789abcdef\r\nlength: 4"
+HOSTILE = {
+    "a name that fits no address": (b"question: " + b"x" * 70_000 + b"\r\nlength: 4", [b"data"], b"GET"),
+    "a name that is a path": (b"question: ../../v1/question\r\nlength: 4", [b"data"], b"GET"),
+    "more than it says": (GOOD, repeat(b"much more"), b"GET"),
+    "endless thanks": (GOOD, repeat(b"thanks"), b"PUT"),
+}
+
+
+@contextmanager
+def hostile(place, head, parts, method):
+    """A server with the federation's own certificate that says what no server says; its port and its visitors."""
+    certificates, asked = place.folder / "certificates", []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
+
+    def attend(visitor):
+        with suppress(OSError), context.wrap_socket(visitor, server_side=True) as secure:
+            asked.append(secure.recv(10_000))
+            bad = asked[-1].startswith(method)
+            secure.sendall(b"HTTP/1.1 200 OK\r\n" + head + b"\r\ntransfer-encoding: chunked\r\n\r\n")
+            for part in parts if bad else [b"data"]:
+                secure.sendall(b"%x\r\n%b\r\n" % (len(part), part))
+            secure.sendall(b"0\r\n\r\n")
+
+    def serve():
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=attend, args=listener.accept()[:1], daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1], asked
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_server_neither_ends_a_site_nor_fills_its_memory(place, kind):
+    states, (head, parts, method) = [], HOSTILE[kind]
+    with hostile(place, head, parts, method) as (port, asked):
+        with Caller(f"127.0.0.1:{port}", place.authority, *place.own("a"), 100, states.append) as caller:
+            answering = threading.Thread(target=caller.answer, args=(bytes,), daemon=True)
+            answering.start()
+            until(lambda: sum(line.startswith(method) for line in asked) > 3)
+            assert answering.is_alive()
+        assert method == b"PUT" or all(line.startswith(b"GET /v1/question?") for line in asked)
+    assert any("a question" in state or "says more" in state for state in states)
+
+
+def test_a_site_waits_longer_for_its_turn_than_the_longest_queue_at_the_port_lasts():
+    assert 2 * server._WAITING / Limits().visitors_per_second < module.PATIENCE
+
+
+def test_a_site_gets_in_behind_a_crowd_that_was_there_before(place):
+    """The crowd says nothing, and the door takes its time: a site that gave up would have to queue again."""
+    limits = Limits(visitors_at_once=1, visitors_per_second=2, handshake_seconds=60)
+    with served(place, limits) as port, ExitStack() as crowd:
+        for _ in range(23):
+            crowd.enter_context(port.plain())
+        with port.caller("a") as caller:
+            until(lambda: caller.state != "connecting")
+            assert caller.state == CONNECTED
+
+
+def test_questions_that_come_while_a_site_is_busy_do_not_pile_up(port):
+    busy = threading.Event()
+    with port.site("a", lambda question: busy.wait(20) and question) as caller:
+        for number in range(4):
+            assert dict(port.server.send({0: b"question %d" % number}, 0.5)) == {}
+        assert caller._questions.qsize() == 1
+        busy.set()
+        assert dict(port.server.send({0: b"the last"}, 20)) == {0: b"the last"}
+
+
 def test_a_question_that_is_too_long_is_not_taken(port):
     states = []
     with port.site("a", most=1000, tell=states.append):
@@ -187,9 +265,10 @@ def test_a_question_that_is_too_long_is_not_taken(port):
 
 def test_an_answer_that_is_too_long_does_not_stop_the_site(place):
     with served(place, most=1000) as port, port.site("a", lambda question: question * 2):
-        assert dict(port.server.send({0: bytes(501)}, 0.5)) == {}
+        ((node, failure),) = port.server.send({0: bytes(501)}, 20)  # at once, and not when time is over
+        assert (node, failure.reason) == (0, "has an answer of more than 1,000 bytes, the plan's most_bytes")
         assert dict(port.server.send({0: bytes(500)}, 20)) == {0: bytes(1000)}
-        assert port.refusals("a: of is more than 1,000")
+        assert port.refusals("a: an answer of more than 1,000")
 
 
 def test_an_exception_ends_the_site(port):

@@ -370,8 +370,6 @@ def test_oversized(port, said, status, word):
 @pytest.mark.parametrize(
     ("begin", "of", "body", "status"),
     [
-        (0, MOST + 1, b"x", 413),
-        (0, 10**14, b"x", 413),
         (0, 10**40, b"x", 400),
         (0, "-1", b"x", 400),
         ("", 1, b"x", 400),
@@ -395,6 +393,19 @@ def test_pieces_that_do_not_fit(port, begin, of, body, status):
     thread.join(10)
     assert answers == [(0, b"ok")]
     assert bool(port.lines) == (status != 409)
+
+
+@pytest.mark.parametrize("of", [MOST + 1, 10**14])
+def test_an_answer_that_says_that_it_is_too_long_is_given_up_at_once(port, of):
+    thread, answers = ask(port, "a")
+    with port.secure("a") as secure:
+        name = fetch(secure)[1]["question"]
+        secure.sendall(put(name, 0, of, b"x"))
+        assert read_reply(secure)[0] == 413
+    thread.join(10)
+    ((node, failure),) = answers
+    assert (node, "more than" in failure.reason) == (0, True)
+    assert is_logged(port, "an answer of more than")
 
 
 def test_a_site_cannot_ask_for_or_answer_anothers_question(port):

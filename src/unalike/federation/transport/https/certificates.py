@@ -27,7 +27,8 @@ SERVER_DAYS = 397
 RENEW_BEFORE = timedelta(days=30)
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Always in the server's certificate: for sites on the same machine."""
-_CLOCK_SKEW = timedelta(minutes=5)
+_CLOCK_SKEW = timedelta(days=1)
+"""A certificate is valid from so long before it was made: a clock in another time zone must keep nobody out."""
 _CLIENT = ExtendedKeyUsageOID.CLIENT_AUTH
 
 
@@ -144,6 +145,15 @@ def check_site(pem: str, name: str, now: datetime | None = None) -> x509.Certifi
         ended = f"{found.not_valid_after_utc:%Y-%m-%d}"
         raise UserError(f"The site's certificate expired on {ended}: let it join again, and admit its new file.")
     return found
+
+
+def check_begun(certificate: x509.Certificate, name: str, now: datetime | None = None) -> None:
+    """Refuse a site's certificate that the handshake would not accept yet."""
+    if (now or datetime.now(UTC)) < certificate.not_valid_before_utc:
+        begins = f"{certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
+        raise UserError(
+            f"{name}'s certificate is valid only from {begins}: set the clock that is wrong, here or there."
+        )
 
 
 def key_of(pem: str) -> object:

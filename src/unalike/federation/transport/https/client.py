@@ -29,6 +29,9 @@ from unalike.federation.transport.https.desk import LENGTH, PIECE, POLL, QUESTIO
 
 CONNECTED = "connected"
 NOT_ADMITTED = "refused: not admitted yet"
+PATIENCE = 30.0
+"""Seconds for a connection: a crowd at the server's port may be let in before (``Limits.visitors_per_second``)."""
+_MOST_SAID = 1 << 12
 _FIRST, _GROWTH, _LAST = 0.2, 1.7, 5.0
 """Seconds until the next try: at first, how it grows, at most."""
 
@@ -54,7 +57,7 @@ class Caller:
             base_url=f"https://{'[' + host + ']' if ':' in host else host}:{port}",
             verify=_context(authority, certificate, key),
             trust_env=not _loopback(host),  # a proxy for going out must not see what stays on this machine
-            timeout=httpx.Timeout(30.0, connect=10.0, read=POLL + 15.0),
+            timeout=httpx.Timeout(30.0, connect=PATIENCE, read=POLL + 15.0),
             limits=httpx.Limits(max_connections=4, keepalive_expiry=60.0),
         )
         self._most, self._tell = most, tell
@@ -111,13 +114,20 @@ class Caller:
                     if response.status_code == 204:
                         continue
                     name, total = response.headers[QUESTION.decode()], int(response.headers[LENGTH.decode()])
+                    if not re.fullmatch("[0-9a-f]{16}", name):
+                        raise ValueError("a question without a name")
                     if total > self._most:
                         raise ValueError(f"a question of {total:,} bytes, more than {self._most:,}")
                     if name != part:
                         part, data = name, bytearray()
                     for chunk in response.iter_raw():
                         data += chunk
+                        if len(data) > total:  # whatever the server is, it must not fill this site's memory
+                            part, data = "", bytearray()
+                            raise ValueError("a question that is longer than it says")
                 if len(data) == total:
+                    with suppress(queue.Empty):
+                        self._questions.get_nowait()  # only the newest is answered, however many come meanwhile
                     self._questions.put((name, bytes(data)))
                     had, part, data = name, "", bytearray()
             except Exception as error:  # whatever it is, the site goes on trying
@@ -130,9 +140,11 @@ class Caller:
             piece = answer[at : at + PIECE]
             asked = {"from": str(at), "of": str(len(answer))}
             try:
-                response = self._client.put(
-                    f"/v1/answer/{name}", params=asked, content=piece, extensions=self._noted
-                )
+                to = f"/v1/answer/{name}"
+                with self._client.stream(
+                    "PUT", to, params=asked, content=piece, extensions=self._noted
+                ) as response:
+                    _hear_out(response)
                 if response.status_code in (400, 404, 410, 413):
                     return  # nobody waits for it any more, or it is too long for the server
                 if response.status_code == 409:
@@ -189,6 +201,15 @@ def _context(authority: Path, certificate: Path, key: Path) -> ssl.SSLContext:
         ) from None
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     return context
+
+
+def _hear_out(response: httpx.Response) -> None:
+    """Read what the server says to an answer, which is a line at most."""
+    left = _MOST_SAID
+    for chunk in response.iter_raw():
+        left -= len(chunk)
+        if left < 0:
+            raise OSError("the server says more than any does")
 
 
 def _why(error: Exception) -> str:

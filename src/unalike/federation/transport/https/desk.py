@@ -25,6 +25,7 @@ HERE = 5.0
 """Seconds for which a site counts as connected after its last request."""
 QUESTION, LENGTH = b"question", b"length"
 _CHUNK = 1 << 18
+_MOST_NUMBER = 10**15
 _NO_SITE_SENDS = {b"transfer-encoding", b"upgrade", b"expect"}
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -219,14 +220,18 @@ class Desk:
             await asyncio.sleep(0)  # others have their turn, and a broken connection shows
         await request.send({"type": "http.response.body"})
 
+    def _fail(self, party: str, question: Question, why: str) -> None:
+        """Whoever waits for the answer is told that there will be none."""
+        self.withdraw({party: question})
+        question.answered(None, why)
+
     def _fresh(self, party: str, who: str, had: str) -> Question | None:
         """The question that this process of the site has still to answer."""
         question = self.questions.get(party)
         if question is None or question.id == had:
             return None
         if question.taken_by not in ("", who):  # the process that had it is gone, and so is its answer
-            del self.questions[party]
-            question.answered(None, "was started again before it answered, or is here twice")
+            self._fail(party, question, "was started again before it answered, or is here twice")
             return None
         return question
 
@@ -248,7 +253,10 @@ class Desk:
         if question is None or question.id != name:
             await request.body(lambda part: None)
             raise Refusal(410, "nobody waits for this answer any more", offence=False)
-        total = request.number("of", self._most)
+        total = request.number("of", _MOST_NUMBER)
+        if total > self._most:
+            self._fail(party, question, f"has an answer of more than {self._most:,} bytes, the plan's most_bytes")
+            raise Refusal(413, f"an answer of more than {self._most:,} bytes")
         at = request.number("from", total)
         if at + request.length > total:
             raise Refusal(413, "a piece that is longer than the answer")
