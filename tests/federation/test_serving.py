@@ -14,6 +14,7 @@ from tests.federation.real import free_port, until
 from unalike.errors import TryLater, UserError
 from unalike.federation import attempts, serving
 from unalike.federation.attempts import Attempts
+from unalike.federation.audit import read_audit
 from unalike.federation.folders import PUBLIC, TRAIN, Card
 from unalike.federation.serving import Serving, is_served
 from unalike.federation.transport.https.certificates import create_authority, create_site, issue_server
@@ -35,7 +36,7 @@ class Networked(World):
         certificates.mkdir()
         create_authority(certificates)
         issue_server(certificates, ["127.0.0.1"])
-        for name in HOSPITALS:
+        for name in world.plan.parties:
             keys = path / "sites" / name / "keys"
             pem = create_site(keys / "node.key", keys / "node.pem", name)
             card = path / "server" / "parties" / f"{name}{PUBLIC}"
@@ -82,10 +83,19 @@ class Networked(World):
 
 
 @pytest.mark.parametrize(
-    "train", [{}, {"algorithm": "scaffold"}, {"channel": "masked"}], ids=["fedavg", "scaffold", "masked"]
+    ("plan", "steps"),
+    [
+        ({}, set()),
+        ({"train": {"algorithm": "scaffold"}}, set()),
+        ({"train": {"algorithm": "rfedavg+"}}, set()),
+        ({"train": {"channel": "masked"}}, {"add"}),
+        ({"train": {"channel": "masked"}, "quorum": 3, "parties": (*HOSPITALS, "zurich")}, {"sum"}),
+        ({"train": {"channel": "encrypted"}}, {"sum"}),
+    ],
+    ids=["fedavg", "scaffold", "rfedavg+", "one trip", "five steps", "encrypted"],
 )
-def test_a_job_over_tls_has_the_bits_of_simulation(train, tmp_path):
-    world = Networked.at(tmp_path, train=train)
+def test_a_job_over_tls_has_the_bits_of_simulation(plan, steps, tmp_path):
+    world = Networked.at(tmp_path, **plan)
     tries = Attempts(tmp_path / "server")
     with world.sites(), world.serving():
         assert is_served(tmp_path / "server")
@@ -96,6 +106,8 @@ def test_a_job_over_tls_has_the_bits_of_simulation(train, tmp_path):
     saved = load_latest(world.folder.run, print)
     simulation, _ = world.simulation()
     assert State.of(saved.round, saved.tensors).server_digest() == simulation.state.server_digest()
+    asked = {row["kind"] for row in read_audit(tmp_path / "sites" / "va")}
+    assert asked & {"add", "sum"} == steps
 
 
 def test_a_job_whose_server_ends_is_taken_up_by_the_next(tmp_path):
