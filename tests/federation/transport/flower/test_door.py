@@ -1,3 +1,4 @@
+import errno
 import os
 import socket
 import stat
@@ -47,6 +48,26 @@ def test_a_folder_that_others_may_enter_lets_others_knock():
     with SiteDoor("shared/door", bytes):
         assert stat.S_IMODE(Path("shared").stat().st_mode) == 0o755
         assert stat.S_IMODE(Path("shared/door").stat().st_mode) == 0o666
+
+
+def test_a_system_without_room_for_a_visitor_does_not_end_the_door(monkeypatch):
+    class Full:
+        """A listening socket that fails once, as with too many open files."""
+
+        def __init__(self, real):
+            self.real, self.failed = real, False
+
+        def accept(self):
+            if not self.failed:
+                self.failed = True
+                raise OSError(errno.EMFILE, "Too many open files")
+            return self.real.accept()
+
+    serve = SiteDoor._serve
+    monkeypatch.setattr(doors, "_AGAIN", 0.01)
+    monkeypatch.setattr(SiteDoor, "_serve", lambda door, listener: serve(door, Full(listener)))
+    with SiteDoor("door", bytes):
+        assert ask("door", b"a") == b"a"
 
 
 def test_what_a_killed_process_left_is_replaced():

@@ -22,6 +22,8 @@ MESSAGE_LIMIT = 1 << 30
 """The longest message or answer, in bytes."""
 _LENGTH = struct.Struct(">Q")
 _ANSWER, _REFUSAL = b"\0", b"\1"
+_AGAIN = 1.0
+"""Seconds until the door is tried again where the system has no room for a visitor."""
 _PATIENCE = 60.0
 """Seconds in which the other side must send or take the next piece; thinking about an answer may take longer."""
 
@@ -40,6 +42,7 @@ class SiteDoor:
 
     def __init__(self, path: str | Path, answer: Callable[[bytes], bytes], limit: int = MESSAGE_LIMIT) -> None:
         self.path, self._answer, self._limit = Path(path), answer, limit
+        self._closing = threading.Event()
 
     def __enter__(self) -> Self:
         make_folder(self.path.parent, private=True)
@@ -58,6 +61,7 @@ class SiteDoor:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._closing.set()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept
         self._listener.close()
@@ -70,11 +74,12 @@ class SiteDoor:
                 self.path.unlink()
 
     def _serve(self, listener: socket.socket) -> None:
-        while True:
+        while not self._closing.is_set():
             try:
                 visitor, _ = listener.accept()
-            except OSError:
-                return
+            except OSError:  # it is closing; or there are too many open files, which may pass
+                self._closing.wait(_AGAIN)
+                continue
             with visitor, suppress(OSError):  # a visitor that goes away takes nobody with it
                 visitor.settimeout(_PATIENCE)
                 self._attend(visitor)
