@@ -540,7 +540,7 @@ def test_a_training_that_nobody_follows_is_taken_up_and_not_begun_twice(made, ca
 def test_a_server_that_goes_and_comes_back_is_spoken_of(made, monkeypatch, capfd):
     served = iter([True, False, False, True, True])
     monkeypatch.setattr(federation_run, "_LOOK", 0)
-    monkeypatch.setattr("unalike.federation.serving.is_served", lambda folder: next(served))
+    monkeypatch.setattr(federation_run, "is_served", lambda folder: next(served))
     follower = federation_run.Onlooker(made, Plan.read(made), TRAIN, quiet=False)
     looks = []
 

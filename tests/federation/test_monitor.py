@@ -244,6 +244,8 @@ def test_both_are_answered_on_loopback_and_nothing_else_is(trained):
         (trained.folder.path / "outcome.json").write_text('{"how": "refused", "reason": "column chol"}')
         code, _, text = ask(port)
         assert (code, json.loads(text)["problems"]) == (503, ["the training refused: column chol"])
+        trained.folder.set_job("measure")
+        assert json.loads(ask(port)[2])["problems"] == ["the measuring refused: column chol"]
         assert ask(port, "/keys/server.key")[0] == ask(port, "/../federation.toml")[0] == ask(port, "/")[0] == 404
         assert ask(port, method="POST")[0] == ask(port, method="PUT")[0] == 501
         assert ask(port, Host="evil.example.org")[0] == 403  # a page that made its name ours

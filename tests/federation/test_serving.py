@@ -13,10 +13,10 @@ from tests.federation.inside import HOSPITALS, World
 from tests.federation.real import free_port, until
 from unalike.errors import TryLater, UserError
 from unalike.federation import attempts, serving
-from unalike.federation.attempts import Attempts
+from unalike.federation.attempts import Attempts, is_served
 from unalike.federation.audit import read_audit
 from unalike.federation.folders import PUBLIC, TRAIN, Card
-from unalike.federation.serving import Serving, is_served
+from unalike.federation.serving import Serving
 from unalike.federation.transport.https.certificates import create_authority, create_site, issue_server
 from unalike.federation.transport.https.client import CONNECTED, Caller
 from unalike.rounds.state import State

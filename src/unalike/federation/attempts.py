@@ -19,7 +19,7 @@ import torch
 
 from unalike.errors import TryLater, UserError
 from unalike.federation import server as serving
-from unalike.federation.folders import MEASURE, ServerFolder, read_object
+from unalike.federation.folders import MEASURE, SERVE_LOCK, ServerFolder, read_object
 from unalike.federation.speaker import Stopped, Transport
 from unalike.runs.files import atomic_write, file_lock, is_held
 
@@ -67,6 +67,11 @@ def _try(transport: Transport, folder: Path, closing: Callable[[], bool]) -> Out
         traceback.print_exc()
         return Outcome("failed", f"{type(error).__name__}: {error}")
     return Outcome("finished")
+
+
+def is_served(folder: Path) -> bool:
+    """Whether a process serves this folder now, with its port open."""
+    return is_held(folder / SERVE_LOCK)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ LOG, _STATUS = "log.txt", "status.json"
 MOST_LOG = 16 * 2**20
 """Bytes of the server's log from which on it is put aside as log.1.txt, in place of the one there."""
 _PUTTING_ASIDE = threading.Lock()
+SERVE_LOCK, JOIN_LOCK = ".serve.lock", ".join.lock"
+"""Held by the process that serves a server's folder, and by the one that answers for a site's."""
 CONNECTION = "connection.json"
 """At a site that has joined: how its connection to the server is."""
 AT_DOOR = "behind its door"

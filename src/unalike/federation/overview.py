@@ -10,9 +10,9 @@ from typing import Any
 
 from unalike.channels import parse_channel
 from unalike.channels.accountant import Accountant
-from unalike.federation.attempts import Attempts
+from unalike.federation.attempts import Attempts, is_served
 from unalike.federation.audit import FILE, Head, read_audit
-from unalike.federation.folders import AGREED, CONNECTION, LOG, PUBLIC, Card, ServerFolder, read_object
+from unalike.federation.folders import AGREED, CONNECTION, JOIN_LOCK, LOG, PUBLIC, Card, ServerFolder, read_object
 from unalike.federation.lengths import NORMS, Longest, longest
 from unalike.federation.making import SiteFolder
 from unalike.federation.plan import Plan
@@ -35,7 +35,7 @@ def server_overview(folder: Path) -> dict[str, Any]:
     run, attempts = read_run(folder / "run"), Attempts(folder)
     rows, result, status = run.rounds, run.result, place.status()
     outcome = attempts.outcome()
-    serving = is_held(folder / ".serve.lock") or attempts.working  # the latter alone: by Flower
+    serving = is_served(folder) or attempts.working  # the latter alone: by Flower
     left = attempts.wanted is not None and not serving
     updates, sizes = longest(rows), place.rows()
     return {
@@ -121,7 +121,7 @@ def site_overview(folder: Path, *, check: bool = True) -> dict[str, Any]:
     return {
         "federation": plan.name,
         "party": place.name,
-        "joined": is_held(folder / ".join.lock"),
+        "joined": is_held(folder / JOIN_LOCK),
         "connection": read_object(folder / CONNECTION).get("state"),
         "agreed": read_object(folder / "consent.json").get("plan") == plan.digest,
         "fingerprint": Card.read(place.card_path).fingerprint if place.card_path.exists() else "",

@@ -14,13 +14,12 @@ from filelock import Timeout
 
 from unalike.errors import UserError
 from unalike.federation import attempts
-from unalike.federation.folders import ServerFolder
+from unalike.federation.folders import SERVE_LOCK, ServerFolder
 from unalike.federation.plan import Plan
 from unalike.federation.transport.https.certificates import check_server, renew_if_due, split_address
 from unalike.federation.transport.https.server import HttpsServer
-from unalike.runs.files import file_lock, is_held
+from unalike.runs.files import file_lock
 
-_LOCK = ".serve.lock"
 _LOOK = 0.1
 PAUSE = 10.0
 """Seconds until a job is tried again that could not even be refused, as on a full disk."""
@@ -45,7 +44,7 @@ class Serving:
         self._folder, self._say = folder, say
         self.address = address or plan.address
         self._host, port = split_address(self.address)
-        self._lock = file_lock(folder / _LOCK)
+        self._lock = file_lock(folder / SERVE_LOCK)
         self.transport = HttpsServer(folder, plan.parties, listen or self._host, port, plan.most_bytes)
         self._closing = threading.Event()
         self._worker = threading.Thread(target=self._work, name="jobs", daemon=True)
@@ -93,11 +92,6 @@ class Serving:
                 with suppress(OSError):  # a closed terminal must not end the jobs
                     self._say(f"The job could not be done: {error}")
                 self._closing.wait(PAUSE)
-
-
-def is_served(folder: Path) -> bool:
-    """Whether a process serves this folder now."""
-    return is_held(folder / _LOCK)
 
 
 class _ToLog(logging.Handler):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.federation.inside import HOSPITALS, write_tables
 from unalike.cli.federation import site as federation_site
-from unalike.federation import serving
+from unalike.federation.attempts import is_served
 from unalike.federation.folders import ServerFolder
 from unalike.federation.monitor import HOST
 from unalike.runs import files
@@ -76,7 +76,7 @@ def test_a_port_that_is_taken_is_one_line_and_nothing_is_served(unalike, made):
         answer = unalike("federation", "serve", "heart", "--monitor", str(taken.getsockname()[1]))
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert "Choose another port" in answer.err
-    assert not serving.is_served(made)
+    assert not is_served(made)
 
 
 def test_a_full_disk_may_be_tried_again_later_and_a_mistake_may_not(unalike, made, monkeypatch):

@@ -18,7 +18,7 @@ from unalike.cli.show import costs, draw, duration, figures_table, print_json, p
 from unalike.cli.signals import StopRequested
 from unalike.cli.tail import Tail
 from unalike.errors import TryLater, UserError
-from unalike.federation.attempts import Attempts, Outcome
+from unalike.federation.attempts import Attempts, Outcome, is_served
 from unalike.federation.folders import MEASURE, TRAIN, ServerFolder
 from unalike.federation.plan import Plan
 from unalike.runs.files import file_lock
@@ -57,8 +57,6 @@ def done(folder: Path, outcome: Outcome, command: str) -> None:
 
 def stop(folder: Path, *, everything: bool) -> None:
     """Ask the training to stop and wait for it; ``everything``: end the server too."""
-    from unalike.federation.serving import is_served
-
     attempts = Attempts(need_server(folder))
     job = attempts.wanted
     if job is not None:
@@ -86,7 +84,7 @@ def _finished(folder: Path, plan: Plan) -> dict[str, Any] | None:
 
 def follow(folder: Path, plan: Plan, job: str, *, quiet: bool) -> Outcome:
     """Have the job done by the server, and say how it goes, to the end; where nobody serves, this command does."""
-    from unalike.federation.serving import Serving, is_served
+    from unalike.federation.serving import Serving
 
     try:
         with file_lock(folder / ".run.lock", 1.0), ExitStack() as stack:
@@ -139,8 +137,6 @@ class Onlooker:
             self.say("Following what is under way.")
 
     def _until_outcome(self) -> Outcome:
-        from unalike.federation.serving import is_served
-
         there = True
         while (outcome := self.attempts.outcome()) is None:
             self.show()

@@ -13,7 +13,6 @@ from unalike.cli.plugin import load_plugins
 from unalike.errors import UserError
 from unalike.federation import attempts
 from unalike.federation.folders import MEASURE, TRAIN
-from unalike.federation.serving import is_served
 from unalike.federation.transport.flower.transport import FlowerTransport
 
 app = ServerApp()
@@ -31,7 +30,7 @@ def main(grid: Grid, context: Context) -> None:
         raise UserError(f"job must be {TRAIN} or {MEASURE}, got {job!r}.")
     load_plugins(map(Path, filter(None, given["plugins"].split(os.pathsep))))
     tries = attempts.Attempts(folder)
-    if tries.working or is_served(folder):
+    if tries.working or attempts.is_served(folder):
         raise UserError(f"Another process is at work in {folder}. Wait for it, or stop it.")
     tries.submit(job)
     attempts.serve(FlowerTransport(grid), folder)

@@ -23,7 +23,7 @@ from unalike.cli.signals import StopRequested
 from unalike.data.sites import read_table
 from unalike.errors import UserError
 from unalike.federation.envelope import Refused, peek
-from unalike.federation.folders import AT_DOOR, CONNECTION, now, read_key, read_object
+from unalike.federation.folders import AT_DOOR, CONNECTION, JOIN_LOCK, now, read_key, read_object
 from unalike.federation.making import SiteFolder, is_server
 from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
@@ -56,7 +56,7 @@ def join(
     private_folder(folder)
     _agree(place, plan, data, sends, yes=yes)
     try:
-        with file_lock(folder / ".join.lock", 1.0):  # a second one would mend files that the first is writing
+        with file_lock(folder / JOIN_LOCK, 1.0):  # a second one would mend files that the first is writing
             _join(place, plan, data, address or plan.address, door)
     except Timeout:
         raise UserError(
