@@ -13,11 +13,12 @@ class Mutation(NamedTuple):
     new: str
 
 
-def _of(file, *rows):
+def of_file(file, *rows):
+    """The mutations of one file: what is wrong, the text as it is, and what it becomes."""
     return [Mutation(what, file, old, new) for what, old, new in rows]
 
 
-SCAFFOLD = _of(
+SCAFFOLD = of_file(
     "algorithms/scaffold.py",
     (
         "the control variates' sign is flipped",
@@ -44,7 +45,7 @@ SCAFFOLD = _of(
     ("all of c_i is added, not its change", '"dc": new - c_i', '"dc": new'),
     ("option i looks at another model", '(party.received["w"])}', '(party.received["w"] * 0)}'),
 )
-FEDNOVA = _of(
+FEDNOVA = of_file(
     "algorithms/fednova.py",
     ("divided by steps where momentum goes further", "steps = party.step_sum", "steps = party.steps"),
     ("two ways to count steps", '"steps": steps}', '"steps": party.steps}'),
@@ -52,15 +53,15 @@ FEDNOVA = _of(
     ("the mean step count is of another power", 'replies.mean["steps"] * ', 'replies.mean["steps"].sqrt() * '),
 )
 FEDPROX = [
-    *_of(
+    *of_file(
         "algorithms/contract.py",
         ("the square is forgotten", "drift.dot(drift)", "drift.norm()"),
         ("the half is forgotten", "+ mu / 2 *", "+ mu *"),
         ("parties are pushed away", "+ mu / 2 *", "- mu / 2 *"),
     ),
-    *_of("algorithms/fedprox.py", ("another centre", 'party.received["w"]', 'party.received["w"] * 0')),
+    *of_file("algorithms/fedprox.py", ("another centre", 'party.received["w"]', 'party.received["w"] * 0')),
 ]
-QFEDAVG = _of(
+QFEDAVG = of_file(
     "algorithms/qfedavg.py",
     ("h without q", "h = self.q * loss", "h = loss"),
     ("h with F^q in place of F^(q-1)", "loss ** (self.q - 1)", "loss**self.q"),
@@ -72,7 +73,7 @@ QFEDAVG = _of(
     ("no value at a loss of zero", " + _LEAST_LOSS", ""),
     ("a step uphill", 'server["w"] - replies', 'server["w"] + replies'),
 )
-RFEDAVG = _of(
+RFEDAVG = of_file(
     "algorithms/rfedavg.py",
     (
         "the square is forgotten",
@@ -93,7 +94,7 @@ RFEDAVG = _of(
     ("the only other party counts half", "others.sum().clamp(min=1)", "others.sum().clamp(min=2)"),
     ("the model stays", 'server["w"] + replies.mean["delta"]', 'server["w"]'),
 )
-RFEDAVG_PLUS = _of(
+RFEDAVG_PLUS = of_file(
     "algorithms/rfedavg_plus.py",
     ("the square is forgotten", "gap.dot(gap)", "gap.norm()"),
     (
@@ -115,7 +116,7 @@ RFEDAVG_PLUS = _of(
     ("a party forgets its share", "in now.items()}, now", "in now.items()}, party.state"),
     ("padding enters the mean feature", "batch.mean(features) - mean", "features.mean(dim=0) - mean"),
 )
-MOON = _of(
+MOON = of_file(
     "algorithms/moon.py",
     ("the other models are trained too", "track=False).detach()", "track=False)"),
     ("the other models leave a trace", "track=False", "track=True"),
@@ -132,13 +133,13 @@ MOON = _of(
     ("the first last model is another", 'return {"previous": w}', 'return {"previous": w * 0}'),
 )
 SERVERS = [
-    *_of(
+    *of_file(
         "algorithms/fedavgm.py",
         ("momentum against the movement", "self.momentum * server", "-self.momentum * server"),
         ("the velocity is lost", '"velocity": velocity}', '"velocity": replies.mean["delta"]}'),
         ("the server's rate is forgotten", "self.server_lr * velocity", "velocity"),
     ),
-    *_of(
+    *of_file(
         "algorithms/adaptive.py",
         ("1 - beta1 is lost", "(1 - self.beta1) * update", "update"),
         ("the square root is lost", "v.sqrt() + self.tau", "v + self.tau"),
@@ -147,21 +148,21 @@ SERVERS = [
         ("the update is not squared", "update**2", "update.abs()"),
         ("a step back", "+ self.server_lr * m", "- self.server_lr * m"),
     ),
-    *_of("algorithms/fedadam.py", ("1 - beta2 is lost", "(1 - self.beta2) * square", "square")),
-    *_of("algorithms/fedyogi.py", ("away from the update", "(v - square).sign()", "(square - v).sign()")),
-    *_of("algorithms/fedadagrad.py", ("the past is forgotten", "return v + square", "return square")),
+    *of_file("algorithms/fedadam.py", ("1 - beta2 is lost", "(1 - self.beta2) * square", "square")),
+    *of_file("algorithms/fedyogi.py", ("away from the update", "(v - square).sign()", "(square - v).sign()")),
+    *of_file("algorithms/fedadagrad.py", ("the past is forgotten", "return v + square", "return square")),
 ]
 CARRIERS = [
-    *_of(
+    *of_file(
         "algorithms/contract.py",
         ("all parties weigh the same", "return party.size", "return party.size / party.size"),
     ),
-    *_of(
+    *of_file(
         "algorithms/replies.py",
         ("divided by parties, not by weights", "v / self.weight", "v / self.size"),
     ),
-    *_of("models/noise.py", ("noise of another deviation", "-2 * torch.log1p", "-torch.log1p")),
-    *_of(
+    *of_file("models/noise.py", ("noise of another deviation", "-2 * torch.log1p", "-torch.log1p")),
+    *of_file(
         "rounds/optimisers.py",
         (
             "the effective steps are those of a velocity at its limit",
@@ -170,11 +171,11 @@ CARRIERS = [
         ),
         ("momentum starts anew in every step", 'slots["velocity"].mul_(self.momentum)', "grad.clone().mul_(0)"),
     ),
-    *_of(
+    *of_file(
         "rounds/upload.py",
         ("weights are not applied", "else value * amount for key", "else value for key"),
     ),
-    *_of(
+    *of_file(
         "rounds/gather.py",
         ("the cohort is everybody", "else population.share(gathered.answered)", "else 1.0"),
         ("statistics by the number of parties", "mean / total.weight", "mean / len(replies)"),
@@ -185,19 +186,19 @@ CARRIERS = [
             "list(replies)",
         ),
     ),
-    *_of(
+    *of_file(
         "rounds/worker.py",
         ("the same noise in every round", '"noise", order.round, self.number', '"noise", 0, self.number'),
         ("the same noise for every party", '"noise", order.round, self.number', '"noise", order.round, 0'),
     ),
-    *_of(
+    *of_file(
         "rounds/local.py",
         ("one batch for the mean feature", "MEASURE_ROWS):", "MEASURE_ROWS)[:1]:"),
         ("parts are added up, not averaged", "value * (len(index) / len(own))", "value"),
         ("what was trained is not looked at", 'own["trained"] = w', 'own["trained"] = algorithm.start(me)'),
         ("the correction is skipped", 'if algorithm.overrides("correct", "linear")', "if False"),
     ),
-    *_of(
+    *of_file(
         "engines/vectorised.py",
         ("padding counts", "torch.from_numpy(real)", "torch.from_numpy(real | True)"),
         (
@@ -209,7 +210,7 @@ CARRIERS = [
         ("parts are weighted by another party's rows", "len(r) / len(own[i])", "len(r) / len(own[0])"),
         ("the correction is skipped", 'if algorithm.overrides("correct", "linear")', "if False"),
     ),
-    *_of(
+    *of_file(
         "runs/training.py",
         ("absent parties' states are lost", "{**self.state.parties, **states}", "states"),
         (
@@ -224,7 +225,7 @@ CARRIERS = [
             "shared =",
         ),
     ),
-    *_of(
+    *of_file(
         "rounds/evaluation.py",
         (
             "everybody evaluates with shared statistics",
@@ -239,7 +240,7 @@ CARRIERS = [
     ),
 ]
 SCORES = [
-    *_of(
+    *of_file(
         "scores.py",
         (
             "right answers by what was said",
@@ -251,7 +252,7 @@ SCORES = [
         ("variance around 0", 'squares - total**2 / tally["rows"]', "squares"),
         ("an error is better when it is larger", 'better == "up" else -value', 'better == "up" else value'),
     ),
-    *_of(
+    *of_file(
         "tallies.py",
         ("another distance from what happened", "- 2 * chosen + 1", "- chosen + 1"),
         ("ties are won", "np.cumsum(counts) - (counts - 1) / 2", "np.cumsum(counts)"),
@@ -260,49 +261,49 @@ SCORES = [
         ("parts may be of other rows", "not np.allclose(counts, rows", "not np.allclose(counts, counts"),
         ("more right than rows", "not np.all(least <= most * (1 + 1e-9) + 1e-9)", "False"),
     ),
-    *_of(
+    *of_file(
         "rounds/judging.py",
         ("errors in standard deviations", "(objective.predict(outputs) - y) * unit", "losses"),
         ("a party has the rows of those before it", "slice(end - size, end)", "slice(0, end)"),
     ),
-    *_of(
+    *of_file(
         "rounds/evaluation.py",
         ("the worst party is the lowest error", "key=lambda v: goodness(score.name, v)", "key=lambda v: v"),
     ),
-    *_of(
+    *of_file(
         "runs/run.py",
         ("the round with the largest error is selected", "(goodness(score.name, row[key]), -", "(row[key], -"),
     ),
-    *_of(
+    *of_file(
         "models/loss.py",
         ("the square is forgotten", "(outputs[:, 0] - y) ** 2", "(outputs[:, 0] - y).abs()"),
     ),
 ]
 SECOND_EDITION = [
-    *_of(
+    *of_file(
         "algorithms/contract.py",
         ("everybody is sent the same row", "self.values[int(self.which[party])]", "self.values[0]"),
         ("a row by the party's number", "self.values[int(self.which[party])]", "self.values[party % 3]"),
         ("one strength for all weights", "(mu * drift).dot(drift) / 2", "mu.mean() * drift.dot(drift) / 2"),
         ("the half of each strength is forgotten", "(mu * drift).dot(drift) / 2", "(mu * drift).dot(drift)"),
     ),
-    *_of(
+    *of_file(
         "models/noise.py",
         ("the same draw in each step", "_signed((step + 1) * _STEP)", "_signed(_STEP)"),
         ("the same draws in each phase", "_signed(later * _PHASE)", "0"),
     ),
-    *_of(
+    *of_file(
         "models/task.py",
         ("layers that normalise rows are left out", "isinstance(module, _NORMALISES)", "False"),
         ("a gradient at another model", "(w.detach())", "(w.detach() * 0.5)"),
     ),
-    *_of(
+    *of_file(
         "rounds/order.py",
         ("the first phase has the batches of one", "len(self.phases) - 1 - which", "which"),
         ("all phases have the same batches", "len(self.phases) - 1 - which", "0"),
         ("what prepares has the phases of a round", "algorithm.phases(task, round)", "algorithm.phases(task, 1)"),
     ),
-    *_of(
+    *of_file(
         "rounds/worker.py",
         ("a phase's epochs are the run's", "phase.epochs is None and phase.steps is None", "phase.steps is None"),
         ("a phase's steps are the run's", "phase.epochs is None and phase.steps is None", "phase.epochs is None"),
@@ -311,7 +312,7 @@ SECOND_EDITION = [
         ("validation rows are training rows", 'if order.rows == "train"', "if True"),
         ("all weights move", "if not phase.trains:", "if True:"),
     ),
-    *_of(
+    *of_file(
         "rounds/local.py",
         ("nothing is kept after a phase", 'own["state"] = algorithm.keep(me, w)', "pass"),
         ("frozen weights move", "w.copy_(torch.where(moving, w, start))", "pass"),
@@ -321,17 +322,17 @@ SECOND_EDITION = [
             "number, worker.party(order, own, phase.name), buffers, w * 0)",
         ),
     ),
-    *_of(
+    *of_file(
         "engines/vectorised.py",
         ("nothing is kept after a phase", "self.algorithm.keep(me, own[", "dict(me.state) or (own["),
         ("frozen weights move", "w[:count] = torch.where(moving, w[:count], start[:count])", "pass"),
         ("rows of one's own are shared", "all(o.payload[k] is v for _, o in self.pairs)", "True"),
     ),
-    *_of(
+    *of_file(
         "engines/compiled/engine.py",
         ("the kernels move all weights", "linear, trains=span)", "linear)"),
     ),
-    *_of(
+    *of_file(
         "runs/training.py",
         ("what prepares is forgotten", "number == 1 and self._prepares", "False"),
         ("prepared in every round", "number == 1 and self._prepares", "self._prepares"),
@@ -342,16 +343,16 @@ SECOND_EDITION = [
             "missing = set(ledger.cohort) - set(gathered.answered)",
         ),
     ),
-    *_of(
+    *of_file(
         "rounds/population.py",
         ("newcomers hold rows", "self.rows[self.members].sum()", "self.rows.sum()"),
         ("newcomers are asked", "if number not in away", "if True"),
     ),
-    *_of(
+    *of_file(
         "rounds/gather.py",
         ("all rows count as sent", "value.values[0] if isinstance", "value.values if isinstance"),
     ),
-    *_of(
+    *of_file(
         "rounds/personal.py",
         ("fine-tuning starts from nothing", "self.base.personal(party)", "self.base.personal(party) * 0"),
     ),

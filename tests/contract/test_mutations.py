@@ -6,6 +6,7 @@ are already loaded, wherever they have been imported. The properties are the tes
 
 import importlib
 import inspect
+import pkgutil
 from pathlib import Path
 from types import CodeType, FunctionType
 
@@ -177,6 +178,12 @@ CHECKS = {
     "SECOND_EDITION": SECOND_EDITION,
 }
 MUTATIONS = [(group, mutation) for group in CHECKS for mutation in getattr(mutations, group)]
+for found in pkgutil.iter_modules(
+    [str(Path(__file__).parent / "breakages")]
+):  # each file: what is broken, and the tests that notice
+    family = importlib.import_module(f"tests.contract.breakages.{found.name}")
+    CHECKS[found.name] = family.CHECKS
+    MUTATIONS += [(found.name, mutation) for mutation in family.MUTATIONS]
 
 
 def codes_of(code, found=None):
@@ -243,7 +250,7 @@ def test_is_noticed(group, mutation, monkeypatch):
 
 def test_every_algorithm_is_mutated():
     mutated = {mutation.file for _, mutation in MUTATIONS}
-    written = {f"algorithms/{path.name}" for path in (ROOT / "algorithms").glob("[a-z]*.py")}
+    written = {str(path.relative_to(ROOT)) for path in (ROOT / "algorithms").rglob("[a-z]*.py")}
     # FedAvg has no code of its own; the checks of users' algorithms are no part of any.
     assert written - mutated == {"algorithms/fedavg.py", "algorithms/checked.py"}
 
