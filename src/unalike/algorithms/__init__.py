@@ -21,6 +21,8 @@ from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.moon import Moon
+from unalike.algorithms.personal.ditto import Ditto
+from unalike.algorithms.personal.partial import FedBabu, FedBn, FedPer, FedRep, LgFedAvg, Partial
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
@@ -31,14 +33,21 @@ __all__ = [
     "Algorithm",
     "Ask",
     "ByParty",
+    "Ditto",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",
     "FedAvgM",
+    "FedBabu",
+    "FedBn",
     "FedNova",
+    "FedPer",
     "FedProx",
+    "FedRep",
     "FedYogi",
+    "LgFedAvg",
     "Moon",
+    "Partial",
     "Party",
     "Phase",
     "QFedAvg",

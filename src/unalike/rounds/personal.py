@@ -51,7 +51,7 @@ class PersonalModels:
         if not self._phases_of(number):
             order, worker = self._order_of(number), self._workers.worker(number)
             me = worker.party(order, worker.own(order), "")
-            return worker.recipe.algorithm.personal(me), order.buffers
+            return worker.recipe.algorithm.personal(me), order.own_statistics
         with self._one_at_a_time:
             if number not in self._known:
                 self._adapt(number)

@@ -34,7 +34,7 @@ def check_finite(spec: RunSpec, vectors: Vectors, number: int, whose: str) -> No
 
 def recipe_of(spec: RunSpec, algorithm: Algorithm, tasks: Sequence[Task], wire: Wire | None) -> Recipe:
     """How every party of a run works, whose nets are those of ``tasks``."""
-    keeps = spec.batch_norm == "local" or algorithm.keeps_statistics
+    keeps = spec.batch_norm == "local" or any(map(algorithm.keeps_statistics_of, tasks))
     return Recipe(
         algorithm,
         build_optimiser(spec.optimiser),
