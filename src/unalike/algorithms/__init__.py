@@ -21,6 +21,8 @@ from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.moon import Moon
+from unalike.algorithms.personal.meta import PerFedAvg
+from unalike.algorithms.personal.pfedme import PFedMe
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
@@ -39,7 +41,9 @@ __all__ = [
     "FedProx",
     "FedYogi",
     "Moon",
+    "PFedMe",
     "Party",
+    "PerFedAvg",
     "Phase",
     "QFedAvg",
     "RFedAvg",
