@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from unalike.algorithms.clustered.by_loss import FedFmc, HypCluster, Ifca
+from unalike.algorithms.clustered.fesem import FeSem
+from unalike.algorithms.clustered.fixed import Groups
 from unalike.algorithms.contract import (
     ALGORITHMS,
     Algorithm,
@@ -33,13 +36,18 @@ __all__ = [
     "Algorithm",
     "Ask",
     "ByParty",
+    "FeSem",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",
     "FedAvgM",
+    "FedFmc",
     "FedNova",
     "FedProx",
     "FedYogi",
+    "Groups",
+    "HypCluster",
+    "Ifca",
     "Moon",
     "PFedMe",
     "Party",

@@ -176,6 +176,11 @@ class Algorithm:
     sends: ClassVar[Sends] = "updates"
     """What leaves a party, in the words that a real site consents to before it takes part."""
 
+    @property
+    def measures_personal(self) -> bool:
+        """Whether a party passes over its training rows with ``measure`` before it is asked for ``personal``."""
+        return False
+
     # --- server ---
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The server's state before round 1."""
@@ -272,7 +277,10 @@ class Algorithm:
         return party.measured, party.state
 
     def personal(self, party: Party) -> Tensor:
-        """The weights that this party evaluates and deploys (``received`` is what ``send`` gives)."""
+        """The weights that this party evaluates and deploys (``received`` is what ``send`` gives).
+
+        Several of them, [k, d], are an ensemble: it is evaluated by the mean of what its nets predict.
+        """
         return party.received["w"]
 
     @classmethod

@@ -8,6 +8,8 @@ from dataclasses import replace
 import torch
 
 from unalike.algorithms.contract import Algorithm, Phase, Vectors
+from unalike.channels import Channel
+from unalike.channels.rules import FEWEST_HIDDEN
 from unalike.errors import UserError
 from unalike.models.task import Task
 from unalike.randomness import stream
@@ -52,6 +54,11 @@ def deploying(spec: RunSpec, recipe: Recipe, tasks: Sequence[Task]) -> tuple[Rec
         return recipe, [recipe.algorithm.adapt(task) for task in tasks]
     plain = replace(recipe, algorithm=FineTuned(recipe.algorithm), wire=None)
     return plain, [(Phase("fine-tune", epochs=spec.fine_tune),) for _ in tasks]
+
+
+def least_opened(channel: Channel, asked: int, needed: int) -> int:
+    """How many parties a part of a sum must have to be opened, counted before as many leave as may be missing."""
+    return 1 if channel.hidden is None else FEWEST_HIDDEN + asked - needed
 
 
 def learning_rate(spec: RunSpec, round: int) -> float:

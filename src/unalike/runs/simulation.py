@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from unalike.algorithms.contract import Ask, Phase
+from unalike.algorithms.contract import Ask, Kind, Phase
 from unalike.data import Dataset
 from unalike.engines.choose import choose_engine
 from unalike.engines.compiled.engine import trains_whole
@@ -111,7 +111,8 @@ class Simulation(Training):
     def models(self, state: State) -> Models:
         """What the state gives to evaluate."""
         own = self.algorithm.overrides("personal") or self.adapts
-        ask = Ask("train", self.algorithm.send(self.task, state.server) if own else {})
+        kind: Kind = "measure+train" if self.algorithm.measures_personal else "train"
+        ask = Ask(kind, self.algorithm.send(self.task, state.server) if own else {})
         ledger = Ledger(state.buffers, dict(state.parties), dict(state.own_buffers))
 
         def order(number: int) -> Order:

@@ -26,7 +26,16 @@ from unalike.rounds.order import Order, phases_of
 from unalike.rounds.population import Population
 from unalike.rounds.state import State
 from unalike.rounds.upload import Wire
-from unalike.runs.rules import Diverged, asked_in, check_finite, cohort_of, cohort_size, learning_rate, recipe_of
+from unalike.runs.rules import (
+    Diverged,
+    asked_in,
+    check_finite,
+    cohort_of,
+    cohort_size,
+    learning_rate,
+    least_opened,
+    recipe_of,
+)
 from unalike.runs.spec import RunSpec
 from unalike.scores import choose
 
@@ -45,6 +54,8 @@ class Training(ABC):
         wire = Wire(self.channel, self.asked_in, self.random, self.fewest) if self.channel.parts else None
         self.recipe = recipe_of(spec, self.algorithm, tasks, wire)
         self.receiver = Receiver(self.recipe)
+        for task in tasks:
+            task.least_opened = least_opened(self.channel, self.cohort_size, self.fewest(self.cohort_size))
         self._check_fit()
         self.score = choose(spec.score, self.task.objective.task)
         self.initials = [task.initial() for task in tasks]
