@@ -21,6 +21,7 @@ from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.moon import Moon
+from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
@@ -35,12 +36,15 @@ __all__ = [
     "FedAdam",
     "FedAvg",
     "FedAvgM",
+    "FedAvgTuned",
     "FedNova",
     "FedProx",
     "FedYogi",
+    "Local",
     "Moon",
     "Party",
     "Phase",
+    "Pooled",
     "QFedAvg",
     "RFedAvg",
     "RFedAvgPlus",
