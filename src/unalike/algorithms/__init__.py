@@ -24,6 +24,7 @@ from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.moon import Moon
+from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
 from unalike.algorithms.personal.meta import PerFedAvg
 from unalike.algorithms.personal.pfedme import PFedMe
 from unalike.algorithms.qfedavg import QFedAvg
@@ -41,6 +42,7 @@ __all__ = [
     "FedAdam",
     "FedAvg",
     "FedAvgM",
+    "FedAvgTuned",
     "FedFmc",
     "FedNova",
     "FedProx",
@@ -48,11 +50,13 @@ __all__ = [
     "Groups",
     "HypCluster",
     "Ifca",
+    "Local",
     "Moon",
     "PFedMe",
     "Party",
     "PerFedAvg",
     "Phase",
+    "Pooled",
     "QFedAvg",
     "RFedAvg",
     "RFedAvgPlus",
