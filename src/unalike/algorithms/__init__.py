@@ -21,6 +21,8 @@ from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.moon import Moon
+from unalike.algorithms.personal.apfl import Apfl
+from unalike.algorithms.personal.l2gd import L2gd
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
@@ -29,6 +31,7 @@ from unalike.algorithms.scaffold import Scaffold
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
+    "Apfl",
     "Ask",
     "ByParty",
     "FedAdagrad",
@@ -38,6 +41,7 @@ __all__ = [
     "FedNova",
     "FedProx",
     "FedYogi",
+    "L2gd",
     "Moon",
     "Party",
     "Phase",
