@@ -24,7 +24,9 @@ from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.moon import Moon
+from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
+from unalike.algorithms.personal.l2gd import L2gd
 from unalike.algorithms.personal.meta import PerFedAvg
 from unalike.algorithms.personal.pfedme import PFedMe
 from unalike.algorithms.qfedavg import QFedAvg
@@ -35,6 +37,7 @@ from unalike.algorithms.scaffold import Scaffold
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
+    "Apfl",
     "Ask",
     "ByParty",
     "FeSem",
@@ -50,6 +53,7 @@ __all__ = [
     "Groups",
     "HypCluster",
     "Ifca",
+    "L2gd",
     "Local",
     "Moon",
     "PFedMe",
