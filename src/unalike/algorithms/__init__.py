@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unalike.algorithms.clustered.one_split import FlHc, KMeansModels
+from unalike.algorithms.clustered.splits import Cfl
 from unalike.algorithms.contract import (
     ALGORITHMS,
     Algorithm,
@@ -31,6 +33,7 @@ __all__ = [
     "Algorithm",
     "Ask",
     "ByParty",
+    "Cfl",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",
@@ -38,6 +41,8 @@ __all__ = [
     "FedNova",
     "FedProx",
     "FedYogi",
+    "FlHc",
+    "KMeansModels",
     "Moon",
     "Party",
     "Phase",
