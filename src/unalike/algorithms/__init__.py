@@ -5,6 +5,8 @@ from __future__ import annotations
 from unalike.algorithms.clustered.by_loss import FedFmc, HypCluster, Ifca
 from unalike.algorithms.clustered.fesem import FeSem
 from unalike.algorithms.clustered.fixed import Groups
+from unalike.algorithms.clustered.one_split import FlHc, KMeansModels
+from unalike.algorithms.clustered.splits import Cfl
 from unalike.algorithms.contract import (
     ALGORITHMS,
     Algorithm,
@@ -40,6 +42,7 @@ __all__ = [
     "Apfl",
     "Ask",
     "ByParty",
+    "Cfl",
     "FeSem",
     "FedAdagrad",
     "FedAdam",
@@ -50,9 +53,11 @@ __all__ = [
     "FedNova",
     "FedProx",
     "FedYogi",
+    "FlHc",
     "Groups",
     "HypCluster",
     "Ifca",
+    "KMeansModels",
     "L2gd",
     "Local",
     "Moon",
