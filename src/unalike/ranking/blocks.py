@@ -18,7 +18,7 @@ from unalike.ranking.advice import SPLITS
 from unalike.ranking.deployed import WORST_TENTH, family
 from unalike.ranking.published import SCORE as PUBLISHED_SCORE
 from unalike.ranking.published import TABLES, published
-from unalike.ranking.standing import REFERENCE
+from unalike.ranking.standing import REFERENCE, Comparison
 from unalike.runs.results import Line, Record, Setting, first_round, mean_validation
 from unalike.runs.scales import Scale, scale_of
 
@@ -112,6 +112,23 @@ def published_blocks(table: str) -> list[Block]:
     ]
 
 
+def comparisons(blocks: Sequence[Block], reference: str = REFERENCE) -> list[Comparison]:
+    """By block, gains over the reference on the seeds that the two share; a failed run has the worst score."""
+    made: list[Comparison] = []
+    for block in blocks:
+        plain = block.trials.get(reference, {})
+        gains = {
+            name: statistics.fmean(
+                block.scale.gain(found[seed].value, plain[seed].value) for seed in found.keys() & plain.keys()
+            )
+            for name, found in block.trials.items()
+            if name != reference and found.keys() & plain.keys()
+        }
+        if gains:
+            made.append(gains)
+    return made
+
+
 def kind_of(records: Iterable[Record]) -> str:
     """The kind of skew that most of the finished runs found; of several found equally often, the mildest."""
     found: Counter[str] = Counter()
@@ -129,7 +146,7 @@ def _published_kind(partition: str) -> str:
 
 
 def _ended(line: Line) -> tuple[Record, ...]:
-    """Those that count: finished, or failed for good. A setting that was refused is no failure of the algorithm."""
+    """Those that count: finished, or failed; but a refused setting is no failure of the algorithm."""
     return tuple(
         record
         for record in line.records
