@@ -23,7 +23,7 @@ RUNS = {
     "ditto": {},
     "ditto(base=scaffold)": {},
     "fedrep": {},
-    "test-per-fedavg": {},
+    "per-fedavg": {},
     "fedbn": {"model": "site-normed"},
     "test-fedmd": {"model": NETS},
     "test-def-kt": {},
