@@ -21,7 +21,7 @@ NETS = "mlp(6)|mlp(5,4)|logistic"
 RUNS = {
     "test-fedamp": {},
     "ditto": {},
-    "ditto(base=scaffold)": {},
+    "ditto(base=scaffold)": {"model": "site-normed"},
     "fedrep": {},
     "per-fedavg": {},
     "fedbn": {"model": "site-normed"},
@@ -97,7 +97,7 @@ def test_real_sites_make_the_bits_of_simulation(name, tmp_path, public):
     assert_same_models(tmp_path, simulation)
 
 
-@pytest.mark.parametrize("name", ["test-fedamp", "fedrep", "fedbn", "test-fedmd", "site-relay"])
+@pytest.mark.parametrize("name", ["test-fedamp", "ditto(base=scaffold)", "fedbn", "test-fedmd", "site-relay"])
 def test_sites_and_server_that_restart_change_no_bit(name, tmp_path, public):
     """Both in the middle of the first round (for FedMD: of what prepares), and again between two exchanges."""
     world = world_of(tmp_path, name, public)
@@ -143,6 +143,15 @@ def test_a_site_that_is_away_while_all_prepare_is_played_again_to_the_bit(tmp_pa
     assert "prepared" not in rows[1]
     assert result["server_sha256"] == world.simulation(world.played)[0].state.server_digest()
     assert result["server_sha256"] != world.simulation()[0].state.server_digest()
+
+
+@pytest.mark.parametrize("name", ["fedper", "ditto(base=scaffold)"])
+def test_a_site_that_was_never_asked_adapts_what_it_keeps(name, tmp_path, public):
+    world = world_of(tmp_path, name, public, train={"rounds": 1, "sample": 0.34})
+    world.serve()
+    simulation, _ = world.simulation()
+    assert len(simulation.state.parties) < len(HOSPITALS)
+    assert_same_models(tmp_path, simulation)
 
 
 @pytest.mark.parametrize("name", ["ditto", "site-mean-rows"])
