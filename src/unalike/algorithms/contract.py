@@ -37,6 +37,7 @@ __all__ = [
     "Sends",
     "Vectors",
     "algorithm",
+    "parts_of",
     "sent_to",
 ]
 
@@ -86,14 +87,24 @@ class Phase:
     ``name`` reaches the party as ``party.phase``. ``epochs`` or ``steps`` are its local work; with neither it is
     the run's. ``rows``: the steps see the party's own rows, or the public ones that everybody has (``--public``).
     ``trains`` names the part of the net whose weights move ("head", "body", "norm", or any layer's name, see
-    ``task.positions``); all others keep their values exactly. Empty: all weights move.
+    ``task.parts``), or several parts; all others keep their values exactly. Empty: all weights move.
+
+    ``own_statistics``: what is trained is another model than the shared one, and so are batch norm's running
+    statistics. The party keeps them at home, the next such phase goes on from them, and its personal model is used
+    with them; those of the other phases are as if this one were not there.
     """
 
     name: str = ""
     epochs: int | None = None
     steps: int | None = None
     rows: Literal["own", "public"] = "own"
-    trains: str = ""
+    trains: str | tuple[str, ...] = ""
+    own_statistics: bool = False
+
+
+def parts_of(trains: str | tuple[str, ...]) -> tuple[str, ...]:
+    """The parts of the net that a phase's ``trains`` names; none where all weights move."""
+    return (trains,) * bool(trains) if isinstance(trains, str) else trains
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +235,14 @@ class Algorithm:
     def adapt(self, task: Task) -> tuple[Phase, ...]:
         """Phases that a party trains, from ``personal``, before it evaluates or deploys. None of it is kept."""
         return ()
+
+    def adapts(self, known: bool) -> bool:
+        """Whether a party trains the phases of ``adapt``; ``known``: it has taken part in a round before."""
+        return True
+
+    def keeps_statistics_of(self, task: Task) -> bool:
+        """Whether the parties keep running statistics to themselves with this net (``keeps_statistics``: any)."""
+        return self.keeps_statistics
 
     def init_party(self, task: Task, w: Tensor) -> Vectors:
         """What a party keeps between rounds; ``w`` are the run's initial weights."""
