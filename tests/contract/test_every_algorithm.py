@@ -23,22 +23,14 @@ SETTINGS = {
 }
 THREE_NETS = {"model": "mlp(6,4)|mlp(8)|logistic"}
 VARIANTS = {
-    "test-ditto(base=scaffold, lam=0.5)": {},
-    "test-ditto(base=scaffold(option=i), steps=2)": {},
-    "test-ditto(base=fedprox(mu=0.5))": {},
-    "test-ditto(base=fedadam(server_lr=0.01))": {},
     "per-fedavg(order=hf)": {},
     "per-fedavg(order=exact)": {"model": "test-tanh"},
-    "test-fedbn": {"model": "test-layer-norm"},
-    "test-fedbn(own=nothing)": {"model": "test-norm-body", "batch_size": 64},
     "ditto(base=scaffold(option=i), steps=2)": {"newcomers": 0.34},
     "ditto(base=fedprox(mu=0.5))": NORM,
     "fedper(2, base=fedprox(mu=0.5))": {"newcomers": 0.34},
     "lg-fedavg(base=scaffold)": NORM,
     "partial(own=('body.0.bias', 'head'), own_epochs=1, base=fednova)": {"newcomers": 0.34},
     "partial(own=())": {},
-    "test-per-fedavg(order=hf)": {},
-    "test-per-fedavg(order=exact)": {"model": "test-tanh"},
     "fedbn": {"model": "test-layer-norm"},
     "test-fedmd": THREE_NETS,
     "test-def-kt": {"sample": 1.0, "model": "mlp(6,4)", "optimiser": "sgd"},
