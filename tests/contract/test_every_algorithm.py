@@ -14,6 +14,7 @@ REGISTERED = [
 ]
 PAPERS = [*paper_algorithms.NAMES, *personal_algorithms.NAMES, *distilling_algorithms.NAMES]
 NEEDS = personal_algorithms.NEEDS | distilling_algorithms.NEEDS
+NEEDS |= {"mapper": {"validation": 0.4}, "dapper": {"validation": 0.4}}
 SETTINGS = {
     "momentum": {},
     "steps": {"epochs": None, "steps": 5},

@@ -23,6 +23,7 @@ from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.l2gd import L2gd
+from unalike.algorithms.personal.mapper import Dapper, Mapper
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
@@ -34,6 +35,7 @@ __all__ = [
     "Apfl",
     "Ask",
     "ByParty",
+    "Dapper",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",
@@ -42,6 +44,7 @@ __all__ = [
     "FedProx",
     "FedYogi",
     "L2gd",
+    "Mapper",
     "Moon",
     "Party",
     "Phase",
