@@ -15,6 +15,8 @@ REGISTERED = [
 PAPERS = [*paper_algorithms.NAMES, *personal_algorithms.NAMES, *distilling_algorithms.NAMES]
 NORM = {"model": "test-norm-body", "batch_size": 64}
 NEEDS = {"fedbn": NORM} | distilling_algorithms.NEEDS
+NEEDS = personal_algorithms.NEEDS | distilling_algorithms.NEEDS
+NEEDS |= {"mapper": {"validation": 0.4}, "dapper": {"validation": 0.4}}
 SETTINGS = {
     "momentum": {},
     "steps": {"epochs": None, "steps": 5},

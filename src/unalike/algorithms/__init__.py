@@ -30,6 +30,7 @@ from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
 from unalike.algorithms.personal.ditto import Ditto
 from unalike.algorithms.personal.l2gd import L2gd
+from unalike.algorithms.personal.mapper import Dapper, Mapper
 from unalike.algorithms.personal.meta import PerFedAvg
 from unalike.algorithms.personal.partial import FedBabu, FedBn, FedPer, FedRep, LgFedAvg, Partial
 from unalike.algorithms.personal.pfedme import PFedMe
@@ -45,6 +46,7 @@ __all__ = [
     "Ask",
     "ByParty",
     "Cfl",
+    "Dapper",
     "Ditto",
     "FeSem",
     "FedAdagrad",
@@ -68,6 +70,7 @@ __all__ = [
     "L2gd",
     "LgFedAvg",
     "Local",
+    "Mapper",
     "Moon",
     "PFedMe",
     "Partial",

@@ -190,6 +190,10 @@ _RULES = {
         "None, or a vector ({0.task.dtype})",
         lambda value, party: value is None or _is_vector(value, party.task),
     ),
+    "beside": _Rule(
+        "None, or the share of a second model: a number",
+        lambda value, party: value is None or isinstance(value, int | float) or _is_number(value),
+    ),
     "loss": _Rule(
         "one number as a tensor that has a gradient, such as batch.mean(losses)",
         lambda value, party, w, batch: _is_loss(value, w),
