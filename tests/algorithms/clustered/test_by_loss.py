@@ -15,6 +15,7 @@ from tests.algorithms.clustered.planted import (
 )
 from tests.helpers import ENGINES, EVERY_ENGINE, federation_of, one_round, recorded
 from unalike.algorithms import FedAvg, FedFmc, HypCluster, Ifca
+from unalike.channels.rules import FEWEST_HIDDEN
 from unalike.errors import UserError
 from unalike.rounds.judging import judge
 from unalike.rounds.work import LocalWork
@@ -123,6 +124,14 @@ def test_who_first_comes_between_forks_chooses_then():
     assert members(states) == list(GROUPS)
 
 
+def test_models_start_apart():
+    """The first from the run's initial weights; without a difference all parties would choose the same."""
+    simulation = small_simulation("ifca(clusters=3)")
+    w = simulation.state.server["w"]
+    assert torch.equal(w[0], simulation.initial)
+    assert min(float((w[a] - w[b]).norm()) for a, b in ((0, 1), (0, 2), (1, 2))) > 0.1
+
+
 # --- what is evaluated ---
 
 
@@ -192,6 +201,10 @@ def test_a_cluster_of_few_is_never_opened_where_single_uploads_are_hidden(option
     plain = play(opposed(f"ifca(option={option})", signs, models=(1, -1), **whole), 2)
     assert torch.allclose(hidden.state.server["w"][0], plain.state.server["w"][0], atol=1e-5)
     assert (plain.state.server["w"][1] - before[1]).norm() > 0.001
+
+
+def test_a_cluster_is_hidden_by_as_many_as_any_sum():
+    assert Ifca().least == FEWEST_HIDDEN
 
 
 def test_as_many_must_be_there_as_least_says():

@@ -82,7 +82,7 @@ class HypCluster(ByLoss):
     """
 
 
-@algorithm("fedfmc", paper="Kopparapu and Lin 2020 (arXiv:2006.10937), the fork")
+@algorithm("fedfmc", paper="Kopparapu et al. 2020 (arXiv:2006.10937), the fork")
 class FedFmc(ByLoss):
     """The fork of FedFMC: parties choose between several models at times, and stay with their choice in between.
 

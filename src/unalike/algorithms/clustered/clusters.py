@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from unalike.algorithms.contract import Algorithm, Ask, Kind, Party, Replies, Vectors
-from unalike.channels.rules import FEWEST_HIDDEN
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from unalike.models.task import Task
 
 Tried = Literal["loss", "ensemble", "mean"]
+FEWEST = 3
+"""Parties of a cluster in a sum that hides them, as of any such sum (``channels/rules.py``)."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +45,15 @@ class Clusters(Algorithm):
     """The exchange of a round; "train" where the choice needs no pass over the party's rows."""
     clusters: int = 2
     tried: Tried = "loss"
-    least: int = FEWEST_HIDDEN
+    least: int = FEWEST
 
     def __post_init__(self) -> None:
         name = type(self).__name__
         if self.clusters < 1:
             raise UserError(f"{name}.clusters must be >= 1, got {self.clusters}. Try 2.")
-        if self.least < FEWEST_HIDDEN:
+        if self.least < FEWEST:
             raise UserError(
-                f"{name}.least must be >= {FEWEST_HIDDEN}, got {self.least}: the sum of a cluster of one is that "
+                f"{name}.least must be >= {FEWEST}, got {self.least}: the sum of a cluster of one is that "
                 "party's update, and of two each could subtract its own. Leave it out."
             )
 
