@@ -37,9 +37,9 @@ MUTATIONS = [
             'return party.state.get("w", at(party.received["w"], self.member(party).argmax()))',
         ),
         ("what was chosen is forgotten", '"member": self.member(party)}', '"member": party.state["member"]}'),
-        ("clusters of one are opened", ">= max(self.least, party.task.least_opened)", ">= 1"),
-        ("nobody may be missing", ">= max(self.least, party.task.least_opened)", ">= self.least"),
-        ("more members than least are needed", ">= max(self.least", "> max(self.least"),
+        ("clusters of one are opened", '["members"] >= self.least', '["members"] >= 1'),
+        ("more members than least are needed", '["members"] >= self.least', '["members"] > self.least'),
+        ("parties may leave clusters that are counted", "if task.least_opened > self.least:", "if False:"),
         ("members are not counted where sums hide", "if task.least_opened > 1:", "if False:"),
         (
             "the worst model is deployed",

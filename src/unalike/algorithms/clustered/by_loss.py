@@ -55,7 +55,7 @@ class Ifca(ByLoss):
         payload = self.send(task, server)
         counted = yield Ask("measure", payload, phase="choose")
         if task.least_opened > 1:
-            payload = {**payload, "members": counted.sum["members"].to(server["w"]).round()}
+            payload = self.with_members(task, payload, counted)
         replies = yield Ask("measure", payload, phase="train")
         return {"w": server["w"] + replies.mean["delta"]}
 
