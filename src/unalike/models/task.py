@@ -284,8 +284,14 @@ class Task:
 
     def gradient(self, w: Tensor, batch: Batch) -> Tensor:
         """The gradient of ``loss`` at ``w`` as a plain vector: nothing is differentiated through it."""
-        gradient: Tensor = grad(lambda v: self.loss(v, batch, track=False))(w.detach())
-        return gradient
+        point = w.detach()
+        try:
+            point.requires_grad_()
+        except RuntimeError:  # in a stack: vmap takes no leaves
+            gradient: Tensor = grad(lambda v: self.loss(v, batch, track=False))(point)
+            return gradient
+        with torch.enable_grad():  # one by one this is several times as fast
+            return torch.autograd.grad(self.loss(point, batch, track=False), point)[0]
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         """The same, where the logits are at hand (an algorithm that also needs the features has both)."""
