@@ -228,6 +228,11 @@ def test_more_must_be_there_where_parties_may_be_missing():
     assert refused.startswith("Ifca.least must be >= 4 where so many parties may be missing")
 
 
+def test_noise_is_refused():
+    with pytest.raises(UserError, match=r"ifca.* divides by sums that --channel clip.*gauss.* adds noise to"):
+        small_simulation("ifca", channel="clip(1.0)+gauss(0.5)")
+
+
 def test_messages_are_sums():
     simulation = small_simulation("ifca(clusters=3)", sample=1.0)
     assert not simulation.algorithm.needs_each

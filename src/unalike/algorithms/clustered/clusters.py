@@ -41,6 +41,7 @@ class Clusters(Algorithm):
     """
 
     plain: ClassVar[frozenset[str]] = frozenset({"members"})
+    needs_exact: ClassVar[bool] = True
     kind: ClassVar[Kind] = "measure+train"
     """The exchange of a round; "train" where the choice needs no pass over the party's rows."""
     clusters: int = 2
@@ -48,6 +49,7 @@ class Clusters(Algorithm):
     least: int = FEWEST
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "measures_personal", self.tried == "loss")
         name = type(self).__name__
         if self.clusters < 1:
             raise UserError(f"{name}.clusters must be >= 1, got {self.clusters}. Try 2.")
@@ -60,11 +62,6 @@ class Clusters(Algorithm):
     def choice(self, party: Party) -> Tensor:
         """The number of the cluster that the party takes now, as a 0-d tensor of whole numbers."""
         raise NotImplementedError
-
-    @property
-    def measures_personal(self) -> bool:
-        """The least loss is found in one pass over the party's training rows."""
-        return self.tried == "loss"
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """Models that start apart: the first is the run's own, the others are drawn like it."""
