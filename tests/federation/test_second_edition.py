@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from tests.contract import distilling_algorithms, personal_algorithms  # noqa: F401  register algorithms
 from tests.federation import second_edition  # noqa: F401
-from tests.federation.inside import HOSPITALS, World, write_tables
+from tests.federation.inside import FOUR, HOSPITALS, World, write_tables
 from unalike.algorithms import Algorithm, ByParty, algorithm
 from unalike.channels.accountant import gauss_epsilon
 from unalike.data.sites import read_table
@@ -29,6 +29,8 @@ RUNS = {
     "test-def-kt": {},
     "test-fedgan": {},
     "site-relay": {},
+    "ifca": {},
+    "fesem": {},
 }
 
 
@@ -145,11 +147,22 @@ def test_a_site_that_is_away_while_all_prepare_is_played_again_to_the_bit(tmp_pa
     assert result["server_sha256"] != world.simulation()[0].state.server_digest()
 
 
-@pytest.mark.parametrize("name", ["ditto", "site-mean-rows"])
+@pytest.mark.parametrize("name", ["ditto", "site-mean-rows", "ifca(clusters=1)", "ifca(option=gradient)"])
 def test_hidden_sums_of_phases_and_of_what_prepares(name, tmp_path, public):
     world = world_of(tmp_path, name, public, train={"channel": "masked"})
     assert world.serve()["server_sha256"] == world.simulation()[0].state.server_digest()
     assert not exchanges(world)[11]  # not one single upload was asked for
+
+
+def test_as_many_more_must_be_in_a_cluster_as_sites_may_be_missing(tmp_path):
+    """Of three members of a cluster one may leave after they were counted, and then the sum would be of two."""
+    train = {"channel": "masked", "algorithm": "ifca", "rounds": 1}
+    few = World.make(tmp_path / "few", FOUR, quorum=3, train=train)
+    with pytest.raises(UserError, match=r"Ifca\.least must be >= 4.*Write least=4, or ask for all parties"):
+        few.serve()
+    train["algorithm"] = "ifca(clusters=1, least=4)"
+    enough = World.make(tmp_path / "enough", FOUR, quorum=3, train=train)
+    assert enough.serve()["server_sha256"] == enough.simulation()[0].state.server_digest()
 
 
 @pytest.mark.parametrize("step", [2, 5, 6])

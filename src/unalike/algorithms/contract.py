@@ -182,6 +182,10 @@ class Algorithm:
     """True: local steps must be fixed multiples of gradients (``Party.step_sum``), which Adam's are not."""
     needs_features: ClassVar[bool] = False
     """True: the loss looks at the features, so a net whose body has no weights makes no sense."""
+    needs_exact: ClassVar[bool] = False
+    """True: the server divides by what parties add up, which noise could make zero or less."""
+    measures_personal: ClassVar[bool] = False
+    """True: before ``personal`` a party passes over its training rows with ``measure`` (``party.measured``)."""
     keeps_statistics: ClassVar[bool] = False
     """True: every party keeps its own running statistics of batch norm, as with ``--batch-norm local``."""
     sends: ClassVar[Sends] = "updates"
@@ -190,11 +194,6 @@ class Algorithm:
     Where it is "nothing", parties have nothing to do with each other: newcomers train as all others do."""
     pools: ClassVar[bool] = False
     """True: one party has the training rows of all, which only a simulation can give it."""
-
-    @property
-    def measures_personal(self) -> bool:
-        """Whether a party passes over its training rows with ``measure`` before it is asked for ``personal``."""
-        return False
 
     # --- server ---
     def init_server(self, task: Task, w: Tensor) -> Vectors:
