@@ -40,6 +40,10 @@ VARIANTS = {
     "apfl(learn=false)": {"model": "test-norm-body", "batch_size": 64},
     "test-fedamp": {"newcomers": 0.34},
     "fedrep(2)": {"fine_tune": 1},
+    "test-fedrep": {"fine_tune": 1},
+    "cfl(eps1=9, eps2=0, across=1)": {"newcomers": 0.34},
+    "fl+hc(rounds=1, threshold=0.5)": {"sample": 1.0},
+    "kmeans-models(k=3, epochs=1, trim=0.2)": {},
 }
 
 
