@@ -19,7 +19,7 @@ import torch
 from benchmarks.report import made, options, publish, table
 from benchmarks.work import dataset
 from benchmarks.workload import LR, MOMENTUM, Workload
-from unalike.algorithms import ALGORITHMS
+from unalike.algorithms import ALGORITHMS, FedAmp
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
 
@@ -67,7 +67,7 @@ def measure(workload: Workload, repeats: int) -> list[str]:
             if repeat:  # the first turn warms caches up
                 seconds[name].append(time.perf_counter() - began)
     one, two = (statistics.median(times) for times in seconds.values())
-    amp = simulation(workload, _PERSONAL.FedAmp(alpha=0.05))
+    amp = simulation(workload, FedAmp())
     _, row = amp.play_round()
     down, everything = row["bytes_down"], workload.parties**2 * amp.task.size * 4
     figures = [f"{one:.3f}", f"{two:.3f}", f"{one / two:.1f}", f"{down:,}", f"{everything:,}"]

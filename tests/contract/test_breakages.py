@@ -18,7 +18,7 @@ from unalike.runs.check import (
     check_resume,
 )
 
-assert personal_algorithms.NAMES  # FedAMP and Per-FedAvg are registered: nothing is caught in them
+assert personal_algorithms.NAMES  # Per-FedAvg is registered: nothing is caught in it
 
 
 @algorithm("broken-mutates-payload")
@@ -183,7 +183,7 @@ def test_each_check_catches_what_it_is_for_and_nothing_else(name, check, message
     with pytest.raises(AssertionError, match=message):
         check(name)
     check("fedavg")
-    check("test-per-fedavg" if check is check_adapt else "test-fedamp")
+    check("test-per-fedavg" if check is check_adapt else "fedamp")
 
 
 def test_a_branch_on_values_cannot_be_stacked():

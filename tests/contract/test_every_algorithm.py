@@ -33,7 +33,7 @@ VARIANTS = {
     "test-fedmd": THREE_NETS,
     "test-def-kt": {"sample": 1.0, "model": "mlp(6,4)", "optimiser": "sgd"},
     "test-fedgan(noise=3)": THREE_NETS,
-    "test-fedamp": {"newcomers": 0.34},
+    "fedamp": {"newcomers": 0.34},
     "test-fedrep": {"fine_tune": 1},
 }
 

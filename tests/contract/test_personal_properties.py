@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from tests.contract import paper_algorithms
-from tests.contract.personal_algorithms import Ditto, FedAmp, FedRep, PerFedAvg
+from tests.contract.personal_algorithms import Ditto, FedRep, PerFedAvg
 from tests.helpers import ENGINES as HERE
 from tests.helpers import federation_of, fixed_point, one_round, optimum, quadratic_federation, rounds_by_hand
 from unalike.algorithms import FedAvg, Phase
@@ -162,51 +162,6 @@ def test_fedrep_finds_a_planted_subspace_that_fedavg_does_not():
     assert distance_to(torch.from_numpy(plane), start[:20].reshape(2, 10)) > 0.5
     assert ends[FedRep] < 1e-3
     assert ends[FedAvg] > 0.1
-
-
-# --- FedAMP ---
-
-
-@HERE
-def test_fedamp_without_a_pull_is_training_alone(engine):
-    federation = parties()
-    _, states = last(
-        rounds_by_hand(FedAmp(lam=0.0), federation, rounds=3, work=LocalWork(4, steps=2), lr=0.1, engine=engine)
-    )
-    assert torch.allclose(kept(states, "w"), alone(federation, steps=6, lr=0.1), atol=1e-12)
-
-
-@HERE
-def test_fedamps_parties_minimise_their_own_loss_near_their_own_mixture(engine):
-    algorithm = FedAmp(lam=0.3, alpha=0.2, sigma=2.0)
-    how = {"work": LocalWork(4, steps=200), "lr": 0.1, "engine": engine}
-    (before, _), (after, states) = rounds_by_hand(algorithm, parties(), rounds=2, **how)
-    pull = 0.3 / 0.2
-    assert torch.allclose(kept(states, "w"), (A * C + pull * before["u"]) / (A + pull), atol=1e-8)
-    assert torch.allclose(after["w"], kept(states, "w"))
-    assert torch.allclose(after["u"], algorithm.mixture(after["w"]) @ after["w"])
-
-
-def test_fedamps_mixtures_are_means_and_far_groups_do_not_see_each_other():
-    w = torch.randn(6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    w[3:] += 100
-    xi = FedAmp(alpha=0.1, sigma=1.0).mixture(w)
-    assert torch.allclose(xi.sum(dim=1), torch.ones(6, dtype=torch.float64))
-    assert bool((xi >= 0).all())
-    assert torch.equal(xi[:3, 3:], torch.zeros(3, 3, dtype=torch.float64))
-    near = 0.1 * torch.exp(-((w[0] - w[1]) ** 2).sum())
-    assert torch.allclose(xi[0, 1], near)
-
-
-def test_fedamp_sends_each_party_its_own_mixture_alone():
-    _, row = small_simulation("test-fedamp", sample=1.0).play_round()
-    task = small_simulation("test-fedamp").task
-    assert row["traffic"]["down"] == {"u": 6 * task.size * 4}  # all mixtures to everybody would be six times that
-
-
-def test_fedamp_refuses_mixtures_in_which_a_party_counts_less_than_nothing():
-    with pytest.raises(UserError, match=r"at most 1 / \(parties - 1\).*got 0.5 for 6 parties. Lower alpha"):
-        small_simulation("test-fedamp(alpha=0.5)")
 
 
 # --- Per-FedAvg ---

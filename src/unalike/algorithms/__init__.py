@@ -21,6 +21,7 @@ from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.moon import Moon
+from unalike.algorithms.personal.related import FedAmp, HeurFedAmp, Mocha
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
@@ -33,11 +34,14 @@ __all__ = [
     "ByParty",
     "FedAdagrad",
     "FedAdam",
+    "FedAmp",
     "FedAvg",
     "FedAvgM",
     "FedNova",
     "FedProx",
     "FedYogi",
+    "HeurFedAmp",
+    "Mocha",
     "Moon",
     "Party",
     "Phase",
