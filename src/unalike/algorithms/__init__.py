@@ -17,6 +17,7 @@ from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.fedavgm import FedAvgM
+from unalike.algorithms.fedcurv import FedCurv
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
@@ -37,6 +38,7 @@ __all__ = [
     "FedAmp",
     "FedAvg",
     "FedAvgM",
+    "FedCurv",
     "FedNova",
     "FedProx",
     "FedYogi",
