@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Generator
 from typing import TYPE_CHECKING, ClassVar
 
@@ -82,15 +83,16 @@ class FedCurv(Algorithm):
 
         from unalike.models.batch import Batch
 
-        w = party.trained
+        w, task = party.trained, copy.copy(party.task)
+        task.operation = None  # the net itself: a compiled one takes rows one after the other
         assert w is not None
 
         def squared(x: Tensor, y: Tensor) -> Tensor:
             row = Batch(x[None], y[None], buffers=batch.buffers)
-            gradient: Tensor = grad(lambda v: party.task.loss(v, row))(w)
+            gradient: Tensor = grad(lambda v: task.loss(v, row))(w)
             return gradient**2
 
-        count, block = len(batch.y), max(1, BLOCK_NUMBERS // party.task.size)
+        count, block = len(batch.y), max(1, BLOCK_NUMBERS // task.size)
         real = party.size.new_ones(count) if batch.mask is None else batch.mask
         total = w.new_zeros(w.shape)
         for rows in (slice(first, first + block) for first in range(0, count, block)):

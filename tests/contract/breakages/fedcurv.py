@@ -10,7 +10,7 @@ MUTATIONS = of_file(
     ("a sum in place of the mean", '"fisher": total / real.sum()', '"fisher": total'),
     ("only the last block counts", "total = total + part", "total = part"),
     ("blocks of any size count the same", " * real[rows].sum()", " * block"),
-    ("the received model's curvature", "w = party.trained", 'w = party.received["w"]'),
+    ("the received model's curvature", "w, task = party.trained", 'w, task = party.received["w"]'),
     ("the party's own curvature is in the penalty", '(sums["fisher"] - own["fisher"])', '(sums["fisher"] + 0)'),
     ("the party's own anchor is in the penalty", 'sums["anchor"] - own["anchor"]', 'sums["anchor"]'),
     ("half of the strength", "return 2 * self.lam * curvature", "return self.lam * curvature"),
