@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
+from unalike.algorithms.personal.baselines import POOLED
 from unalike.errors import UserError, unknown
 from unalike.measure.situation import Kind, Situation
 from unalike.ranking.advice import SPLITS
@@ -126,7 +127,12 @@ def _published_kind(partition: str) -> str:
 
 
 def _ended(line: Line) -> tuple[Record, ...]:
-    """Those that count: failed, or finished with a global model's score (or with one that is not a number)."""
+    """Those that count: failed, or finished with a global model's score (or with one that is not a number).
+
+    Rows at one place are no federation: what comes of them is shown beside others, and ranked with none.
+    """
+    if line.algorithm.split("(")[0] == POOLED:
+        return ()
     return tuple(
         record
         for record in line.records
