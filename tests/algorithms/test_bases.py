@@ -28,7 +28,7 @@ def around(monkeypatch):
     algorithm("test-around")(type("Around", (Algorithm,), names))
 
 
-SHIPPED = [entry.name for entry in ALGORITHMS if not is_own(entry.cls)]
+SHIPPED = [entry.name for entry in ALGORITHMS if not is_own(entry.cls) and not entry.cls.pools]
 
 
 @pytest.mark.usefixtures("around")
@@ -38,8 +38,8 @@ def test_an_algorithm_that_leaves_all_to_its_base_trains_as_the_base_does(name):
     alone = run(algorithm=name, **fields).figures
     inside = run(algorithm=f"test-around(test-around({name}))", **fields).figures
     for key in ("accuracy", "loss", "train_loss", "bytes_up", "bytes_down"):
-        assert inside[key] == pytest.approx(alone[key], rel=1e-5)
-    assert inside["parties"]["each"] == alone["parties"]["each"]
+        assert inside[key] == (None if alone[key] is None else pytest.approx(alone[key], rel=1e-5))
+    assert inside.get("parties", {}).get("each") == alone.get("parties", {}).get("each")
 
 
 @pytest.mark.usefixtures("around")

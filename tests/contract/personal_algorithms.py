@@ -1,19 +1,18 @@
 """Personalised algorithms from papers, written against the contract.
 
-A row of one's own for each party (FedAMP), two phases of training (Ditto, FedRep), models that are trained further
-before they are used (Per-FedAvg), and layers and statistics that stay at home (FedBN).
+A row of one's own for each party (FedAMP), two phases of training (Ditto, FedRep), and layers and statistics that
+stay at home (FedBN).
 """
 
 from typing import Literal
 
 import torch
-from torch.func import grad
 
 from tests.helpers import LayerNormBody, NormBody, TanhBody
 from unalike.algorithms import Algorithm, ByParty, FedAvg, Phase, algorithm
 from unalike.errors import UserError
 
-NAMES = ["test-fedamp", "test-ditto", "test-fedrep", "test-per-fedavg", "test-fedbn"]
+NAMES = ["test-fedamp", "test-ditto", "test-fedrep", "test-fedbn"]
 NETS = (NormBody, LayerNormBody, TanhBody)
 """test-norm-body, test-layer-norm and test-tanh, which these can be tried with."""
 NEEDS = {"test-fedbn": {"model": "test-norm-body", "batch_size": 64}}
@@ -177,42 +176,6 @@ class FedRep(Algorithm):
 
     def personal(self, party):
         return self.start(party)
-
-
-@algorithm("test-per-fedavg", paper="Fallah et al. 2020 (arXiv:2002.07948), Algorithm 1")
-class PerFedAvg(Algorithm):
-    """A start from which one step suits every party: min sum_k f_k(w - alpha grad f_k(w)).
-
-    Its gradient is (I - alpha H(w)) g(v) with v = w - alpha g(w). ``order``: "fo" drops H; "hf" takes H u as a
-    difference of gradients at w +- delta u; "exact" differentiates twice, which compiled nets cannot. Parties
-    count the same. Before a party uses its model, it takes one step of rate alpha. Departure: one batch serves as
-    the paper's D, D' and D''.
-    """
-
-    alpha: float = 0.05
-    order: Literal["fo", "hf", "exact"] = "fo"
-    delta: float = 1e-3
-
-    def adapt(self, task):
-        return (Phase("adapt", steps=1),)
-
-    def weight(self, party):
-        return party.size / party.size
-
-    def loss(self, party, w, batch):
-        task, alpha = party.task, self.alpha
-        if party.phase == "adapt":
-            return alpha / party.lr * task.loss(w, batch)
-        if self.order == "exact":
-            return task.loss(w - alpha * grad(lambda v: task.loss(v, batch, track=False))(w), batch)
-        here = w.detach()
-        moved = here - alpha * task.gradient(here, batch)
-        gradient = task.gradient(moved, batch)
-        if self.order == "hf":
-            step = self.delta * gradient
-            bent = task.gradient(here + step, batch) - task.gradient(here - step, batch)
-            gradient = gradient - alpha * bent / (2 * self.delta)
-        return task.loss(moved, batch) + (w - here).dot(gradient)  # the loss after the step, with this gradient
 
 
 @algorithm("test-fedbn", paper="Li et al. 2021 (arXiv:2102.07623), Algorithm 1")

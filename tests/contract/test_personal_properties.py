@@ -6,12 +6,12 @@ import torch
 from torch import nn
 
 from tests.contract import paper_algorithms
-from tests.contract.personal_algorithms import Ditto, FedAmp, FedRep, PerFedAvg
+from tests.contract.personal_algorithms import Ditto, FedAmp, FedRep
 from tests.helpers import ENGINES as HERE
-from tests.helpers import federation_of, fixed_point, one_round, optimum, quadratic_federation, rounds_by_hand
+from tests.helpers import federation_of, one_round, quadratic_federation, rounds_by_hand
 from unalike.algorithms import FedAvg, Phase
 from unalike.errors import UserError
-from unalike.models import MODELS, Net, Task
+from unalike.models import Net, Task
 from unalike.rounds.work import LocalWork
 from unalike.runs.small import play, small_simulation
 
@@ -207,55 +207,6 @@ def test_fedamp_sends_each_party_its_own_mixture_alone():
 def test_fedamp_refuses_mixtures_in_which_a_party_counts_less_than_nothing():
     with pytest.raises(UserError, match=r"at most 1 / \(parties - 1\).*got 0.5 for 6 parties. Lower alpha"):
         small_simulation("test-fedamp(alpha=0.5)")
-
-
-# --- Per-FedAvg ---
-
-
-@HERE
-@pytest.mark.parametrize(("order", "power"), [("fo", 1), ("hf", 2), ("exact", 2)])
-def test_per_fedavgs_fixed_point_tells_its_orders_apart(engine, order, power):
-    """On a/2 ||w - c||^2 the gradient is (1 - alpha a) a (w - c), and (1 - alpha a) times that in second order."""
-    alpha = 0.3
-    found = fixed_point(
-        PerFedAvg(alpha, order), parties((4, 8, 2)), work=LocalWork(8, steps=1), lr=0.1, engine=engine
-    )
-    expected = optimum(CENTRES, CURVATURES, [(1 - alpha * a) ** power for a in CURVATURES])
-    other = optimum(CENTRES, CURVATURES, [(1 - alpha * a) ** (3 - power) for a in CURVATURES])
-    assert torch.allclose(found, expected, atol=1e-9)
-    assert not torch.allclose(found, other, atol=1e-2)
-
-
-@ENGINES
-@pytest.mark.parametrize("order", ["fo", "hf", "exact"])
-def test_per_fedavg_without_a_step_is_fedavg(engine, order):
-    if (engine, order) == ("compiled", "exact"):
-        pytest.skip("compiled nets have no second derivative")
-    meta = small_simulation(f"test-per-fedavg(alpha=0, order={order})", engine=engine)
-    object.__setattr__(meta.algorithm, "weight", lambda party: party.size)  # the paper's parties count the same
-    average = play(small_simulation("fedavg", engine=engine), 2)
-    assert torch.allclose(play(meta, 2).state.server["w"], average.state.server["w"], atol=1e-6)
-
-
-@ENGINES
-def test_per_fedavgs_parties_use_their_model_after_one_step(engine):
-    fields = {"dtype": "float32" if engine == "compiled" else "float64", "batch_size": 64, "engine": engine}
-    simulation = play(small_simulation("test-per-fedavg(alpha=0.2)", **fields), 2)
-    state, task, rows = simulation.state, simulation.task, simulation.federation.train
-    models = simulation.models(state)
-    for number in range(6):
-        x, y = rows.take(torch.from_numpy(simulation.federation.parties[number].train))
-        net = MODELS.build("mlp(6,4)").build((5,), 3).to(task.dtype)
-        net.load_state_dict(task.named(state.server["w"], state.buffers))
-        nn.functional.cross_entropy(net(x)[0], y).backward()
-        expected = torch.cat([(p - 0.2 * p.grad).detach().reshape(-1) for p in net.parameters()])
-        assert torch.allclose(models.personal(number)[0], expected, atol=1e-6)
-    assert simulation.play_round()[1]["personal"]["count"] > 0
-
-
-def test_per_fedavg_exact_is_refused_by_the_compiled_engine():
-    with pytest.raises(UserError, match=r"no second derivative\. Use --engine sequential"):
-        play(small_simulation("test-per-fedavg(order=exact)", engine="compiled"), 1)
 
 
 # --- FedBN ---

@@ -23,7 +23,7 @@ RUNS = {
     "test-ditto": {},
     "test-ditto(base=scaffold)": {},
     "test-fedrep": {},
-    "test-per-fedavg": {},
+    "per-fedavg": {},
     "test-fedbn": {"model": "site-normed"},
     "test-fedmd": {"model": NETS},
     "test-def-kt": {},

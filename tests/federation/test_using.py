@@ -26,7 +26,7 @@ KINDS = {
     "fine-tuned": {"fine_tune": 2},
     "personal": {"algorithm": "test-fedrep", "model": "mlp(6)"},
     "personal beside a global one": {"algorithm": "test-ditto", "model": "mlp(6)"},
-    "adapted": {"algorithm": "test-per-fedavg", "model": "mlp(6)"},
+    "adapted": {"algorithm": "per-fedavg", "model": "mlp(6)"},
     "shared statistics": {"model": "site-normed"},
     "own statistics": {"algorithm": "test-fedbn", "model": "site-normed"},
     "statistics of the batch": {"model": "site-normed", "batch_norm": "drop"},

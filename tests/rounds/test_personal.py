@@ -86,8 +86,8 @@ def test_fine_tuned_parties_fit_their_own_rows_better():
 
 
 def test_fine_tuning_is_refused_where_the_algorithm_adapts_itself():
-    with pytest.raises(UserError, match=r"test-per-fedavg.* adapts its models itself\. Leave --fine-tune 2 out\."):
-        small_simulation("test-per-fedavg", fine_tune=2)
+    with pytest.raises(UserError, match=r"per-fedavg.* adapts its models itself\. Leave --fine-tune 2 out\."):
+        small_simulation("per-fedavg", fine_tune=2)
 
 
 def test_fine_tuning_is_refused_where_there_is_no_model():

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from unalike.algorithms.clustered.by_loss import FedFmc, HypCluster, Ifca
+from unalike.algorithms.clustered.fesem import FeSem
+from unalike.algorithms.clustered.fixed import Groups
+from unalike.algorithms.clustered.one_split import FlHc, KMeansModels
+from unalike.algorithms.clustered.splits import Cfl
 from unalike.algorithms.contract import (
     ALGORITHMS,
     Algorithm,
@@ -21,6 +26,11 @@ from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.moon import Moon
+from unalike.algorithms.personal.apfl import Apfl
+from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
+from unalike.algorithms.personal.l2gd import L2gd
+from unalike.algorithms.personal.meta import PerFedAvg
+from unalike.algorithms.personal.pfedme import PFedMe
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
@@ -29,18 +39,33 @@ from unalike.algorithms.scaffold import Scaffold
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
+    "Apfl",
     "Ask",
     "ByParty",
+    "Cfl",
+    "FeSem",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",
     "FedAvgM",
+    "FedAvgTuned",
+    "FedFmc",
     "FedNova",
     "FedProx",
     "FedYogi",
+    "FlHc",
+    "Groups",
+    "HypCluster",
+    "Ifca",
+    "KMeansModels",
+    "L2gd",
+    "Local",
     "Moon",
+    "PFedMe",
     "Party",
+    "PerFedAvg",
     "Phase",
+    "Pooled",
     "QFedAvg",
     "RFedAvg",
     "RFedAvgPlus",

@@ -35,6 +35,10 @@ def checked(algorithm: object) -> Algorithm:
         raise UserError(f"{name} is no Algorithm. Write: class {name}(Algorithm), from unalike import Algorithm.")
     for field in dataclasses.fields(algorithm):
         if isinstance(base := getattr(algorithm, field.name), Algorithm):
+            if base.pools:
+                raise UserError(
+                    f"{field.name} cannot be one that has all rows at one place. Try {field.name}=fedavg."
+                )
             _take_base(algorithm, field.name, checked(copy.copy(base)))  # copied: it may be the default of all
     if not is_own(algorithm):
         return algorithm

@@ -42,7 +42,7 @@ __all__ = [
 
 Kind = Literal["train", "measure", "measure+train", "train+measure"]
 MeasuredRows = Literal["train", "validation", "public"]
-Sends = Literal["updates", "scores on public rows", "features", "mean rows", "rows"]
+Sends = Literal["nothing", "updates", "scores on public rows", "features", "mean rows", "rows"]
 C = TypeVar("C", bound=type)
 
 ALGORITHMS: Registry[Algorithm] = Registry("algorithm")
@@ -174,7 +174,16 @@ class Algorithm:
     keeps_statistics: ClassVar[bool] = False
     """True: every party keeps its own running statistics of batch norm, as with ``--batch-norm local``."""
     sends: ClassVar[Sends] = "updates"
-    """What leaves a party, in the words that a real site consents to before it takes part."""
+    """What leaves a party, in the words that a real site consents to before it takes part.
+
+    Where it is "nothing", parties have nothing to do with each other: newcomers train as all others do."""
+    pools: ClassVar[bool] = False
+    """True: one party has the training rows of all, which only a simulation can give it."""
+
+    @property
+    def measures_personal(self) -> bool:
+        """Whether a party passes over its training rows with ``measure`` before it is asked for ``personal``."""
+        return False
 
     # --- server ---
     def init_server(self, task: Task, w: Tensor) -> Vectors:
@@ -272,7 +281,10 @@ class Algorithm:
         return party.measured, party.state
 
     def personal(self, party: Party) -> Tensor:
-        """The weights that this party evaluates and deploys (``received`` is what ``send`` gives)."""
+        """The weights that this party evaluates and deploys (``received`` is what ``send`` gives).
+
+        Several of them, [k, d], are an ensemble: it is evaluated by the mean of what its nets predict.
+        """
         return party.received["w"]
 
     @classmethod

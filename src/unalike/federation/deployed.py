@@ -57,18 +57,22 @@ class SiteModels:
         An algorithm that trains something else than the run's net leaves no model here, and has no figures.
         """
         shared, own = self._models(message, vault)
-        schema, last = self._work.schema, own or shared
+        last = own or shared
         if last is None:
             return {}
-        named = self._work.task.named(last.w, last.buffers)
-        about = {"schema": schema.digest, DIGEST: tensors_digest(named)}
-        lists = {"features": "\n".join(schema.features), "classes": "\n".join(schema.classes)}
-        atomic_write(path, tensor_bytes(named, about | lists))
+        if last.w.dim() == 1:  # an ensemble is tried, but it is no one net that could be kept
+            self._save(last, path)
         scores = chosen_scores(self._score, everything=True)
         return {
             rows: {"rows": len(judged), "score": self._score.name, **judged.figures(scores)}
             for rows, judged in self._judged(shared, own).items()
         }
+
+    def _save(self, model: Deployed, path: Path) -> None:
+        schema, named = self._work.schema, self._work.task.named(model.w, model.buffers)
+        about = {"schema": schema.digest, DIGEST: tensors_digest(named)}
+        lists = {"features": "\n".join(schema.features), "classes": "\n".join(schema.classes)}
+        atomic_write(path, tensor_bytes(named, about | lists))
 
     def _models(self, message: Envelope, vault: Vault) -> tuple[Deployed | None, Deployed | None]:
         """The global model and the site's own, each where the algorithm has one, from what a message tells."""
@@ -84,6 +88,8 @@ class SiteModels:
         initial = work.task.initial()
         if w is not None and (w.shape != initial.shape or w.dtype != initial.dtype):
             raise Refused(f"its model has {tuple(w.shape)} weights of {w.dtype}, ours {tuple(initial.shape)}")
+        if work.algorithm.measures_personal:
+            order = replace(order, kind="measure+train")
         has_own = work.algorithm.overrides("personal") or bool(self._phases)
         return None if w is None else Deployed(w, order.buffers), self._own(order) if has_own else None
 

@@ -81,7 +81,9 @@ class Task:
     ``slices`` maps a layer's or parameter's name ("head", "body.0", "head.weight") to its slice of the
     vector; the body comes first and the head last. A frozen parameter (``requires_grad`` is False) is no part of
     the vector, and its slice is empty: it is a constant of the net, which nothing can train, send or average.
-    ``public`` holds rows that the server itself owns, ``population`` is the number of parties. ``operation`` is
+    ``public`` holds rows that the server itself owns, ``population`` is the number of parties.
+    ``least_opened`` is how many parties there must be in any part of a sum for it to be opened: 1, unless the
+    channel hides single uploads. ``operation`` is
     what computes (w, x) -> logits, features in place of the net, where the engine has something faster.
     """
 
@@ -107,6 +109,7 @@ class Task:
         self.device = torch.device(device)
         self._public = public
         self.population = population
+        self.least_opened = 1
         self.operation: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
         self._extras: dict[str, Extra] = {}
         net = self._fresh_net(0).train()
@@ -281,8 +284,14 @@ class Task:
 
     def gradient(self, w: Tensor, batch: Batch) -> Tensor:
         """The gradient of ``loss`` at ``w`` as a plain vector: nothing is differentiated through it."""
-        gradient: Tensor = grad(lambda v: self.loss(v, batch, track=False))(w.detach())
-        return gradient
+        point = w.detach()
+        try:
+            point.requires_grad_()
+        except RuntimeError:  # in a stack: vmap takes no leaves
+            gradient: Tensor = grad(lambda v: self.loss(v, batch, track=False))(point)
+            return gradient
+        with torch.enable_grad():  # one by one this is several times as fast
+            return torch.autograd.grad(self.loss(point, batch, track=False), point)[0]
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         """The same, where the logits are at hand (an algorithm that also needs the features has both)."""

@@ -54,6 +54,8 @@ def answer(worker: Worker, order: Order, trainer: Trainer) -> Reply:
 def adapt(worker: Worker, order: Order, trainer: Trainer) -> tuple[Tensor, Tensor]:
     """A party's personal model after the phases of the order, and its statistics then. Nothing is kept of it."""
     own, buffers = worker.own(order), order.buffers.clone()
+    if order.measures_first:
+        own["measured"] = measure(worker, order, worker.party(order, own, order.phase), buffers)
     w = worker.recipe.algorithm.personal(worker.party(order, own, order.phase))
     for number, phase in enumerate(order.phases):
         own["steps"] = torch.full_like(own["steps"], worker.steps(phase, order))
