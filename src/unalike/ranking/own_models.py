@@ -23,7 +23,7 @@ from unalike.ranking.ranking import ranks
 from unalike.ranking.standing import REFERENCE, Standing, standings
 from unalike.tallies import Kind as Task
 
-SIMPLE = {"local": "training alone", REFERENCE: "FedAvg", "fedavg, tuned": "fine-tuned FedAvg"}
+SIMPLE = {"local": "training alone", REFERENCE: "FedAvg", "fedavg-tuned": "fine-tuned FedAvg"}
 """The simple ways to a model of one's own, the simplest first, and their names in a sentence."""
 SOURCE = "runs made with this package, docs/advice.md"
 
