@@ -20,11 +20,11 @@ from unalike.runs.record import read_rounds
 NETS = "mlp(6)|mlp(5,4)|logistic"
 RUNS = {
     "test-fedamp": {},
-    "test-ditto": {},
-    "test-ditto(base=scaffold)": {},
-    "test-fedrep": {},
+    "ditto": {},
+    "ditto(base=scaffold)": {},
+    "fedrep": {},
     "per-fedavg": {},
-    "test-fedbn": {"model": "site-normed"},
+    "fedbn": {"model": "site-normed"},
     "test-fedmd": {"model": NETS},
     "test-def-kt": {},
     "test-fedgan": {},
@@ -97,7 +97,7 @@ def test_real_sites_make_the_bits_of_simulation(name, tmp_path, public):
     assert_same_models(tmp_path, simulation)
 
 
-@pytest.mark.parametrize("name", ["test-fedamp", "test-fedrep", "test-fedbn", "test-fedmd", "site-relay"])
+@pytest.mark.parametrize("name", ["test-fedamp", "fedrep", "fedbn", "test-fedmd", "site-relay"])
 def test_sites_and_server_that_restart_change_no_bit(name, tmp_path, public):
     """Both in the middle of the first round (for FedMD: of what prepares), and again between two exchanges."""
     world = world_of(tmp_path, name, public)
@@ -145,7 +145,7 @@ def test_a_site_that_is_away_while_all_prepare_is_played_again_to_the_bit(tmp_pa
     assert result["server_sha256"] != world.simulation()[0].state.server_digest()
 
 
-@pytest.mark.parametrize("name", ["test-ditto", "site-mean-rows"])
+@pytest.mark.parametrize("name", ["ditto", "site-mean-rows"])
 def test_hidden_sums_of_phases_and_of_what_prepares(name, tmp_path, public):
     world = world_of(tmp_path, name, public, train={"channel": "masked"})
     assert world.serve()["server_sha256"] == world.simulation()[0].state.server_digest()
@@ -192,7 +192,7 @@ def test_norms_of_rounds_that_upload_nothing_do_not_accuse_anybody(tmp_path, pub
 
 
 def test_a_site_that_weighs_more_than_its_rows_is_refused_in_phases_too(tmp_path, public):
-    world = world_of(tmp_path, "test-fedrep", public, deadline=1)
+    world = world_of(tmp_path, "fedrep", public, deadline=1)
     site = world.transport.sites[11]
     size = 0
 
@@ -271,15 +271,15 @@ def all_rows(header, vectors):
 ATTACKS = [
     ("test-fedamp", all_rows, "its payload is"),
     (
-        "test-fedrep",
+        "fedrep",
         with_header(phases=[{"name": "head", "epochs": 1000, "trains": "head"}]),
         "'phases', which a site",
     ),
-    ("test-fedrep", with_header(epochs=1000), "'epochs', which a site"),
-    ("test-fedrep", with_header(phase="head"), "it asks to"),
+    ("fedrep", with_header(epochs=1000), "'epochs', which a site"),
+    ("fedrep", with_header(phase="head"), "it asks to"),
     ("site-relay", with_header(rows="train"), "'rows', which a site"),
-    ("test-ditto", with_header(to=[0]), "'to', which a site"),
-    ("test-ditto", with_header(round=0), "it is of round 0"),
+    ("ditto", with_header(to=[0]), "'to', which a site"),
+    ("ditto", with_header(round=0), "it is of round 0"),
     ("test-fedmd", with_header(turn=1), "exchanges in a round"),
 ]
 

@@ -28,8 +28,11 @@ from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
+from unalike.algorithms.personal.ditto import Ditto
 from unalike.algorithms.personal.l2gd import L2gd
+from unalike.algorithms.personal.mapper import Dapper, Mapper
 from unalike.algorithms.personal.meta import PerFedAvg
+from unalike.algorithms.personal.partial import FedBabu, FedBn, FedPer, FedRep, LgFedAvg, Partial
 from unalike.algorithms.personal.pfedme import PFedMe
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
@@ -43,15 +46,21 @@ __all__ = [
     "Ask",
     "ByParty",
     "Cfl",
+    "Dapper",
+    "Ditto",
     "FeSem",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",
     "FedAvgM",
     "FedAvgTuned",
+    "FedBabu",
+    "FedBn",
     "FedFmc",
     "FedNova",
+    "FedPer",
     "FedProx",
+    "FedRep",
     "FedYogi",
     "FlHc",
     "Groups",
@@ -59,9 +68,12 @@ __all__ = [
     "Ifca",
     "KMeansModels",
     "L2gd",
+    "LgFedAvg",
     "Local",
+    "Mapper",
     "Moon",
     "PFedMe",
+    "Partial",
     "Party",
     "PerFedAvg",
     "Phase",
