@@ -72,7 +72,7 @@ def test_fine_tuning_is_a_part_of_the_name_and_not_of_the_setting():
     ]
     table = tables([shared(validation_accuracy=0.7), *tuned])[0]
     assert table.ranking.settings == 1
-    assert values(table) == pytest.approx({"fedavg": 70.0, "fedavg, tuned 5": 85.0, "fedprox(0.1), tuned 1": 75.0})
+    assert values(table) == pytest.approx({"fedavg": 70.0, "fedavg-tuned(5)": 85.0, "fedprox(0.1), tuned 1": 75.0})
 
 
 def test_fine_tuned_runs_keep_their_global_score_in_the_global_table():
