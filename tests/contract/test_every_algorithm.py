@@ -2,19 +2,22 @@
 
 import pytest
 
-from tests.contract import distilling_algorithms, paper_algorithms, personal_algorithms
+from tests.contract import distilling_algorithms, paper_algorithms
+from tests.helpers import LayerNormBody, NormBody, TanhBody
 from unalike.algorithms import ALGORITHMS
 from unalike.runs.check import check_algorithm
 
+assert (LayerNormBody, NormBody, TanhBody)  # nets that are registered
 OURS = ("unalike.", "tests.contract.")
 REGISTERED = [
     entry.name
     for entry in ALGORITHMS
     if entry.cls.__module__.startswith(OURS) and not entry.name.startswith("broken-")
 ]
-PAPERS = [*paper_algorithms.NAMES, *personal_algorithms.NAMES, *distilling_algorithms.NAMES]
+PAPERS = [*paper_algorithms.NAMES, *distilling_algorithms.NAMES]
 NORM = {"model": "test-norm-body", "batch_size": 64}
 NEEDS = {"fedbn": NORM} | distilling_algorithms.NEEDS
+NEEDS |= {"mapper": {"validation": 0.4}, "dapper": {"validation": 0.4}}
 SETTINGS = {
     "momentum": {},
     "steps": {"epochs": None, "steps": 5},
@@ -23,20 +26,24 @@ SETTINGS = {
 }
 THREE_NETS = {"model": "mlp(6,4)|mlp(8)|logistic"}
 VARIANTS = {
+    "per-fedavg(order=hf)": {},
+    "per-fedavg(order=exact)": {"model": "test-tanh"},
     "ditto(base=scaffold(option=i), steps=2)": {"newcomers": 0.34},
     "ditto(base=fedprox(mu=0.5))": NORM,
     "fedper(2, base=fedprox(mu=0.5))": {"newcomers": 0.34},
     "lg-fedavg(base=scaffold)": NORM,
     "partial(own=('body.0.bias', 'head'), own_epochs=1, base=fednova)": {"newcomers": 0.34},
-    "per-fedavg(order=hf)": {},
-    "per-fedavg(order=exact)": {"model": "test-tanh"},
+    "partial(own=())": {},
     "fedbn": {"model": "test-layer-norm"},
     "test-fedmd": THREE_NETS,
     "test-def-kt": {"sample": 1.0, "model": "mlp(6,4)", "optimiser": "sgd"},
     "test-fedgan(noise=3)": THREE_NETS,
     "apfl(learn=false)": NORM,
-    "test-fedamp": {"newcomers": 0.34},
     "fedrep(2)": {"fine_tune": 1},
+    "fedamp": {"newcomers": 0.34},
+    "cfl(eps1=9, eps2=0, across=1)": {"newcomers": 0.34},
+    "fl+hc(rounds=1, threshold=0.5)": {"sample": 1.0},
+    "kmeans-models(k=3, epochs=1, trim=0.2)": {},
 }
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _LONGEST = 200
 _SCRIPTS = ("prepare", "round")
 """Methods that are generators of exchanges."""
-_NEEDS = ("needs_each", "needs_sgd", "needs_features", "keeps_statistics")
+_NEEDS = ("needs_each", "needs_sgd", "needs_features", "needs_exact", "measures_personal", "keeps_statistics")
 """What is needed around an algorithm, and so around one that it is the base of."""
 
 
@@ -189,6 +189,10 @@ _RULES = {
     "linear": _Rule(
         "None, or a vector ({0.task.dtype})",
         lambda value, party: value is None or _is_vector(value, party.task),
+    ),
+    "beside": _Rule(
+        "None, or the share of a second model: a number",
+        lambda value, party: value is None or isinstance(value, int | float) or _is_number(value),
     ),
     "loss": _Rule(
         "one number as a tensor that has a gradient, such as batch.mean(losses)",

@@ -182,6 +182,10 @@ class Algorithm:
     """True: local steps must be fixed multiples of gradients (``Party.step_sum``), which Adam's are not."""
     needs_features: ClassVar[bool] = False
     """True: the loss looks at the features, so a net whose body has no weights makes no sense."""
+    needs_exact: ClassVar[bool] = False
+    """True: the server divides by what parties add up, which noise could make zero or less."""
+    measures_personal: ClassVar[bool] = False
+    """True: before ``personal`` a party passes over its training rows with ``measure`` (``party.measured``)."""
     keeps_statistics: ClassVar[bool] = False
     """True: every party keeps its own running statistics of batch norm, as with ``--batch-norm local``."""
     sends: ClassVar[Sends] = "updates"
@@ -190,11 +194,6 @@ class Algorithm:
     Where it is "nothing", parties have nothing to do with each other: newcomers train as all others do."""
     pools: ClassVar[bool] = False
     """True: one party has the training rows of all, which only a simulation can give it."""
-
-    @property
-    def measures_personal(self) -> bool:
-        """Whether a party passes over its training rows with ``measure`` before it is asked for ``personal``."""
-        return False
 
     # --- server ---
     def init_server(self, task: Task, w: Tensor) -> Vectors:
@@ -267,16 +266,25 @@ class Algorithm:
         """A vector that is added to every local gradient, or None."""
         return None
 
+    def beside(self, party: Party) -> float | Tensor | None:
+        """The share a of a model v of the party's own that is trained beside w, or None.
+
+        ``start`` then gives both in one vector, w first. In every step v moves by a times the gradient at
+        a v + (1-a) w, with w as the step found it, and w as if there were no v.
+        """
+        return None
+
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
-        """The local objective on one batch. Where its own part is ``proximal``, an engine need not call it."""
-        near = self.proximal(party)
+        """The local objective on one batch. Where all of it is declared above, an engine need not call it."""
+        near, share = self.proximal(party), self.beside(party)
+        fit = party.task.loss(w, batch) if share is None else _fit_of_two(party.task, w, share, batch)
         if near is None:
-            return party.task.loss(w, batch)
+            return fit
         mu, centre = near
         drift = w - centre
         if getattr(mu, "ndim", 0):
-            return party.task.loss(w, batch) + (mu * drift).dot(drift) / 2
-        return party.task.loss(w, batch) + mu / 2 * drift.dot(drift)
+            return fit + (mu * drift).dot(drift) / 2
+        return fit + mu / 2 * drift.dot(drift)
 
     def correct(self, party: Party, w: Tensor, grad: Tensor) -> Tensor:
         """The gradient that the local optimiser uses; ``grad`` has the weight decay in it already."""
@@ -310,3 +318,10 @@ class Algorithm:
     def overrides(cls, *methods: str) -> bool:
         """Whether this algorithm has its own version of one of these (the engine skips what changes nothing)."""
         return any(getattr(cls, method) is not getattr(Algorithm, method) for method in methods)
+
+
+def _fit_of_two(task: Task, both: Tensor, share: float | Tensor, batch: Batch) -> Tensor:
+    """The loss of the first of two models, with a gradient for the second, at their mixture, as well."""
+    w, own = both.chunk(2)
+    mixed = task.loss(share * own + (1 - share) * w.detach(), batch, track=False)
+    return task.loss(w, batch) + (mixed - mixed.detach())
