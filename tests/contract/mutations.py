@@ -295,6 +295,9 @@ SECOND_EDITION = [
     *of_file(
         "models/task.py",
         ("layers that normalise rows are left out", "isinstance(module, _NORMALISES)", "False"),
+    ),
+    *of_file(
+        "models/derivatives.py",
         ("a gradient at another model", "point = w.detach()", "point = w.detach() * 0.5"),
     ),
     *of_file(

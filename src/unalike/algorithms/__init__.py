@@ -17,11 +17,13 @@ from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.fedavgm import FedAvgM
+from unalike.algorithms.feddyn import FedDyn
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.moon import Moon
-from unalike.algorithms.personal.meta import PerFedAvg
+from unalike.algorithms.personal.fedmeta import FedMetaMaml, FedMetaSgd
+from unalike.algorithms.personal.meta import PerFedAvg, Reptile
 from unalike.algorithms.personal.pfedme import PFedMe
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
@@ -37,6 +39,9 @@ __all__ = [
     "FedAdam",
     "FedAvg",
     "FedAvgM",
+    "FedDyn",
+    "FedMetaMaml",
+    "FedMetaSgd",
     "FedNova",
     "FedProx",
     "FedYogi",
@@ -49,6 +54,7 @@ __all__ = [
     "RFedAvg",
     "RFedAvgPlus",
     "Replies",
+    "Reptile",
     "Scaffold",
     "Vectors",
     "algorithm",
