@@ -5,6 +5,7 @@ from __future__ import annotations
 from unalike.partition import (
     attribute_label,
     by,
+    copies,
     fcube,
     feature_noise,
     feature_shift,
@@ -35,6 +36,7 @@ __all__ = [
     "as_seen",
     "attribute_label",
     "by",
+    "copies",
     "default_parties",
     "fcube",
     "feature_noise",

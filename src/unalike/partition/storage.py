@@ -233,10 +233,11 @@ def _check_lengths(path: Path, header: dict[str, Any], dataset: Dataset | None) 
     """Refuse a file that says to hold more values than a partition can have: before they are unpacked."""
     size, parties, lengths = header["size"], len(header["names"]), header["lengths"]
     columns = math.prod(dataset.shape) if dataset else _MOST_VALUES
-    shared = header["shares_rows"]  # then each party has columns of its own
+    shared = header["shares_rows"]
     if any(type(number) is not int or number < 0 for number in (size, *lengths.values())):
         raise ValueError
-    if parties > (columns if shared else size):
+    # No party is without rows, nor without columns where each has its own.
+    if parties > (columns if "columns" in lengths else lengths["rows"]):
         raise ValueError
     most = {
         **dict.fromkeys(("rows", "seasons"), size * parties if shared else size),

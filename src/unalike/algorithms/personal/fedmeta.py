@@ -37,8 +37,8 @@ class FedMeta(Algorithm):
     """
 
     needs_sgd: ClassVar[bool] = True
-    alpha: float = 0.01
-    server_lr: float = 0.001
+    alpha: float = 0.1
+    server_lr: float = 0.01
     server: Literal["adam", "sgd"] = "adam"
     order: Literal["exact", "fo"] = "exact"
     support: float = 0.2
@@ -49,7 +49,7 @@ class FedMeta(Algorithm):
         if not 0 <= self.alpha < float("inf"):
             raise UserError(f"{name}.alpha must be a number >= 0, got {self.alpha}. Use 0 for one model for all.")
         if not 0 < self.server_lr < float("inf"):
-            raise UserError(f"{name}.server_lr must be above 0, got {self.server_lr}. Try 0.001.")
+            raise UserError(f"{name}.server_lr must be above 0, got {self.server_lr}. Try 0.01.")
         if not 0 < self.support < 1:
             raise UserError(f"{name}.support must be above 0 and below 1, got {self.support}. Try 0.2.")
         if self.adapt_epochs < 1:
@@ -144,7 +144,7 @@ class FedMetaSgd(FedMeta):
     travel, 2 d numbers each way. ``alpha_lr`` is the server's rate for the rates: 0 keeps them, which is MAML.
     """
 
-    alpha_lr: float = 0.001
+    alpha_lr: float = 0.01
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -46,7 +46,7 @@ class PerFedAvg(Algorithm):
     """
 
     needs_sgd: ClassVar[bool] = True
-    alpha: float = 0.01
+    alpha: float = 0.1
     order: Literal["fo", "hf", "exact"] = "fo"
     batches: Literal["apart", "same"] = "apart"
     delta: float = 1e-3
