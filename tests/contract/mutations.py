@@ -297,7 +297,7 @@ SECOND_EDITION = [
         ("layers that normalise rows are left out", "isinstance(module, _NORMALISES)", "False"),
     ),
     *of_file(
-        "models/task.py",
+        "models/derivatives.py",
         ("a gradient at another model", "point = w.detach()", "point = w.detach() * 0.5"),
     ),
     *of_file(

@@ -27,7 +27,9 @@ SETTINGS = {
 THREE_NETS = {"model": "mlp(6,4)|mlp(8)|logistic"}
 VARIANTS = {
     "per-fedavg(order=hf)": {},
-    "per-fedavg(order=exact)": {"model": "test-tanh"},
+    "per-fedavg(order=exact)": {},
+    "feddyn(weights=size)": {},
+    "pfedme(beta=2)": {"newcomers": 0.34},
     "ditto(base=scaffold(option=i), steps=2)": {"newcomers": 0.34},
     "ditto(base=fedprox(mu=0.5))": NORM,
     "fedper(2, base=fedprox(mu=0.5))": {"newcomers": 0.34},
