@@ -70,31 +70,28 @@ class L2gd(Algorithm):
         return {"w": w, "count": w.new_zeros(())}
 
     def init_party(self, task: Task, w: Tensor) -> Vectors:
-        """Nothing yet: ``met`` says whether there is a model."""
-        return {"x": w.new_zeros(w.shape), "met": w.new_zeros(())}
+        """The own model, and whether it was ever trained."""
+        return {"x": w, "met": w.new_zeros(())}
 
     def start(self, party: Party) -> Tensor:
         """The party's model after the pulls."""
-        import torch
-
         pull = party.lr * self.lam * (1 - self.p) / self.p
         if pull > 1:
             raise UserError(
                 f"L2gd's pull, lr lam (1 - p) / p, must be at most 1, got {pull:g}. Lower lam or --lr, or raise p."
             )
         kept = (1 - pull) ** self.coins(party.task, party.round)[0]
-        mean = party.received["w"]
-        return torch.where(party.state["met"] > 0, kept * party.state["x"] + (1 - kept) * mean, mean)
+        return kept * self.personal(party) + (1 - kept) * party.received["w"]
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
-        """The change of what the party adds to the sum of all models, and whether it is new there."""
+        """By how much the party's model changed, and whether it is a new one."""
         met = party.state["met"]
-        return {"x": w - party.state["x"], "new": 1 - met}, {"x": w, "met": met * 0 + 1}
+        return {"x": w - self.personal(party), "new": 1 - met}, {"x": w, "met": met * 0 + 1}
 
     def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
-        """The mean over all who ever took part: absent parties' models are in it as they last were."""
-        count = server["count"] + replies.sum["new"]
-        return {"w": (server["count"] * server["w"] + replies.sum["x"]) / count, "count": count}
+        """The mean over all who ever took part, absent ones included; new models have come in at the old mean."""
+        count = (server["count"] + replies.sum["new"]).clamp(min=replies.size)  # as noise may be on it
+        return {"w": server["w"] + replies.sum["x"] / count, "count": count}
 
     def personal(self, party: Party) -> Tensor:
         """The party's own model; the mean where it has none."""
