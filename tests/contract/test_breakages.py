@@ -183,7 +183,7 @@ def test_each_check_catches_what_it_is_for_and_nothing_else(name, check, message
     with pytest.raises(AssertionError, match=message):
         check(name)
     check("fedavg")
-    check("test-per-fedavg" if check is check_adapt else "test-fedamp")
+    check("per-fedavg" if check is check_adapt else "test-fedamp")
 
 
 def test_a_branch_on_values_cannot_be_stacked():

@@ -1,19 +1,15 @@
 """What the papers of personalised algorithms, or arithmetic, say about them."""
 
-import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from tests.contract import paper_algorithms
-from tests.contract.personal_algorithms import Ditto, FedAmp, FedRep, PerFedAvg
+from tests.contract.personal_algorithms import FedAmp
 from tests.helpers import ENGINES as HERE
-from tests.helpers import federation_of, fixed_point, one_round, optimum, quadratic_federation, rounds_by_hand
-from unalike.algorithms import FedAvg, Phase
+from tests.helpers import quadratic_federation, rounds_by_hand
 from unalike.errors import UserError
-from unalike.models import MODELS, Net, Task
 from unalike.rounds.work import LocalWork
-from unalike.runs.small import play, small_simulation
+from unalike.runs.small import small_simulation
 
 ENGINES = pytest.mark.parametrize("engine", ["sequential", "vectorised", "compiled"])
 CENTRES, CURVATURES = [[1.0, 2.0], [-1.0, 0.5], [3.0, -2.0]], [0.5, 1.0, 2.0]
@@ -40,128 +36,6 @@ def kept(states, key):
 def alone(federation, steps, lr):
     """Where parties get that train by themselves from the run's initial weights."""
     return C + (1 - lr * A) ** steps * (federation.task.initial() - C)
-
-
-# --- Ditto ---
-
-
-@HERE
-@pytest.mark.parametrize("lam", [0.3, 2.0])
-def test_ditto_ends_between_a_partys_own_optimum_and_the_shared_model(engine, lam):
-    server, states = last(
-        rounds_by_hand(Ditto(lam=lam), parties(), rounds=60, work=LocalWork(4, steps=4), lr=0.2, engine=engine)
-    )
-    expected = (A * C + lam * server["w"]) / (A + lam)
-    assert torch.allclose(kept(states, "personal"), expected, atol=1e-8)
-
-
-@HERE
-def test_ditto_without_a_pull_is_training_alone(engine):
-    federation = parties()
-    _, states = last(
-        rounds_by_hand(Ditto(lam=0.0), federation, rounds=3, work=LocalWork(4, steps=2), lr=0.1, engine=engine)
-    )
-    assert torch.allclose(kept(states, "personal"), alone(federation, steps=6, lr=0.1), atol=1e-12)
-
-
-@ENGINES
-@pytest.mark.parametrize("base", ["fedavg", "scaffold", "fedprox(mu=0.5)", "fedadam(server_lr=0.01)"])
-def test_dittos_shared_model_is_to_the_bit_that_of_its_base(engine, base):
-    alone = play(small_simulation(base, engine=engine), 3)
-    for text in (f"test-ditto(base={base}, lam=0.5)", f"test-ditto(base={base}, lam=2.0, steps=2)"):
-        beside = play(small_simulation(text, engine=engine), 3)
-        assert beside.state.server_digest() == alone.state.server_digest()
-        assert any(state["personal"].ne(beside.initial).any() for state in beside.state.parties.values())
-
-
-def test_ditto_pulls_to_the_model_as_it_was_received():
-    """After one round from zero, with w = 0 received: v = (1 - (1 - lr (a + lam))^s) a c / (a + lam)."""
-    algorithm, states, lam, steps = Ditto(lam=0.7), {}, 0.7, 3
-    server = {"w": torch.zeros(2, dtype=torch.float64)}
-    states |= {k: {"personal": torch.zeros(2, dtype=torch.float64)} for k in range(3)}
-    one_round(algorithm, parties(), server, states, work=LocalWork(4, steps=steps), lr=0.1)
-    expected = (1 - (1 - 0.1 * (A + lam)) ** steps) * A * C / (A + lam)
-    assert torch.allclose(kept(states, "personal"), expected, atol=1e-12)
-
-
-def test_dittos_base_must_fit():
-    with pytest.raises(UserError, match=r"Ditto's base must train one model by FedAvg's loss, got Moon"):
-        small_simulation("test-ditto(base=moon)")
-
-
-def test_ditto_takes_single_uploads_and_sgd_where_its_base_does():
-    assert small_simulation("test-ditto(base=test-feddf)").algorithm.needs_each
-    assert not small_simulation("test-ditto").algorithm.needs_each
-    with pytest.raises(UserError, match="adam"):
-        small_simulation("test-ditto(base=scaffold)", optimiser="adam")
-
-
-# --- FedRep ---
-
-
-@ENGINES
-@pytest.mark.parametrize("optimiser", ["sgd(momentum=0.9, weight_decay=0.1)", "adam(weight_decay=0.1)"])
-def test_fedrep_keeps_the_frozen_part_to_the_bit(engine, optimiser):
-    """With the head's phase alone no body moves; with the body's alone no head does."""
-    for part in ("head", "body"):
-        simulation = small_simulation("test-fedrep", sample=1.0, optimiser=optimiser, engine=engine)
-        body, head = simulation.task.slices["body"], simulation.task.slices["head"]
-        only = (Phase(trains=part),)
-        object.__setattr__(simulation.algorithm, "phases", lambda task, round, only=only: only)
-        object.__setattr__(
-            simulation.algorithm,
-            "upload",
-            lambda me, w, body=body, head=head: (
-                {"delta": w[body] - me.received["body"]},
-                {"head": w[head]},
-            ),
-        )
-        after = play(simulation, 2).state
-        assert torch.equal(after.server["w"][body], simulation.initial[body]) == (part == "head")
-        for state in after.parties.values():
-            assert torch.equal(state["head"], simulation.initial[head]) == (part == "body")
-
-
-class Planted(Task):
-    """Rows are (x, y) with y = h . (B x): a linear body, a linear head, squared error."""
-
-    def __init__(self, features, rank):
-        class Body(nn.Linear):
-            def forward(self, x):
-                return super().forward(x[..., :-1])
-
-        def net():
-            return Net(Body(features, rank, bias=False), nn.Linear(rank, 1, bias=False))
-
-        super().__init__(net, dtype=torch.float64)
-
-    def loss(self, w, batch, track=True):
-        return batch.mean((self.logits(w, batch)[..., 0] - batch.x[..., -1]) ** 2)
-
-
-def distance_to(plane, body):
-    """The sine of the largest angle between the plane and that of the body's rows."""
-    own = torch.linalg.qr(body.T)[0]
-    return float(torch.linalg.matrix_norm(own - plane @ (plane.T @ own), ord=2))
-
-
-def test_fedrep_finds_a_planted_subspace_that_fedavg_does_not():
-    rng = np.random.default_rng(0)
-    plane = np.linalg.qr(rng.normal(size=(10, 2)))[0]
-    rows = []
-    for _ in range(20):
-        x = rng.normal(size=(40, 10))
-        rows.append(np.concatenate([x, x @ plane @ rng.normal(size=(2, 1))], axis=1))
-    federation = federation_of(Planted(10, 2), rows)
-    start, ends = federation.task.initial(), {}
-    for algorithm in (FedRep(head_epochs=10, body_epochs=1), FedAvg()):
-        server = last(
-            rounds_by_hand(algorithm, federation, rounds=60, start=start, work=LocalWork(40, epochs=1), lr=0.1)
-        )[0]
-        ends[type(algorithm)] = distance_to(torch.from_numpy(plane), server["w"][:20].reshape(2, 10))
-    assert distance_to(torch.from_numpy(plane), start[:20].reshape(2, 10)) > 0.5
-    assert ends[FedRep] < 1e-3
-    assert ends[FedAvg] > 0.1
 
 
 # --- FedAMP ---
@@ -207,93 +81,3 @@ def test_fedamp_sends_each_party_its_own_mixture_alone():
 def test_fedamp_refuses_mixtures_in_which_a_party_counts_less_than_nothing():
     with pytest.raises(UserError, match=r"at most 1 / \(parties - 1\).*got 0.5 for 6 parties. Lower alpha"):
         small_simulation("test-fedamp(alpha=0.5)")
-
-
-# --- Per-FedAvg ---
-
-
-@HERE
-@pytest.mark.parametrize(("order", "power"), [("fo", 1), ("hf", 2), ("exact", 2)])
-def test_per_fedavgs_fixed_point_tells_its_orders_apart(engine, order, power):
-    """On a/2 ||w - c||^2 the gradient is (1 - alpha a) a (w - c), and (1 - alpha a) times that in second order."""
-    alpha = 0.3
-    found = fixed_point(
-        PerFedAvg(alpha, order), parties((4, 8, 2)), work=LocalWork(8, steps=1), lr=0.1, engine=engine
-    )
-    expected = optimum(CENTRES, CURVATURES, [(1 - alpha * a) ** power for a in CURVATURES])
-    other = optimum(CENTRES, CURVATURES, [(1 - alpha * a) ** (3 - power) for a in CURVATURES])
-    assert torch.allclose(found, expected, atol=1e-9)
-    assert not torch.allclose(found, other, atol=1e-2)
-
-
-@ENGINES
-@pytest.mark.parametrize("order", ["fo", "hf", "exact"])
-def test_per_fedavg_without_a_step_is_fedavg(engine, order):
-    if (engine, order) == ("compiled", "exact"):
-        pytest.skip("compiled nets have no second derivative")
-    meta = small_simulation(f"test-per-fedavg(alpha=0, order={order})", engine=engine)
-    object.__setattr__(meta.algorithm, "weight", lambda party: party.size)  # the paper's parties count the same
-    average = play(small_simulation("fedavg", engine=engine), 2)
-    assert torch.allclose(play(meta, 2).state.server["w"], average.state.server["w"], atol=1e-6)
-
-
-@ENGINES
-def test_per_fedavgs_parties_use_their_model_after_one_step(engine):
-    fields = {"dtype": "float32" if engine == "compiled" else "float64", "batch_size": 64, "engine": engine}
-    simulation = play(small_simulation("test-per-fedavg(alpha=0.2)", **fields), 2)
-    state, task, rows = simulation.state, simulation.task, simulation.federation.train
-    models = simulation.models(state)
-    for number in range(6):
-        x, y = rows.take(torch.from_numpy(simulation.federation.parties[number].train))
-        net = MODELS.build("mlp(6,4)").build((5,), 3).to(task.dtype)
-        net.load_state_dict(task.named(state.server["w"], state.buffers))
-        nn.functional.cross_entropy(net(x)[0], y).backward()
-        expected = torch.cat([(p - 0.2 * p.grad).detach().reshape(-1) for p in net.parameters()])
-        assert torch.allclose(models.personal(number)[0], expected, atol=1e-6)
-    assert simulation.play_round()[1]["personal"]["count"] > 0
-
-
-def test_per_fedavg_exact_is_refused_by_the_compiled_engine():
-    with pytest.raises(UserError, match=r"no second derivative\. Use --engine sequential"):
-        play(small_simulation("test-per-fedavg(order=exact)", engine="compiled"), 1)
-
-
-# --- FedBN ---
-
-NORM = {"model": "test-norm-body", "batch_size": 64}
-
-
-def test_fedbn_that_keeps_nothing_is_fedavg():
-    for fields in (NORM, {"model": "test-layer-norm"}):
-        local = {} if fields is not NORM else {"batch_norm": "local"}
-        bn = play(small_simulation("test-fedbn(own=nothing)", **fields), 3)
-        avg = play(small_simulation("fedavg", **fields, **local), 3)
-        assert torch.equal(bn.state.server["w"], avg.state.server["w"])
-        assert bn.state.own_buffers.keys() == avg.state.own_buffers.keys()
-        for number, statistics in avg.state.own_buffers.items():
-            assert torch.equal(bn.state.own_buffers[number], statistics)
-
-
-def test_fedbns_scales_shifts_and_statistics_stay_at_home():
-    simulation = small_simulation("test-fedbn", **NORM, sample=1.0)
-    norm = simulation.task.positions("norm")
-    assert len(norm) == 8  # four scales, four shifts
-    _, row = play(simulation, 1).play_round()
-    shared = (simulation.task.size - 8) * 4 * 6
-    assert row["traffic"] == {"up": {"delta": shared}, "down": {"shared": shared}}
-    state = simulation.state
-    assert torch.equal(state.server["w"][norm], simulation.initial[norm])
-    assert torch.equal(state.buffers, simulation.task.initial_buffers())
-    for kept in (state.own_buffers, {k: v["own"] for k, v in state.parties.items()}):
-        assert sorted(kept) == list(range(6))
-        assert (kept[0] != kept[1]).any()
-    models = simulation.models(state)
-    w, statistics = models.personal(4)
-    assert torch.equal(w[norm], state.parties[4]["own"])
-    assert torch.equal(statistics, state.own_buffers[4])
-
-
-@pytest.mark.parametrize("model", ["mlp(6,4)", "logistic", "test-layer-norm|mlp(6,4)"])
-def test_fedbn_refuses_nets_that_do_not_normalise(model):
-    with pytest.raises(UserError, match=r"this net has none: it would be FedAvg\. Choose another --model"):
-        small_simulation("test-fedbn", model=model)

@@ -80,8 +80,8 @@ def test_real_sites_train_the_same_bits_as_the_sequential_engine(algorithm, chan
 @pytest.mark.parametrize(
     ("algorithm", "options"),
     [
-        ("test-fedrep", ["--model", "mlp(8)"]),
-        ("test-ditto", ["--model", "mlp(8)"]),
+        ("fedrep", ["--model", "mlp(8)"]),
+        ("ditto", ["--model", "mlp(8)"]),
         ("test-fedmd", ["--model", "mlp(8)|mlp(6,4)|logistic"]),
     ],
 )

@@ -67,7 +67,7 @@ def test_resumed_to_the_bit(engine):
 
 
 def test_one_model_for_all_is_refused():
-    for text in ("fedavg", "scaffold", "test-ditto"):
+    for text in ("fedavg", "scaffold", "ditto"):
         with pytest.raises(
             UserError, match=r"has one model for all, which nets that differ .* cannot share\. Name one"
         ):

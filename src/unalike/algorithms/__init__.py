@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from unalike.algorithms.clustered.by_loss import FedFmc, HypCluster, Ifca
+from unalike.algorithms.clustered.fesem import FeSem
+from unalike.algorithms.clustered.fixed import Groups
+from unalike.algorithms.clustered.one_split import FlHc, KMeansModels
+from unalike.algorithms.clustered.splits import Cfl
 from unalike.algorithms.contract import (
     ALGORITHMS,
     Algorithm,
@@ -22,8 +27,13 @@ from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
+from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
+from unalike.algorithms.personal.ditto import Ditto
 from unalike.algorithms.personal.l2gd import L2gd
 from unalike.algorithms.personal.mapper import Dapper, Mapper
+from unalike.algorithms.personal.meta import PerFedAvg
+from unalike.algorithms.personal.partial import FedBabu, FedBn, FedPer, FedRep, LgFedAvg, Partial
+from unalike.algorithms.personal.pfedme import PFedMe
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
@@ -35,19 +45,39 @@ __all__ = [
     "Apfl",
     "Ask",
     "ByParty",
+    "Cfl",
     "Dapper",
+    "Ditto",
+    "FeSem",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",
     "FedAvgM",
+    "FedAvgTuned",
+    "FedBabu",
+    "FedBn",
+    "FedFmc",
     "FedNova",
+    "FedPer",
     "FedProx",
+    "FedRep",
     "FedYogi",
+    "FlHc",
+    "Groups",
+    "HypCluster",
+    "Ifca",
+    "KMeansModels",
     "L2gd",
+    "LgFedAvg",
+    "Local",
     "Mapper",
     "Moon",
+    "PFedMe",
+    "Partial",
     "Party",
+    "PerFedAvg",
     "Phase",
+    "Pooled",
     "QFedAvg",
     "RFedAvg",
     "RFedAvgPlus",

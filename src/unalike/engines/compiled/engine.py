@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unalike.algorithms.contract import Algorithm, Party, Phase
+from unalike.algorithms.contract import Algorithm, Party, Phase, parts_of
 from unalike.engines.compiled.chain import NotAChain, describe
 from unalike.engines.compiled.compiler import NoCompiler
 from unalike.engines.compiled.library import KINDS, Data, Descent, Kernel, Steps
@@ -94,10 +94,10 @@ def _descent(worker: Worker, order: Order, phase: Phase, me: Party, start: Tenso
         strength = float(strength)
     span = None
     if phase.trains:
-        if phase.trains not in worker.task.slices:  # "norm" is no one range, and chains have none
+        spans = worker.task.parts.spans(*parts_of(phase.trains))
+        if len(spans) > 1:  # the kernels move one run of weights
             return None
-        part = worker.task.slices[phase.trains]
-        span = (part.start, part.stop)
+        span = (spans[0].start, spans[0].stop) if spans else (0, 0)
     linear, share = algorithm.linear(me), algorithm.beside(me)
     sgd = Descent(order.lr, optimiser.momentum, optimiser.weight_decay, strength, centre, linear, trains=span)
     if share is None:
