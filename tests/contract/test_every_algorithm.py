@@ -2,20 +2,21 @@
 
 import pytest
 
-from tests.contract import distilling_algorithms, paper_algorithms, personal_algorithms
+from tests.contract import distilling_algorithms, paper_algorithms
+from tests.helpers import LayerNormBody, NormBody, TanhBody
 from unalike.algorithms import ALGORITHMS
 from unalike.runs.check import check_algorithm
 
+assert (LayerNormBody, NormBody, TanhBody)  # nets that are registered
 OURS = ("unalike.", "tests.contract.")
 REGISTERED = [
     entry.name
     for entry in ALGORITHMS
     if entry.cls.__module__.startswith(OURS) and not entry.name.startswith("broken-")
 ]
-PAPERS = [*paper_algorithms.NAMES, *personal_algorithms.NAMES, *distilling_algorithms.NAMES]
+PAPERS = [*paper_algorithms.NAMES, *distilling_algorithms.NAMES]
 NORM = {"model": "test-norm-body", "batch_size": 64}
 NEEDS = {"fedbn": NORM} | distilling_algorithms.NEEDS
-NEEDS = personal_algorithms.NEEDS | distilling_algorithms.NEEDS
 NEEDS |= {"mapper": {"validation": 0.4}, "dapper": {"validation": 0.4}}
 SETTINGS = {
     "momentum": {},
@@ -38,9 +39,8 @@ VARIANTS = {
     "test-def-kt": {"sample": 1.0, "model": "mlp(6,4)", "optimiser": "sgd"},
     "test-fedgan(noise=3)": THREE_NETS,
     "apfl(learn=false)": {"model": "test-norm-body", "batch_size": 64},
-    "test-fedamp": {"newcomers": 0.34},
     "fedrep(2)": {"fine_tune": 1},
-    "test-fedrep": {"fine_tune": 1},
+    "fedamp": {"newcomers": 0.34},
     "cfl(eps1=9, eps2=0, across=1)": {"newcomers": 0.34},
     "fl+hc(rounds=1, threshold=0.5)": {"sample": 1.0},
     "kmeans-models(k=3, epochs=1, trim=0.2)": {},

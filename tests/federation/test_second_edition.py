@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.contract import distilling_algorithms, personal_algorithms  # noqa: F401  register algorithms
+from tests.contract import distilling_algorithms  # noqa: F401  registers algorithms
 from tests.federation import second_edition  # noqa: F401
 from tests.federation.inside import FOUR, HOSPITALS, World, write_tables
 from unalike.algorithms import Algorithm, ByParty, algorithm
@@ -19,7 +19,7 @@ from unalike.runs.record import read_rounds
 
 NETS = "mlp(6)|mlp(5,4)|logistic"
 RUNS = {
-    "test-fedamp": {},
+    "fedamp": {},
     "ditto": {},
     "ditto(base=scaffold)": {},
     "fedrep": {},
@@ -99,7 +99,7 @@ def test_real_sites_make_the_bits_of_simulation(name, tmp_path, public):
     assert_same_models(tmp_path, simulation)
 
 
-@pytest.mark.parametrize("name", ["test-fedamp", "fedrep", "fedbn", "test-fedmd", "site-relay"])
+@pytest.mark.parametrize("name", ["fedamp", "fedrep", "fedbn", "test-fedmd", "site-relay"])
 def test_sites_and_server_that_restart_change_no_bit(name, tmp_path, public):
     """Both in the middle of the first round (for FedMD: of what prepares), and again between two exchanges."""
     world = world_of(tmp_path, name, public)
@@ -227,10 +227,10 @@ def test_a_site_that_weighs_more_than_its_rows_is_refused_in_phases_too(tmp_path
 
 
 def test_a_site_is_sent_its_own_row_and_no_other(tmp_path, public):
-    world = world_of(tmp_path, "test-fedamp", public)
+    world = world_of(tmp_path, "fedamp", public)
     world.serve()
     simulation, _ = world.simulation()
-    clouds = simulation.state.server["u"]
+    clouds = simulation.algorithm.send(simulation.task, simulation.state.server)["u"].values
     last = {}
     for node, raw, _ in world.transport.log:
         message = peek(raw)
@@ -282,7 +282,7 @@ def all_rows(header, vectors):
 
 
 ATTACKS = [
-    ("test-fedamp", all_rows, "its payload is"),
+    ("fedamp", all_rows, "its payload is"),
     (
         "fedrep",
         with_header(phases=[{"name": "head", "epochs": 1000, "trains": "head"}]),
@@ -309,7 +309,7 @@ def test_what_a_server_may_not_decide_is_refused(name, change, reason, tmp_path,
 @pytest.mark.parametrize("kind", ["evaluate", "finish"])
 @pytest.mark.parametrize(
     ("name", "change", "reason"),
-    [("test-fedamp", all_rows, "its payload is"), ("test-fedmd", with_header(round=0), "before round 1")],
+    [("fedamp", all_rows, "its payload is"), ("test-fedmd", with_header(round=0), "before round 1")],
 )
 def test_models_are_tried_at_the_agreed_place_only(kind, name, change, reason, tmp_path, public):
     world = world_of(tmp_path, name, public)

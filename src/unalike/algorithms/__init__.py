@@ -22,6 +22,7 @@ from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.fedavgm import FedAvgM
+from unalike.algorithms.fedcurv import FedCurv
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
@@ -34,6 +35,7 @@ from unalike.algorithms.personal.mapper import Dapper, Mapper
 from unalike.algorithms.personal.meta import PerFedAvg
 from unalike.algorithms.personal.partial import FedBabu, FedBn, FedPer, FedRep, LgFedAvg, Partial
 from unalike.algorithms.personal.pfedme import PFedMe
+from unalike.algorithms.personal.related import FedAmp, HeurFedAmp, Mocha
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
@@ -51,11 +53,13 @@ __all__ = [
     "FeSem",
     "FedAdagrad",
     "FedAdam",
+    "FedAmp",
     "FedAvg",
     "FedAvgM",
     "FedAvgTuned",
     "FedBabu",
     "FedBn",
+    "FedCurv",
     "FedFmc",
     "FedNova",
     "FedPer",
@@ -64,6 +68,7 @@ __all__ = [
     "FedYogi",
     "FlHc",
     "Groups",
+    "HeurFedAmp",
     "HypCluster",
     "Ifca",
     "KMeansModels",
@@ -71,6 +76,7 @@ __all__ = [
     "LgFedAvg",
     "Local",
     "Mapper",
+    "Mocha",
     "Moon",
     "PFedMe",
     "Partial",
