@@ -41,7 +41,7 @@ MUTATIONS = [
         ("the share's gradient forgets the shared model", "(own - shared).dot", "own.dot"),
         ("the share goes uphill", "share - party.lr", "share + party.lr"),
         ("the share leaves its range", ".clamp(0, 1)", ""),
-        ("the share is forgotten", '"a": self.beside(party)', '"a": party.state["a"]'),
+        ("the share is forgotten", '"a": self._share(party)', '"a": party.state["a"]'),
         (
             "the own model begins where the run began",
             'party.state["v"], party.received["w"])',
@@ -60,9 +60,9 @@ MUTATIONS = [
         ("the coin is the same in every round", "_tossed(task.seed, round, ", "_tossed(task.seed, 0, "),
         ("a party is counted twice", '"x": w - self.personal(party)', '"x": w'),
         ("only what training changed is counted", '"x": w - self.personal(party)', '"x": w - self.start(party)'),
-        ("a party is new each time", '"met": met * 0 + 1', '"met": met'),
+        ("a party is new each time", '"known": known * 0 + 1', '"known": known'),
         ("the mean is of those who answered", 'replies.sum["x"] / count', 'replies.sum["x"] / replies.size'),
-        ("who comes late counts as nothing", '"new": 1 - met', '"new": 0 * met'),
+        ("who comes late counts as nothing", '"new": 1 - known', '"new": 0 * known'),
         (
             "who comes late begins where the run began",
             'party.state["x"], party.received["w"])',
