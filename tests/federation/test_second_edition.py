@@ -31,6 +31,8 @@ RUNS = {
     "site-relay": {},
     "ifca": {},
     "fesem": {},
+    "apfl": {},
+    "dapper": {},
 }
 
 
@@ -44,7 +46,7 @@ def public(tmp_path_factory):
 
 def world_of(path, name, public, **more):
     train = {"algorithm": name, "model": "mlp(6)", "rounds": 2, **RUNS.get(name, {}), **more.pop("train", {})}
-    return World.make(path, public=public if name == "test-fedmd" else None, train=train, **more)
+    return World.make(path, public=public if name in ("test-fedmd", "dapper") else None, train=train, **more)
 
 
 def exchanges(world):
