@@ -22,6 +22,9 @@ SETTINGS = {
 }
 THREE_NETS = {"model": "mlp(6,4)|mlp(8)|logistic"}
 VARIANTS = {
+    "ifca(option=gradient)": {},
+    "ifca(clusters=3)": {"newcomers": 0.34, "fine_tune": 1},
+    "fesem(least=4)": {"channel": "masked", "sample": 1.0},
     "test-ditto(base=scaffold, lam=0.5)": {},
     "test-ditto(base=scaffold(option=i), steps=2)": {},
     "test-ditto(base=fedprox(mu=0.5))": {},
