@@ -37,7 +37,8 @@ def check_finite(spec: RunSpec, vectors: Vectors, number: int, whose: str) -> No
 
 def recipe_of(spec: RunSpec, algorithm: Algorithm, tasks: Sequence[Task], wire: Wire | None) -> Recipe:
     """How every party of a run works, whose nets are those of ``tasks``."""
-    keeps = (spec.batch_norm == "local" and not algorithm.pools) or algorithm.keeps_statistics
+    local = spec.batch_norm == "local" and not algorithm.pools
+    keeps = local or any(map(algorithm.keeps_statistics_of, tasks))
     return Recipe(
         algorithm,
         build_optimiser(spec.optimiser),

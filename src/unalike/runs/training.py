@@ -119,7 +119,7 @@ class Training(ABC):
     def _check_fine_tuning(self) -> None:
         """Refuse to train models further that there are none of, or that the algorithm itself trains further."""
         name, leave = self.spec.algorithm, f"Leave --fine-tune {self.spec.fine_tune} out."
-        if any(self.algorithm.adapt(task) for task in self.tasks):
+        if self.algorithm.adapts(True) and any(map(self.algorithm.adapt, self.tasks)):
             raise UserError(f"{name} adapts its models itself. {leave}")
         shared = self.algorithm.global_model(self.task, self.state.server)
         if shared is None and not self.algorithm.overrides("personal"):

@@ -63,7 +63,7 @@ def _lloyd(vectors: Tensor, centres: Tensor, trim: float) -> tuple[float, list[i
 
 
 def _squares(vectors: Tensor, centres: Tensor) -> Tensor:
-    """Squared distances [vectors, centres]."""
+    """Squared distances of every vector from every centre."""
     import torch
 
     return torch.cdist(vectors, centres, compute_mode="donot_use_mm_for_euclid_dist") ** 2

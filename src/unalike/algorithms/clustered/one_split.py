@@ -11,6 +11,8 @@ from unalike.algorithms.contract import Ask, Phase, Replies, Vectors, algorithm
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from unalike.models.task import Task
 
 
@@ -89,6 +91,12 @@ class KMeansModels(OneSplit):
         if not 0 <= self.trim < 0.5:
             raise UserError(f"KMeansModels.trim must be at least 0 and below 0.5, got {self.trim}. Use 0.1, or 0.")
 
+    def init_server(self, task: Task, w: Tensor) -> Vectors:
+        """The root alone; more groups than parties are refused."""
+        if self.k > task.population:
+            raise UserError(f"KMeansModels.k is {self.k}, but there are {task.population} parties. Lower k.")
+        return super().init_server(task, w)
+
     def phases(self, task: Task, round: int) -> tuple[Phase, ...]:
         """Before round 1 the long training alone, then the run's local work."""
         return (Phase(),) if round else (Phase("alone", epochs=self.epochs),)
@@ -97,10 +105,6 @@ class KMeansModels(OneSplit):
         """Everybody trains alone; the models are grouped, and every group begins at the mean of its own."""
         replies = yield Ask("train", self.send(task, server))
         numbers = list(replies.each)
-        if len(numbers) < self.k:
-            raise UserError(
-                f"KMeansModels.k is {self.k}, but {len(numbers)} parties train. Use at most that many."
-            )
         made = {**noted(server, replies.each), "round": server["round"]}  # before the first round
         groups = k_means(made["update"][numbers], self.k, self.trim, task.generator(0))
         parts = [[numbers[place] for place in group] for group in groups]
