@@ -26,6 +26,9 @@ SETTINGS = {
 }
 THREE_NETS = {"model": "mlp(6,4)|mlp(8)|logistic"}
 VARIANTS = {
+    "ifca(option=gradient)": {},
+    "ifca(clusters=3)": {"newcomers": 0.34, "fine_tune": 1},
+    "fesem(least=4)": {"channel": "masked", "sample": 1.0},
     "per-fedavg(order=hf)": {},
     "per-fedavg(order=exact)": {},
     "feddyn(weights=size)": {},
