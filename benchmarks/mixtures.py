@@ -9,7 +9,6 @@ for each training row of a round.
 
 from __future__ import annotations
 
-import statistics
 import time
 
 import torch
@@ -18,47 +17,49 @@ from benchmarks.phases import WORK, simulation
 from benchmarks.report import made, options, publish, table
 from benchmarks.workload import Workload
 from unalike.algorithms import Algorithm, Apfl, FedAvg, L2gd
+from unalike.models import Task
 
-TRIED = {
-    "FedAvg": FedAvg(),
-    "APFL, fixed share": Apfl(learn=False),
-    "APFL, learnt share": Apfl(),
-    "L2GD": L2gd(lam=0.1, p=0.1),
-}
+NAMES = ["FedAvg", "APFL, fixed share", "APFL, learnt share", "L2GD"]
 
 
-def gradients(workload: Workload, algorithm: Algorithm, task: object, round: int) -> int:
+def tried(workload: Workload) -> list[Algorithm]:
+    """The algorithms; L2GD takes as many steps in the mean as the others."""
+    steps = workload.epochs * -(-workload.rows // workload.batch)
+    return [FedAvg(), Apfl(learn=False), Apfl(), L2gd(lam=0.1, p=1 / max(2, steps))]
+
+
+def gradients(workload: Workload, algorithm: Algorithm, task: Task, round: int) -> int:
     """How many gradients of a row a party takes in a round."""
     rows = workload.epochs * workload.rows
     if isinstance(algorithm, Apfl):
         return 2 * rows + algorithm.learn * workload.rows
     if isinstance(algorithm, L2gd):
-        return algorithm.coins(task, round)[1] * min(workload.batch, workload.rows)  # type: ignore[arg-type]
+        return algorithm.coins(task, round)[1] * min(workload.batch, workload.rows)
     return rows
 
 
 def measure(workload: Workload, repeats: int) -> list[str]:
     """A line of the table: FedAvg's microseconds a gradient, and how many times that the others take."""
-    runs = {name: simulation(workload, algorithm) for name, algorithm in TRIED.items()}
-    each: dict[str, list[float]] = {name: [] for name in runs}
+    algorithms = tried(workload)
+    runs = [simulation(workload, algorithm) for algorithm in algorithms]
+    seconds, taken = [0.0] * len(runs), [0] * len(runs)
     for repeat in range(repeats + 1):
-        for name, run in runs.items():
+        for at, run in enumerate(runs):
             began = time.perf_counter()
             run.state, _ = run.play_round()
-            seconds = time.perf_counter() - began
             if repeat:  # the first turn warms caches up
-                taken = workload.parties * gradients(workload, TRIED[name], run.task, run.state.round)
-                each[name].append(seconds / taken)
-    first, *others = (statistics.median(times) for times in each.values())
+                seconds[at] += time.perf_counter() - began
+                taken[at] += workload.parties * gradients(workload, algorithms[at], run.task, run.state.round)
+    first, *others = (spent / count for spent, count in zip(seconds, taken, strict=True))
     return [workload.name, f"{1e6 * first:.2f}", *(f"{other / first:.2f}" for other in others)]
 
 
 def main() -> None:
     """Measure, print, and write."""
-    given = options(__doc__, repeats=7).parse_args()
+    given = options(__doc__, repeats=30).parse_args()
     torch.set_num_threads(1)
     chosen = [workload.quick() for workload in WORK] if given.quick else WORK
-    first, *others = TRIED
+    first, *others = NAMES
     head = ["work, 20 parties", f"{first}, microseconds", *(f"{name}, times that" for name in others)]
     text = f"Time per gradient of a row, compiled engine, one thread, {given.repeats} turns that alternate."
     rows = [measure(workload, given.repeats) for workload in chosen]

@@ -160,13 +160,13 @@ def test_models_of_the_parties_own_are_ranked_apart(unalike, tmp_path):
     shared, own = answer.out.split("own models: all settings (3 compared)")
     assert "tuned" not in shared
     assert "worst tenth" not in shared
-    assert "fedavg, tuned 1" in own
+    assert "fedavg-tuned(1)" in own
     assert "fedprox" not in own
     assert "parties' mean accuracy" in own
     assert "worst tenth" in own
-    found = unalike("leaderboard", "--json", "--algorithm", "fedavg", "--algorithm", "fedavg, tuned").json
+    found = unalike("leaderboard", "--json", "--algorithm", "fedavg", "--algorithm", "fedavg-tuned").json
     assert found["personal"][0]["entries"][0]["worst_tenth"] is not None
     assert all(table["personal"] is False for table in found["tables"])
-    refused = unalike("leaderboard", "--algorithm", "fedavg, tunt")
+    refused = unalike("leaderboard", "--algorithm", "fedavg-tunt")
     assert (refused.code, len(refused.err.splitlines())) == (2, 1)
-    assert "Did you mean 'fedavg, tuned'" in refused.err
+    assert "Did you mean 'fedavg-tuned'" in refused.err

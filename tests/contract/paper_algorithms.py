@@ -1,7 +1,6 @@
 """Algorithms from papers, written against the contract: proof that it can carry more than is shipped.
 
-Personal slices (FedPer), training on the server (FedDF), several models in one loss
-(Ditto, which as two phases is in personal_algorithms.py).
+Training on the server (FedDF), several models in one loss (Ditto).
 """
 
 import torch
@@ -9,35 +8,7 @@ from torch.nn import functional
 
 from unalike.algorithms import Algorithm, algorithm
 
-NAMES = ["test-fedper", "test-feddf", "test-ditto-one-loss"]
-
-
-@algorithm("test-fedper", paper="Arivazhagan et al. 2019 (arXiv:1912.00818)")
-class FedPer(Algorithm):
-    """A personal head on a shared body."""
-
-    def init_party(self, task, w):
-        return {"head": w[task.slices["head"]]}
-
-    def send(self, task, server):
-        return {"body": server["w"][task.slices["body"]]}
-
-    def start(self, party):
-        return party.task.join(party.received["body"], party.state["head"])
-
-    def upload(self, party, w):
-        slices = party.task.slices
-        return {"delta": w[slices["body"]] - party.received["body"]}, {"head": w[slices["head"]]}
-
-    def fold(self, task, server, replies):
-        w = server["w"]
-        return {"w": task.join(w[task.slices["body"]] + replies.mean["delta"], w[task.slices["head"]])}
-
-    def global_model(self, task, server):
-        return None
-
-    def personal(self, party):
-        return self.start(party)
+NAMES = ["test-feddf", "test-ditto-one-loss"]
 
 
 @algorithm("test-feddf", paper="Lin et al. 2020 (arXiv:2006.07242)")

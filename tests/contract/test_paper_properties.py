@@ -2,7 +2,6 @@
 
 import torch
 
-from tests.contract.paper_algorithms import FedPer
 from unalike.runs.small import play, small_simulation
 
 
@@ -16,19 +15,6 @@ def test_ditto_in_one_loss_without_pull_is_training_alone_and_its_shared_model_i
         for name, run in (("free", ditto), ("pulled", near))
     }
     assert gap["pulled"] < gap["free"]
-
-
-def test_fedper_keeps_heads_at_home():
-    simulation = play(small_simulation("test-fedper", sample=1.0), 2)
-    _, row = simulation.play_round()
-    body, head = (simulation.task.slices[k] for k in ("body", "head"))
-    assert row["bytes_up"] == simulation.federation.size * (body.stop - body.start) * 4
-    assert torch.equal(simulation.state.server["w"][head], simulation.initial[head])
-    heads = torch.stack([s["head"] for s in simulation.state.parties.values()])
-    assert (heads[0] != heads[1]).any()
-    assert row["accuracy"] is None
-    assert row["personal"]["count"] > 0
-    assert FedPer().overrides("personal")
 
 
 def test_feddf_trains_on_the_server():

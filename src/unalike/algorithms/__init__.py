@@ -22,15 +22,20 @@ from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.fedavgm import FedAvgM
+from unalike.algorithms.fedcurv import FedCurv
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
+from unalike.algorithms.personal.ditto import Ditto
 from unalike.algorithms.personal.l2gd import L2gd
+from unalike.algorithms.personal.mapper import Dapper, Mapper
 from unalike.algorithms.personal.meta import PerFedAvg
+from unalike.algorithms.personal.partial import FedBabu, FedBn, FedPer, FedRep, LgFedAvg, Partial
 from unalike.algorithms.personal.pfedme import PFedMe
+from unalike.algorithms.personal.related import FedAmp, HeurFedAmp, Mocha
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
@@ -43,25 +48,38 @@ __all__ = [
     "Ask",
     "ByParty",
     "Cfl",
+    "Dapper",
+    "Ditto",
     "FeSem",
     "FedAdagrad",
     "FedAdam",
+    "FedAmp",
     "FedAvg",
     "FedAvgM",
     "FedAvgTuned",
+    "FedBabu",
+    "FedBn",
+    "FedCurv",
     "FedFmc",
     "FedNova",
+    "FedPer",
     "FedProx",
+    "FedRep",
     "FedYogi",
     "FlHc",
     "Groups",
+    "HeurFedAmp",
     "HypCluster",
     "Ifca",
     "KMeansModels",
     "L2gd",
+    "LgFedAvg",
     "Local",
+    "Mapper",
+    "Mocha",
     "Moon",
     "PFedMe",
+    "Partial",
     "Party",
     "PerFedAvg",
     "Phase",

@@ -77,7 +77,7 @@ class SiteModels:
     def _models(self, message: Envelope, vault: Vault) -> tuple[Deployed | None, Deployed | None]:
         """The global model and the site's own, each where the algorithm has one, from what a message tells."""
         work, w = self._work, message.vectors().get("w")
-        order, _ = work.state_in(message, vault)
+        order, kept = work.state_in(message, vault)
         if not order.round:
             raise Refused("no model is tried before round 1")
         if layout(order.payload) != layout(work.script.sent):
@@ -91,12 +91,13 @@ class SiteModels:
         if work.algorithm.measures_personal:
             order = replace(order, kind="measure+train")
         has_own = work.algorithm.overrides("personal") or bool(self._phases)
-        return None if w is None else Deployed(w, order.buffers), self._own(order) if has_own else None
+        return None if w is None else Deployed(w, order.buffers), self._own(order, bool(kept)) if has_own else None
 
-    def _own(self, order: Order) -> Deployed:
-        """The site's own model, trained further where algorithm or plan say so."""
+    def _own(self, order: Order, known: bool) -> Deployed:
+        """The site's own model, trained further where algorithm or plan say so; ``known``: it took part before."""
         number, alone = self._work.number, Alone(replace(self._work.worker, recipe=self._recipe))
-        models = PersonalModels(self._work.engine, alone, [number], lambda one: order, lambda one: self._phases)
+        phases = self._phases if self._recipe.algorithm.adapts(known) else ()
+        models = PersonalModels(self._work.engine, alone, [number], lambda one: order, lambda one: phases)
         return Deployed(*models(number))
 
     def _judged(self, shared: Deployed | None, own: Deployed | None) -> dict[str, Judged]:

@@ -72,8 +72,8 @@ class Situation:
     def wishes(self) -> Wishes:
         """Whether parties give the same rows other labels: P(y | x) differs.
 
-        Rows of a label that differ between parties show it where features as a whole, P(x), are alike. Else shifted
-        features may be the cause.
+        Rows of a label that differ between parties show it where features as a whole, P(x), are alike. Else
+        shifted features may be the cause.
         """
         if self.concept is None:
             return "not measured"

@@ -74,9 +74,14 @@ def _deployed(record: Record) -> Record | None:
     kept = {name: value for name, value in record.figures.items() if name not in ("personal", "parties")}
     figures = {**kept, key: found.get("mean"), WORST_TENTH: found.get(WORST_TENTH)} if record.figures else {}
     rounds = tuple({**row, key: _by_party(row).get("mean")} for row in record.rounds)
-    epochs = record.spec.get("fine_tune")
-    name = record.algorithm + (f"{_TUNED} {epochs}" if epochs else "")
+    name = _with_tuning(record.algorithm, record.spec.get("fine_tune"))
     return replace(record, spec={**record.spec, "algorithm": name, "fine_tune": 0}, figures=figures, rounds=rounds)
+
+
+def _with_tuning(algorithm: str, epochs: int | None) -> str:
+    if not epochs:
+        return algorithm
+    return f"fedavg-tuned({epochs})" if algorithm == REFERENCE else f"{algorithm}{_TUNED} {epochs}"
 
 
 def _by_party(figures: Mapping[str, Any]) -> Mapping[str, Any]:

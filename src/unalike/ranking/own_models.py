@@ -2,8 +2,8 @@
 
 The evidence is ``tables/own-models.csv`` (docs/advice.md says how it was made): for each setting and algorithm the
 mean over the parties, each tried on rows of its own. What has to be beaten is the best of the simple ways:
-training alone, FedAvg, and FedAvg that every party fine-tunes. Whoever is not shown to be better does not go before
-it. Runs of one's own with similar parties take precedence once there are enough of them.
+training alone, FedAvg, and FedAvg that every party fine-tunes. Whoever is not shown to be better does not go
+before it. Runs of one's own with similar parties take precedence once there are enough of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from unalike.ranking.ranking import ranks
 from unalike.ranking.standing import REFERENCE, Standing, standings
 from unalike.tallies import Kind as Task
 
-SIMPLE = {"local": "training alone", REFERENCE: "FedAvg", "fedavg, tuned": "fine-tuned FedAvg"}
+SIMPLE = {"local": "training alone", REFERENCE: "FedAvg", "fedavg-tuned": "fine-tuned FedAvg"}
 """The simple ways to a model of one's own, the simplest first, and their names in a sentence."""
 SOURCE = "runs made with this package, docs/advice.md"
 

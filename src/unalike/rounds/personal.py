@@ -64,7 +64,8 @@ class PersonalModels:
             own = worker.own(order)
             if order.measures:
                 own["measured"] = self._measured_by(number, order)
-            return worker.recipe.algorithm.personal(worker.party(order, own, "")), order.buffers
+            me = worker.party(order, own, "")
+            return worker.recipe.algorithm.personal(me), order.own_statistics
         with self._one_at_a_time:
             if number not in self._known:
                 self._adapt(number)

@@ -2,12 +2,12 @@ import pytest
 import torch
 
 from tests.algorithms.regularised import a_party, loss_by_hand, random, slope, small_task, some_rows
-from tests.helpers import ENGINES, one_round, quadratic_federation, rounds_by_hand
-from unalike.algorithms import ALGORITHMS, Apfl
+from tests.helpers import ENGINES, EVERY_ENGINE, one_round, quadratic_federation, rounds_by_hand, use_algorithm
+from unalike.algorithms import ALGORITHMS, Apfl, Phase
 from unalike.errors import UserError
 from unalike.rounds.optimisers import Sgd
 from unalike.rounds.work import LocalWork
-from unalike.runs.small import play, small_simulation
+from unalike.runs.small import distance, play, small_simulation
 
 CENTRES, CURVATURES, SIZES = [[1.0, 2.0], [-1.0, 0.5], [3.0, -2.0]], [0.5, 1.0, 2.0], [4, 8, 2]
 C, A = torch.tensor(CENTRES, dtype=torch.float64), torch.tensor(CURVATURES, dtype=torch.float64)[:, None]
@@ -66,7 +66,7 @@ def test_with_a_share_of_all_the_own_model_is_trained_alone(engine):
     assert torch.allclose(own, C - (1 - 0.1 * A) ** 6 * C, atol=1e-12)
 
 
-@pytest.mark.parametrize("engine", ["sequential", "vectorised"])
+@EVERY_ENGINE
 @pytest.mark.parametrize("text", ["apfl", "apfl(alpha=0.9, learn=false)"])
 def test_the_shared_model_is_fedavgs_to_the_bit(engine, text):
     beside, average = (play(small_simulation(name, engine=engine), 3).state for name in (text, "fedavg"))
@@ -133,3 +133,21 @@ def test_newcomers_have_the_shared_model_and_nobody_else_has():
 def test_a_share_is_from_0_to_1(alpha):
     with pytest.raises(UserError, match=r"Apfl.alpha must be from 0 to 1, got .* Use 0 for FedAvg, 1 for alone"):
         ALGORITHMS.build(f"apfl(alpha={alpha})")
+
+
+TERMS = {
+    "a linear term": {"linear": lambda self, party: torch.full((2 * party.task.size,), 0.01)},
+    "a proximal term": {"proximal": lambda self, party: (0.5, self.start(party))},
+    "a part that trains": {"phases": lambda self, task, round: (Phase(trains="head"),)},
+    "another share in each party": {"beside": lambda self, party: party.size / 100},
+}
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_what_kernels_do_not_know_beside_a_second_model_runs_step_by_step(term):
+    ends = []
+    for engine in ("sequential", "compiled"):
+        simulation = small_simulation("fedavg", engine=engine, sample=1.0)
+        algorithm = type("Beside", (Apfl,), {**TERMS[term], "__module__": __name__})(learn=False)
+        ends.append(play(use_algorithm(simulation, algorithm), 2).state.tensors())
+    assert distance(*ends)[0] < 1e-5

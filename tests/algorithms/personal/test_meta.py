@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from tests.contract.personal_algorithms import TanhBody
 from tests.helpers import (
     ENGINES,
     EVERY_ENGINE,
     Quadratics,
+    TanhBody,
     federation_of,
     fixed_point,
     one_round,

@@ -19,23 +19,29 @@ CHECKS = [
 ]
 MUTATIONS = [
     *of_file(
-        "algorithms/personal/apfl.py",
-        ("the own gradient is taken at the own model", "share * own + (1 - share) * shared.detach()", "own"),
-        ("the own model becomes the mixture", '{"v": own, "a"', '{"v": self.personal(party), "a"'),
+        "algorithms/contract.py",
+        ("the own gradient is taken at the own model", "share * own + (1 - share) * w.detach()", "own"),
         (
             "outputs are mixed, not weights",
-            "party.task.loss(share * own + (1 - share) * shared.detach(), batch, track=False)",
-            "party.task.loss_of(share * party.task.logits(own, batch) + "
-            "(1 - share) * party.task.logits(shared.detach(), batch), batch)",
+            "task.loss(share * own + (1 - share) * w.detach(), batch, track=False)",
+            "task.loss_of(share * task.logits(own, batch) + (1 - share) * task.logits(w.detach(), batch), batch)",
         ),
-        ("the shared model steps on both gradients", "(1 - share) * shared.detach()", "(1 - share) * shared"),
-        ("the shared model steps twice", "return party.task.loss(shared", "return 2 * party.task.loss(shared"),
-        ("the mixture is of the model as received", "shared.detach(), batch", 'party.received["w"], batch'),
-        ("shares are swapped", "share * own + (1 - share) * shared.d", "(1 - share) * own + share * shared.d"),
-        ("the share's gradient is at the own model", "a * own + (1 - a) * shared, batch", "a * own, batch"),
+        ("the shared model steps on both gradients", "(1 - share) * w.detach()", "(1 - share) * w"),
+        ("the shared model steps twice", "return task.loss(w, batch) +", "return 2 * task.loss(w, batch) +"),
+        ("shares are swapped", "share * own + (1 - share) * w.d", "(1 - share) * own + share * w.d"),
+    ),
+    *of_file(
+        "algorithms/personal/apfl.py",
+        ("the own model becomes the mixture", '{"v": own, "a"', '{"v": self.personal(party), "a"'),
+        (
+            "the share's gradient is at the own model",
+            "gradient(share * own + (1 - share) * shared",
+            "gradient(own",
+        ),
+        ("the share's gradient forgets the shared model", "(own - shared).dot", "own.dot"),
         ("the share goes uphill", "share - party.lr", "share + party.lr"),
         ("the share leaves its range", ".clamp(0, 1)", ""),
-        ("the share is forgotten", '"a": self._share(party)', '"a": party.state["a"]'),
+        ("the share is forgotten", '"a": self.beside(party)', '"a": party.state["a"]'),
         (
             "the own model begins where the run began",
             'party.state["v"], party.received["w"])',
@@ -50,8 +56,8 @@ MUTATIONS = [
         ("one pull for several", " ** self.coins(party.task, party.round)[0]", ""),
         ("pulled away from the mean", "(1 - kept) * mean, mean", "(kept - 1) * mean, mean"),
         ("pulls and steps are swapped", "self.coins(task, round)[1]", "self.coins(task, round)[0]"),
-        ("the coin is turned round", "draws.geometric(1 - self.p)", "draws.geometric(self.p)"),
-        ("the coin is the same in every round", '"coins", round', '"coins"'),
+        ("the coin is turned round", "_tossed(task.seed, round, self.p)", "_tossed(task.seed, round, 1 - self.p)"),
+        ("the coin is the same in every round", "_tossed(task.seed, round, ", "_tossed(task.seed, 0, "),
         ("a party is counted twice", '{"x": w - party.state["x"]', '{"x": w'),
         ("a party is new each time", '"met": met * 0 + 1', '"met": met'),
         ("absent parties are forgotten", 'server["count"] * server["w"] + ', ""),

@@ -53,11 +53,9 @@ class Apfl(Algorithm):
 
     def measure(self, party: Party, batch: Batch) -> Vectors:
         """How the loss of the mixture changes with the share: <v - w, grad f>."""
-        from torch.func import grad
-
-        own, shared = self._own(party), party.received["w"]
-        slope = grad(lambda a: party.task.loss(a * own + (1 - a) * shared, batch, track=False))
-        return {"slope": slope(party.state["a"])}
+        own, shared, share = self._own(party), party.received["w"], party.state["a"]
+        gradient = party.task.gradient(share * own + (1 - share) * shared, batch)
+        return {"slope": (own - shared).dot(gradient)}
 
     def start(self, party: Party) -> Tensor:
         """Both models in one vector: the shared one, then the own."""
@@ -65,17 +63,15 @@ class Apfl(Algorithm):
 
         return torch.cat([party.received["w"], self._own(party)])
 
-    def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
-        """FedAvg's loss by its value; its gradient moves the own model as well, at the mixture."""
-        shared, own = w.chunk(2)
-        share = self._share(party)
-        mixed = party.task.loss(share * own + (1 - share) * shared.detach(), batch, track=False)
-        return party.task.loss(shared, batch) + (mixed - mixed.detach())
+    def beside(self, party: Party) -> Tensor:
+        """The share in this round's training."""
+        share = party.state["a"]
+        return (share - party.lr * party.measured["slope"]).clamp(0, 1) if self.learn else share
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
         """FedAvg's update; the own model and its share stay."""
         shared, own = w.chunk(2)
-        state = {"v": own, "a": self._share(party), "met": party.state["met"] * 0 + 1}
+        state = {"v": own, "a": self.beside(party), "met": party.state["met"] * 0 + 1}
         return {"delta": shared - party.received["w"]}, state
 
     def personal(self, party: Party) -> Tensor:
@@ -91,8 +87,3 @@ class Apfl(Algorithm):
         import torch
 
         return torch.where(party.state["met"] > 0, party.state["v"], party.received["w"])
-
-    def _share(self, party: Party) -> Tensor:
-        """The share in this round's training."""
-        share = party.state["a"]
-        return (share - party.lr * party.measured["slope"]).clamp(0, 1) if self.learn else share

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 from unalike.algorithms.contract import Algorithm, Party, Phase, Replies, Vectors, algorithm
@@ -11,6 +12,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from unalike.models.task import Task
+
+
+@lru_cache(maxsize=8)
+def _tossed(seed: int, round: int, p: float) -> tuple[int, int]:
+    """How many pulls come up in a row, and how many steps after them."""
+    from unalike.randomness import stream
+
+    draws = stream(seed, "coins", round)
+    return int(draws.geometric(1 - p)), int(draws.geometric(p))
 
 
 @algorithm("l2gd", paper="Hanzely and Richtarik 2020 (arXiv:2002.05516), Algorithm 1")
@@ -49,10 +59,7 @@ class L2gd(Algorithm):
 
     def coins(self, task: Task, round: int) -> tuple[int, int]:
         """How many pulls a round begins with, and how many local steps follow: the same for everybody."""
-        from unalike.randomness import stream
-
-        draws = stream(task.seed, "coins", round)
-        return int(draws.geometric(1 - self.p)), int(draws.geometric(self.p))
+        return _tossed(task.seed, round, self.p)
 
     def phases(self, task: Task, round: int) -> tuple[Phase, ...]:
         """As many local steps as the coin says."""
