@@ -31,7 +31,7 @@ class FlHc(OneSplit):
     After ``rounds`` rounds of FedAvg comes one in which every party trains from the joint model w. Its updates
     w_k - w are clustered agglomeratively: two clusters are merged, nearest first, while their distance is at most
     ``threshold`` in the ``metric`` (l1, l2, cosine) and ``linkage`` (single, complete, average; ward, for l2).
-    From then on there is FedAvg in each cluster alone. Threshold 0 leaves everyone alone, an infinite one is FedAvg.
+    From then on there is FedAvg in each cluster alone. Threshold 0 leaves everyone alone; infinity is FedAvg.
 
     Cosine distances (from 0 to 2) are the default, as they do not depend on the net, the learning rate and the
     local work. A threshold of 0.7 after 10 rounds was chosen on digits, with 8 and 20 parties: those that are
