@@ -23,6 +23,7 @@ from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.related import FedAmp, HeurFedAmp, Mocha
+from unalike.algorithms.personal.virtual import Virtual
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
@@ -53,5 +54,6 @@ __all__ = [
     "Replies",
     "Scaffold",
     "Vectors",
+    "Virtual",
     "algorithm",
 ]
