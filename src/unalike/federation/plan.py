@@ -128,7 +128,15 @@ class Plan:
 
     def _check_algorithm(self) -> None:
         """Write down what the algorithm sends and which code it is; refuse a plan that says something else."""
-        sends, code = ALGORITHMS.build(self.spec.algorithm).sends, self.spec.code or ""
+        algorithm, code = ALGORITHMS.build(self.spec.algorithm), self.spec.code or ""
+        sends = algorithm.sends
+        if algorithm.pools:
+            raise UserError(
+                f"{self.spec.algorithm} needs all rows at one place, but sites keep theirs. Choose another "
+                "algorithm: fedavg trains one model for all without that."
+            )
+        if sends == "nothing" and self.spec.channel is not None:
+            raise UserError(f"{self.spec.algorithm} sends nothing that a channel could carry. Leave channel out.")
         if self.sends not in ("", sends):
             raise UserError(
                 f"The plan says that a site sends {self.sends}, but {self.spec.algorithm} sends {sends}."

@@ -139,6 +139,23 @@ class Crew:
         return self.federation.worker(number, self.recipe)
 
 
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """All parties' training rows in the hands of one; those of newcomers are left out."""
+
+    federation: Federation
+    recipe: Recipe
+
+    def worker(self, number: int) -> Worker:
+        """The one party that has all rows."""
+        return replace(self.federation.worker(number, self.recipe), train=self.rows)
+
+    def rows(self, round: int) -> Array:
+        """The rows that parties would train on in a round, party after party."""
+        members = self.federation.population.members
+        return np.concatenate([self.federation.train_rows(number, round) for number in members])
+
+
 def take_public(dataset: Dataset, fraction: float, seed: int) -> tuple[Dataset, Array, Array]:
     """The data set less a random ``fraction`` of its training rows, and those rows and labels."""
     order = stream(seed, "public").permutation(len(dataset.y))

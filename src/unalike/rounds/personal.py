@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from unalike.algorithms.contract import Algorithm, Party, Phase
+from unalike.algorithms.contract import Algorithm, Party, Phase, Vectors
+from unalike.errors import UserError
+from unalike.models.batch import Batch
 from unalike.rounds.gather import Engine
+from unalike.rounds.local import measure
 from unalike.rounds.order import Order
 from unalike.rounds.worker import Workers
 
@@ -27,7 +30,14 @@ class FineTuned(Algorithm):
 
     def personal(self, party: Party) -> Tensor:
         """The model that the base would deploy."""
-        return self.base.personal(party)
+        w = self.base.personal(party)
+        if w.dim() > 1:
+            raise UserError("An ensemble is several nets, which cannot be trained as one. Leave --fine-tune out.")
+        return w
+
+    def measure(self, party: Party, batch: Batch) -> Vectors:
+        """What the base looks at before it chooses a model."""
+        return self.base.measure(party, batch)
 
 
 class PersonalModels:
@@ -43,6 +53,7 @@ class PersonalModels:
     ) -> None:
         self._engine, self._workers, self._numbers = engine, workers, list(numbers)
         self._order_of, self._phases_of = order_of, phases_of
+        self._measured: dict[int, Vectors] = {}
         self._known: dict[int, tuple[Tensor, Tensor]] = {}
         self._one_at_a_time = threading.Lock()
 
@@ -50,12 +61,23 @@ class PersonalModels:
         """The party's weights, and the running statistics that go with them."""
         if not self._phases_of(number):
             order, worker = self._order_of(number), self._workers.worker(number)
-            me = worker.party(order, worker.own(order), "")
-            return worker.recipe.algorithm.personal(me), order.buffers
+            own = worker.own(order)
+            if order.measures:
+                own["measured"] = self._measured_by(number, order)
+            me = worker.party(order, own, "")
+            return worker.recipe.algorithm.personal(me), order.own_statistics
         with self._one_at_a_time:
             if number not in self._known:
                 self._adapt(number)
             return self._known[number]
+
+    def _measured_by(self, number: int, order: Order) -> Vectors:
+        """What the party's pass over its training rows gave, which is made once."""
+        if number not in self._measured:
+            worker = self._workers.worker(number)
+            me = worker.party(order, worker.own(order), "")
+            self._measured[number] = measure(worker, order, me, order.buffers)
+        return self._measured[number]
 
     def _adapt(self, number: int) -> None:
         """Train the block of parties that this one is in; forget others where they take too much memory."""

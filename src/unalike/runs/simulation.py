@@ -6,21 +6,23 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from unalike.algorithms.contract import Ask, Phase
+from unalike.algorithms.contract import Ask, Kind, Phase
 from unalike.data import Dataset
 from unalike.engines.choose import choose_engine
 from unalike.engines.compiled.engine import trains_whole
 from unalike.engines.job import Job
 from unalike.engines.several import PerNet
 from unalike.rounds.evaluation import Figures, Models, chosen_scores, evaluate, without_each
-from unalike.rounds.federation import Crew
+from unalike.rounds.federation import Crew, Pool
 from unalike.rounds.gather import Engine, Gathered
 from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order
 from unalike.rounds.personal import PersonalModels
+from unalike.rounds.population import Population
 from unalike.rounds.state import State
+from unalike.rounds.worker import Workers
 from unalike.runs.build import build_federation
-from unalike.runs.rules import deploying
+from unalike.runs.rules import deploying, pooled_work
 from unalike.runs.spec import RunSpec
 from unalike.runs.training import Training
 
@@ -44,9 +46,12 @@ class Simulation(Training):
     ) -> None:
         self.federation = build_federation(spec, data)
         super().__init__(spec, self.federation.tasks, self.federation.population)
-        self.crew = Crew(self.federation, self.recipe)
-        recipe, self._adapting = deploying(spec, self.recipe, self.tasks)
-        self._deployed = Crew(self.federation, recipe)
+        self.crew: Workers = Crew(self.federation, self.recipe)
+        if self.algorithm.pools:
+            work = pooled_work(spec, self.population.most_rows, self.federation.population.size)
+            self.crew = Pool(self.federation, replace(self.recipe, work=work))
+        self._deploying, self._adapting = deploying(spec, self.recipe, self.tasks)
+        self._deployed = Crew(self.federation, self._deploying)
         if spec.batch_norm != "average" and not any(task.has_batch_norm for task in self.tasks):
             say(f"{spec.model} has no batch norm: --batch-norm {spec.batch_norm} changes nothing.")
         if self.channel.hidden is not None and (warning := self.channel.hidden.warning(self.task.size)):
@@ -55,6 +60,12 @@ class Simulation(Training):
         self._participation = participation or {}
         self.evaluated: tuple[int, Figures] | None = None
         """The last round that was evaluated, and its figures with each party's own."""
+
+    def trained_by(self, population: Population) -> Population:
+        """All but newcomers; everybody where nothing is shared; or one party that has all rows."""
+        if self.algorithm.pools:
+            return Population([int(population.rows[population.members].sum())])
+        return Population(population.rows.tolist()) if self.algorithm.sends == "nothing" else population
 
     def gather(self, orders: Sequence[Order]) -> Gathered:
         """The sums over all who are asked: here everybody answers."""
@@ -79,7 +90,8 @@ class Simulation(Training):
     def use(self, engine: str, say: Callable[[str], None]) -> None:
         """Run on the engine of that name; where nets differ, it may name one for each, as in ``a|b``."""
         spec = self.spec
-        rows = len(self.federation.train) * (1 - spec.validation - spec.held_out) / self.federation.size
+        places = 1 if self.algorithm.pools else self.federation.size
+        rows = len(self.federation.train) * (1 - spec.validation - spec.held_out) / places
         whole = trains_whole(self.task, self.algorithm, self.recipe.optimiser)
         job = Job(
             task=self.task,
@@ -111,14 +123,16 @@ class Simulation(Training):
     def models(self, state: State) -> Models:
         """What the state gives to evaluate."""
         own = self.algorithm.overrides("personal") or self.adapts
-        ask = Ask("train", self.algorithm.send(self.task, state.server) if own else {})
+        kind: Kind = "measure+train" if self.algorithm.measures_personal else "train"
+        ask = Ask(kind, self.algorithm.send(self.task, state.server) if own else {})
         ledger = Ledger(state.buffers, dict(state.parties), dict(state.own_buffers))
+        adapts = [self._deploying.algorithm.adapts(known) for known in (False, True)]
 
         def order(number: int) -> Order:
             return self.order(ask, number, max(1, state.round), ledger)
 
         def phases(number: int) -> tuple[Phase, ...]:
-            return self._adapting[number % len(self._adapting)]
+            return self._adapting[number % len(self._adapting)] if adapts[number in state.parties] else ()
 
         everybody = range(self.federation.size)
         personal = PersonalModels(self.engine, self._deployed, everybody, order, phases)

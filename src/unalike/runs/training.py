@@ -26,7 +26,17 @@ from unalike.rounds.order import Order, phases_of
 from unalike.rounds.population import Population
 from unalike.rounds.state import State
 from unalike.rounds.upload import Wire
-from unalike.runs.rules import Diverged, asked_in, check_finite, cohort_of, cohort_size, learning_rate, recipe_of
+from unalike.runs.rules import (
+    Diverged,
+    asked_in,
+    check_channel,
+    check_finite,
+    cohort_of,
+    cohort_size,
+    learning_rate,
+    least_opened,
+    recipe_of,
+)
 from unalike.runs.spec import RunSpec
 from unalike.scores import choose
 
@@ -38,13 +48,17 @@ class Training(ABC):
     """
 
     def __init__(self, spec: RunSpec, tasks: Sequence[Task], population: Population) -> None:
-        self.spec, self.population = spec, population
+        self.spec = spec
         self.tasks, self.task = tasks, tasks[0]
         self.algorithm = checked(ALGORITHMS.build(spec.algorithm))
-        self.channel = parse_channel(spec.channel)
+        self.population = self.trained_by(population)
+        apart = self.algorithm.pools or self.algorithm.sends == "nothing"
+        self.channel = parse_channel(None if apart else spec.channel)  # else there is nothing to carry
         wire = Wire(self.channel, self.asked_in, self.random, self.fewest) if self.channel.parts else None
         self.recipe = recipe_of(spec, self.algorithm, tasks, wire)
         self.receiver = Receiver(self.recipe)
+        for task in tasks:
+            task.least_opened = least_opened(self.channel, self.cohort_size, self.fewest(self.cohort_size))
         self._check_fit()
         self.score = choose(spec.score, self.task.objective.task)
         self.initials = [task.initial() for task in tasks]
@@ -70,6 +84,10 @@ class Training(ABC):
     def gather(self, orders: Sequence[Order]) -> Gathered:
         """The sums over those parties that answer these orders."""
 
+    def trained_by(self, population: Population) -> Population:
+        """Who trains, and on how many rows each: here all whom the server knows."""
+        return population
+
     def evaluate(self, after: State) -> Figures:
         """The figures of a state for the record: none, unless there are rows to try it on."""
         return {}
@@ -93,18 +111,7 @@ class Training(ABC):
                 f"{spec.algorithm} acts on features, but those of {spec.model} have no weights that are trained: "
                 "it would be FedAvg. Choose another --model."
             )
-        if self.algorithm.needs_each and (self.channel.hides_single or self.channel.noise is not None):
-            name, channel = ALGORITHMS.brief(self.algorithm), CHANNELS.brief(self.channel)
-            raise UserError(
-                f"{name} needs to see single uploads, which --channel {channel} "
-                "does not show. Choose another algorithm, or a channel without noise, masked and encrypted."
-            )
-        private = self.channel.noise is not None or self.channel.hides_single
-        if private and self._prepares and self.cohort_size < self.population.size:
-            raise UserError(
-                f"{spec.algorithm} prepares with all parties, but this channel is made for the cohort of a round. "
-                "Use --sample 1, or leave --channel out."
-            )
+        check_channel(self.algorithm, self.channel, everybody=self.cohort_size == self.population.size)
         norm = any(task.buffers.size for task in self.tasks)
         if len(self.tasks) > 1 and norm and not self.recipe.keeps_statistics:
             raise UserError("Nets that differ have no common statistics of batch norm. Use --batch-norm local.")
@@ -112,7 +119,7 @@ class Training(ABC):
     def _check_fine_tuning(self) -> None:
         """Refuse to train models further that there are none of, or that the algorithm itself trains further."""
         name, leave = self.spec.algorithm, f"Leave --fine-tune {self.spec.fine_tune} out."
-        if any(self.algorithm.adapt(task) for task in self.tasks):
+        if self.algorithm.adapts(True) and any(map(self.algorithm.adapt, self.tasks)):
             raise UserError(f"{name} adapts its models itself. {leave}")
         shared = self.algorithm.global_model(self.task, self.state.server)
         if shared is None and not self.algorithm.overrides("personal"):
@@ -211,10 +218,11 @@ class Training(ABC):
         missing = set(asked) - set(gathered.answered)
         ledger.cohort = [k for k in ledger.cohort if k not in missing]  # absent for the rest of the round
         ledger.turn += 1
-        ledger.count("up", gathered.up)
-        shared = None if self.recipe.keeps_statistics else ledger.buffers
-        ledger.count("down", traffic(ask.payload, shared, len(asked)))
-        ledger.count("down", gathered.down)
+        if not self.algorithm.pools:  # a model that never leaves the place where all rows are
+            ledger.count("up", gathered.up)
+            shared = None if self.recipe.keeps_statistics else ledger.buffers
+            ledger.count("down", traffic(ask.payload, shared, len(asked)))
+            ledger.count("down", gathered.down)
         if ask.kind != "measure":
             loss = gathered.total.loss
             ledger.loss = math.nan if loss is None else loss / gathered.total.weight

@@ -30,6 +30,7 @@ _KINDS = {
 OF_ROWS = ("rows", "mean rows")
 """What an algorithm may send that a site must agree to by name."""
 _SENDS = {
+    "nothing": "nothing: every site trains alone",
     "updates": "what the model learnt here: changes of its weights, and sums that the algorithm makes of them",
     "scores on public rows": "how the model of this site scores the public rows that everybody has; no weights",
     "features": "features: what the net makes of this site's rows",
