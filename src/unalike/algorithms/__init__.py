@@ -38,6 +38,7 @@ from unalike.algorithms.personal.meta import PerFedAvg, Reptile
 from unalike.algorithms.personal.partial import FedBabu, FedBn, FedPer, FedRep, LgFedAvg, Partial
 from unalike.algorithms.personal.pfedme import PFedMe
 from unalike.algorithms.personal.related import FedAmp, HeurFedAmp, Mocha
+from unalike.algorithms.personal.virtual import Virtual
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
@@ -96,5 +97,6 @@ __all__ = [
     "Reptile",
     "Scaffold",
     "Vectors",
+    "Virtual",
     "algorithm",
 ]
