@@ -15,6 +15,8 @@ from unalike.rounds.worker import Workers
 
 MOST_KEPT = 2**28
 """Numbers of adapted models that are kept between two looks at them; beyond, they are trained again."""
+MOST_REMEMBERED = 2**25
+"""Numbers of models that are not adapted and kept between two looks; beyond, they are made again."""
 ADAPTING = 10**6
 """The turn of an order that adapts: no exchange has its random streams."""
 
@@ -44,14 +46,20 @@ class PersonalModels:
         self._engine, self._workers, self._numbers = engine, workers, list(numbers)
         self._order_of, self._phases_of = order_of, phases_of
         self._known: dict[int, tuple[Tensor, Tensor]] = {}
+        self._made: dict[int, tuple[Tensor, Tensor]] = {}
         self._one_at_a_time = threading.Lock()
 
     def __call__(self, number: int) -> tuple[Tensor, Tensor]:
         """The party's weights, and the running statistics that go with them."""
+        if number in self._made:
+            return self._made[number]
         if not self._phases_of(number):
             order, worker = self._order_of(number), self._workers.worker(number)
             me = worker.party(order, worker.own(order), "")
-            return worker.recipe.algorithm.personal(me), order.buffers
+            made = worker.recipe.algorithm.personal(me), order.buffers
+            if len(self._made) * worker.task.size < MOST_REMEMBERED:
+                self._made[number] = made
+            return made
         with self._one_at_a_time:
             if number not in self._known:
                 self._adapt(number)
