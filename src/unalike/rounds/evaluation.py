@@ -85,7 +85,7 @@ def evaluate(
     keys = ("loss", *(score.key for score in few))
     selecting = dict.fromkeys(keys) if judged is None else judged[0].figures(few)
     figures |= {f"validation_{key}": selecting[key] for key in keys}
-    figures |= _parties(look, federation.train, held_out, chosen, judged and judged[1])
+    figures |= _parties(look, federation.train, held_out, chosen, None if judged is None else judged[1])
     if by_labels:
         found = _parties(look, federation.test, federation.test_by_labels, chosen)
         figures |= {f"{key}_by_labels": value for key, value in found.items()}

@@ -120,6 +120,6 @@ def _in_turn(
     """What the nets say of the rows, one net after the other, and the labels."""
     x, y = data.take(torch.from_numpy(np.concatenate(rows)).to(task.device))
     sizes = [len(own) for own in rows]
-    parts = zip(models, x.split(sizes), y.split(sizes), strict=True)
+    parts = zip(models, torch.split(x, sizes), torch.split(y, sizes), strict=True)
     outputs = [task.logits(w, Batch(own, true, buffers=buffers)) for (w, buffers), own, true in parts]
     return torch.cat(outputs), y
