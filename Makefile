@@ -34,6 +34,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.engines $(BENCH)
 	$(BIN)/python -m benchmarks.engines --sizes $(BENCH)
 	$(BIN)/python -m benchmarks.phases $(BENCH)
+	$(BIN)/python -m benchmarks.mixtures $(BENCH)
 
 $(VENV)/.demo: pyproject.toml
 	$(PYTHON) -c "import sys; sys.exit(0 if sys.version_info >= (3, 11) else 'unalike needs Python 3.11 or newer: make PYTHON=python3.11')"

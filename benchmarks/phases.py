@@ -19,13 +19,12 @@ import torch
 from benchmarks.report import made, options, publish, table
 from benchmarks.work import dataset
 from benchmarks.workload import LR, MOMENTUM, Workload
-from unalike.algorithms import ALGORITHMS
+from unalike.algorithms import ALGORITHMS, Ditto, FedAmp
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
 
 # By name: the tests are not typed.
 _PAPERS: Any = import_module("tests.contract.paper_algorithms")
-_PERSONAL: Any = import_module("tests.contract.personal_algorithms")
 WORK = [
     Workload("simple-cnn, MNIST's shape", (1, 28, 28), 10, "simple-cnn", 20, 256),
     Workload("MLP, adult's shape", (123,), 2, "mlp(32,16,8)", 20, 1_024),
@@ -57,7 +56,7 @@ def measure(workload: Workload, repeats: int) -> list[str]:
     """A line of the table: seconds a round of both, medians over turns that alternate, and their ratio."""
     runs = {
         "one loss": simulation(workload, _PAPERS.DittoInOneLoss()),
-        "two phases": simulation(workload, _PERSONAL.Ditto()),
+        "two phases": simulation(workload, Ditto()),
     }
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for repeat in range(repeats + 1):
@@ -67,7 +66,7 @@ def measure(workload: Workload, repeats: int) -> list[str]:
             if repeat:  # the first turn warms caches up
                 seconds[name].append(time.perf_counter() - began)
     one, two = (statistics.median(times) for times in seconds.values())
-    amp = simulation(workload, _PERSONAL.FedAmp(alpha=0.05))
+    amp = simulation(workload, FedAmp())
     _, row = amp.play_round()
     down, everything = row["bytes_down"], workload.parties**2 * amp.task.size * 4
     figures = [f"{one:.3f}", f"{two:.3f}", f"{one / two:.1f}", f"{down:,}", f"{everything:,}"]

@@ -50,8 +50,8 @@ class Slopes(Task):
         return batch.mean((batch.x[..., :-1] * w).sum(dim=-1))
 
 
-def federation_of(task, parties):
-    """Party k holds the rows ``parties[k]``."""
+def federation_of(task, parties, **more):
+    """Party k holds the rows ``parties[k]``; ``more`` says how it splits them."""
     x = np.concatenate([np.asarray(rows, dtype=float) for rows in parties])
     y = np.zeros(len(x), dtype=np.int64)
     owner = np.repeat(np.arange(len(parties)), [len(rows) for rows in parties])
@@ -61,13 +61,14 @@ def federation_of(task, parties):
         tuple(map(str, range(len(parties)))),
     )
     task.population = len(parties)
-    return Federation(Dataset("by hand", x, y, x[:1], y[:1], ("only",)), partition, task)
+    return Federation(Dataset("by hand", x, y, x[:1], y[:1], ("only",)), partition, task, **more)
 
 
-def quadratic_federation(centres, curvatures, sizes):
+def quadratic_federation(centres, curvatures, sizes, **more):
     """Party k holds ``sizes[k]`` copies of its (centre, curvature)."""
     rows = np.concatenate([np.asarray(centres, float), np.asarray(curvatures, float)[:, None]], axis=1)
-    return federation_of(Quadratics(len(centres[0])), [[row] * n for row, n in zip(rows, sizes, strict=True)])
+    held = [[row] * n for row, n in zip(rows, sizes, strict=True)]
+    return federation_of(Quadratics(len(centres[0])), held, **more)
 
 
 def slope_federation(slopes, sizes):

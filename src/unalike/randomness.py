@@ -23,6 +23,7 @@ Purpose = Literal[
     "server noise",
     "extra",
     "newcomers",
+    "coins",
 ]
 
 _PURPOSES = {purpose: number for number, purpose in enumerate(get_args(Purpose), start=1)}

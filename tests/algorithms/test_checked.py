@@ -102,7 +102,7 @@ def test_further_arguments_with_defaults_and_other_names_are_fine():
     check_algorithm(NAME)
 
 
-MAY_BE_NONE = {"global_model", "proximal", "linear"}
+MAY_BE_NONE = {"global_model", "proximal", "linear", "beside"}
 
 
 @pytest.mark.parametrize("method", sorted(set(METHODS) - MAY_BE_NONE - set(_SCRIPTS)))
@@ -162,6 +162,11 @@ WRONG = {
     "only a centre": ("proximal", lambda self, party: party.received["w"], "None, or mu .* and a vector"),
     "a number as centre": ("proximal", lambda self, party: (0.1, 0.0), r"got \(a float, a float\)"),
     "a number as slope": ("linear", lambda self, party: 0.5, r"None, or a vector \(torch.float32\), got a float"),
+    "a share for each weight": (
+        "beside",
+        lambda self, party: party.received["w"],
+        "None, or the share of a second model: a number, got a tensor",
+    ),
     "a loss for each row": (
         "loss",
         lambda self, party, w, batch: party.task.logits(w, batch),

@@ -147,3 +147,26 @@ def test_scores_of_several_kinds_are_ranked_and_not_averaged(unalike, tmp_path):
     assert "all settings (2 compared)" in answer.out
     assert "cannot be averaged" in answer.out
     assert unalike("leaderboard", "--target", "60").err.count("several scores: accuracy, rmse") == 1
+
+
+def test_models_of_the_parties_own_are_ranked_apart(unalike, tmp_path):
+    common = ["run", "--model", "mlp(8)", "--rounds", "1", "--epochs", "1", "--quiet", "--held-out", "0.3"]
+    for partition in PARTITIONS:
+        for options in (["fedavg"], ["fedprox"], ["fedavg", "--fine-tune", "1"]):
+            assert unalike(*common, "--partition", partition, "--algorithm", *options).code == 0
+    answer = unalike("leaderboard", "-o", "r.svg")
+    assert answer.code == 0
+    assert "models of the parties' own in 3" in answer.out.splitlines()[0]
+    shared, own = answer.out.split("own models: all settings (3 compared)")
+    assert "tuned" not in shared
+    assert "worst tenth" not in shared
+    assert "fedavg-tuned(1)" in own
+    assert "fedprox" not in own
+    assert "parties' mean accuracy" in own
+    assert "worst tenth" in own
+    found = unalike("leaderboard", "--json", "--algorithm", "fedavg", "--algorithm", "fedavg-tuned").json
+    assert found["personal"][0]["entries"][0]["worst_tenth"] is not None
+    assert all(table["personal"] is False for table in found["tables"])
+    refused = unalike("leaderboard", "--algorithm", "fedavg-tunt")
+    assert (refused.code, len(refused.err.splitlines())) == (2, 1)
+    assert "Did you mean 'fedavg-tuned'" in refused.err

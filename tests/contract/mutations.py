@@ -295,7 +295,7 @@ SECOND_EDITION = [
     *of_file(
         "models/task.py",
         ("layers that normalise rows are left out", "isinstance(module, _NORMALISES)", "False"),
-        ("a gradient at another model", "(w.detach())", "(w.detach() * 0.5)"),
+        ("a gradient at another model", "point = w.detach()", "point = w.detach() * 0.5"),
     ),
     *of_file(
         "rounds/order.py",

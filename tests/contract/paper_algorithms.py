@@ -1,85 +1,14 @@
 """Algorithms from papers, written against the contract: proof that it can carry more than is shipped.
 
-Personal slices (FedPer), a leading cluster axis (IFCA), training on the server (FedDF), several models in one loss
-(Ditto, which as two phases is in personal_algorithms.py).
+Training on the server (FedDF), several models in one loss (Ditto).
 """
 
 import torch
-from torch.func import vmap
 from torch.nn import functional
 
-from unalike.algorithms import Algorithm, Ask, algorithm
+from unalike.algorithms import Algorithm, algorithm
 
-NAMES = ["test-fedper", "test-ifca", "test-feddf", "test-ditto-one-loss"]
-
-
-@algorithm("test-fedper", paper="Arivazhagan et al. 2019 (arXiv:1912.00818)")
-class FedPer(Algorithm):
-    """A personal head on a shared body."""
-
-    def init_party(self, task, w):
-        return {"head": w[task.slices["head"]]}
-
-    def send(self, task, server):
-        return {"body": server["w"][task.slices["body"]]}
-
-    def start(self, party):
-        return party.task.join(party.received["body"], party.state["head"])
-
-    def upload(self, party, w):
-        slices = party.task.slices
-        return {"delta": w[slices["body"]] - party.received["body"]}, {"head": w[slices["head"]]}
-
-    def fold(self, task, server, replies):
-        w = server["w"]
-        return {"w": task.join(w[task.slices["body"]] + replies.mean["delta"], w[task.slices["head"]])}
-
-    def global_model(self, task, server):
-        return None
-
-    def personal(self, party):
-        return self.start(party)
-
-
-@algorithm("test-ifca", paper="Ghosh et al. 2020 (arXiv:2006.04088), Algorithm 1")
-class Ifca(Algorithm):
-    """Clusters: each party trains the model that fits it best."""
-
-    clusters: int = 2
-
-    def init_server(self, task, w):
-        return {"w": torch.stack([task.initial(k) for k in range(self.clusters)])}
-
-    def init_party(self, task, w):
-        return {"member": torch.full((self.clusters,), 1 / self.clusters).to(w)}
-
-    def round(self, task, server):
-        replies = yield Ask("measure+train", self.send(task, server))
-        return self.fold(task, server, replies)
-
-    def measure(self, party, batch):
-        return {"losses": vmap(lambda w: party.task.loss(w, batch))(party.received["w"])}
-
-    def _member(self, party):
-        return functional.one_hot(party.measured["losses"].argmin(), self.clusters).to(party.size)
-
-    def start(self, party):
-        return self._member(party) @ party.received["w"]
-
-    def upload(self, party, w):
-        member = self._member(party)
-        delta = member[:, None] * (w - self.start(party))
-        return {"delta": delta, "member": member}, {"member": member}
-
-    def fold(self, task, server, replies):
-        share = replies.mean["member"][:, None]
-        return {"w": server["w"] + torch.where(share > 0, replies.mean["delta"] / share.clamp(min=1e-12), 0)}
-
-    def global_model(self, task, server):
-        return None
-
-    def personal(self, party):
-        return party.state["member"] @ party.received["w"]
+NAMES = ["test-feddf", "test-ditto-one-loss"]
 
 
 @algorithm("test-feddf", paper="Lin et al. 2020 (arXiv:2006.07242)")

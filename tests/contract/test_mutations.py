@@ -31,7 +31,8 @@ from tests.algorithms import (
     test_rfedavg_plus,
     test_scaffold,
 )
-from tests.contract import mutations, test_personal_properties
+from tests.algorithms.personal import test_meta
+from tests.contract import mutations
 from tests.rounds import (
     test_asks,
     test_batch_norm,
@@ -155,7 +156,7 @@ SECOND_EDITION = [
     ),
     (test_phases.test_a_proximal_term_with_a_strength_for_each_weight, ONE, torch.tensor([0.5, 3.0])),
     (test_phases.test_batch_normal_is_a_new_draw_in_each_step_and_phase, "sequential"),
-    (test_personal_properties.test_per_fedavgs_fixed_point_tells_its_orders_apart, ONE, "fo", 1),
+    (test_meta.test_the_fixed_point_tells_the_orders_apart, ONE, "fo", 1, "same"),
     *((test_asks.test_the_rows_that_are_measured, "sequential", rows) for rows in ("validation", "public")),
     (test_asks.test_those_who_are_not_asked_stay_in_the_round, "sequential"),
     (test_asks.test_prepare_is_played_once_with_all_parties_and_counted_in_round_one, "sequential"),

@@ -2,9 +2,6 @@
 
 import torch
 
-from tests.contract.paper_algorithms import FedPer, Ifca
-from tests.helpers import one_round, quadratic_federation
-from unalike.rounds.work import LocalWork
 from unalike.runs.small import play, small_simulation
 
 
@@ -18,31 +15,6 @@ def test_ditto_in_one_loss_without_pull_is_training_alone_and_its_shared_model_i
         for name, run in (("free", ditto), ("pulled", near))
     }
     assert gap["pulled"] < gap["free"]
-
-
-def test_fedper_keeps_heads_at_home():
-    simulation = play(small_simulation("test-fedper", sample=1.0), 2)
-    _, row = simulation.play_round()
-    body, head = (simulation.task.slices[k] for k in ("body", "head"))
-    assert row["bytes_up"] == simulation.federation.size * (body.stop - body.start) * 4
-    assert torch.equal(simulation.state.server["w"][head], simulation.initial[head])
-    heads = torch.stack([s["head"] for s in simulation.state.parties.values()])
-    assert (heads[0] != heads[1]).any()
-    assert row["accuracy"] is None
-    assert row["personal"]["count"] > 0
-    assert FedPer().overrides("personal")
-
-
-def test_ifca_separates_opposed_parties():
-    """Two groups of parties with different optima end in different clusters, each at its group's optimum."""
-    centres, curvatures = [[1.0, 1.0]] * 3 + [[-1.0, -1.0]] * 3, [1.0] * 6
-    federation = quadratic_federation(centres, curvatures, [4] * 6)
-    server = {"w": torch.tensor([[0.3, 0.1], [-0.2, -0.1]], dtype=torch.float64)}
-    states = {}
-    for _ in range(60):
-        server = one_round(Ifca(), federation, server, states, work=LocalWork(4, steps=3), lr=0.1)
-    assert torch.allclose(server["w"], torch.tensor([[1.0, 1.0], [-1.0, -1.0]], dtype=torch.float64), atol=1e-6)
-    assert [states[k]["member"].tolist() for k in range(6)] == [[1, 0]] * 3 + [[0, 1]] * 3
 
 
 def test_feddf_trains_on_the_server():

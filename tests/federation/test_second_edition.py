@@ -6,9 +6,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.contract import distilling_algorithms, personal_algorithms  # noqa: F401  register algorithms
+from tests.contract import distilling_algorithms  # noqa: F401  registers algorithms
 from tests.federation import second_edition  # noqa: F401
-from tests.federation.inside import HOSPITALS, World, write_tables
+from tests.federation.inside import FOUR, HOSPITALS, World, write_tables
 from unalike.algorithms import Algorithm, ByParty, algorithm
 from unalike.channels.accountant import gauss_epsilon
 from unalike.data.sites import read_table
@@ -19,16 +19,18 @@ from unalike.runs.record import read_rounds
 
 NETS = "mlp(6)|mlp(5,4)|logistic"
 RUNS = {
-    "test-fedamp": {},
-    "test-ditto": {},
-    "test-ditto(base=scaffold)": {},
-    "test-fedrep": {},
-    "test-per-fedavg": {},
-    "test-fedbn": {"model": "site-normed"},
+    "fedamp": {},
+    "ditto": {},
+    "ditto(base=scaffold)": {},
+    "fedrep": {},
+    "per-fedavg": {},
+    "fedbn": {"model": "site-normed"},
     "test-fedmd": {"model": NETS},
     "test-def-kt": {},
     "test-fedgan": {},
     "site-relay": {},
+    "ifca": {},
+    "fesem": {},
 }
 
 
@@ -97,7 +99,7 @@ def test_real_sites_make_the_bits_of_simulation(name, tmp_path, public):
     assert_same_models(tmp_path, simulation)
 
 
-@pytest.mark.parametrize("name", ["test-fedamp", "test-fedrep", "test-fedbn", "test-fedmd", "site-relay"])
+@pytest.mark.parametrize("name", ["fedamp", "fedrep", "fedbn", "test-fedmd", "site-relay"])
 def test_sites_and_server_that_restart_change_no_bit(name, tmp_path, public):
     """Both in the middle of the first round (for FedMD: of what prepares), and again between two exchanges."""
     world = world_of(tmp_path, name, public)
@@ -145,11 +147,22 @@ def test_a_site_that_is_away_while_all_prepare_is_played_again_to_the_bit(tmp_pa
     assert result["server_sha256"] != world.simulation()[0].state.server_digest()
 
 
-@pytest.mark.parametrize("name", ["test-ditto", "site-mean-rows"])
+@pytest.mark.parametrize("name", ["ditto", "site-mean-rows", "ifca(clusters=1)", "ifca(option=gradient)"])
 def test_hidden_sums_of_phases_and_of_what_prepares(name, tmp_path, public):
     world = world_of(tmp_path, name, public, train={"channel": "masked"})
     assert world.serve()["server_sha256"] == world.simulation()[0].state.server_digest()
     assert not exchanges(world)[11]  # not one single upload was asked for
+
+
+def test_as_many_more_must_be_in_a_cluster_as_sites_may_be_missing(tmp_path):
+    """Of three members of a cluster one may leave after they were counted, and then the sum would be of two."""
+    train = {"channel": "masked", "algorithm": "ifca", "rounds": 1}
+    few = World.make(tmp_path / "few", FOUR, quorum=3, train=train)
+    with pytest.raises(UserError, match=r"Ifca\.least must be >= 4.*Write least=4, or ask for all parties"):
+        few.serve()
+    train["algorithm"] = "ifca(clusters=1, least=4)"
+    enough = World.make(tmp_path / "enough", FOUR, quorum=3, train=train)
+    assert enough.serve()["server_sha256"] == enough.simulation()[0].state.server_digest()
 
 
 @pytest.mark.parametrize("step", [2, 5, 6])
@@ -192,7 +205,7 @@ def test_norms_of_rounds_that_upload_nothing_do_not_accuse_anybody(tmp_path, pub
 
 
 def test_a_site_that_weighs_more_than_its_rows_is_refused_in_phases_too(tmp_path, public):
-    world = world_of(tmp_path, "test-fedrep", public, deadline=1)
+    world = world_of(tmp_path, "fedrep", public, deadline=1)
     site = world.transport.sites[11]
     size = 0
 
@@ -214,10 +227,10 @@ def test_a_site_that_weighs_more_than_its_rows_is_refused_in_phases_too(tmp_path
 
 
 def test_a_site_is_sent_its_own_row_and_no_other(tmp_path, public):
-    world = world_of(tmp_path, "test-fedamp", public)
+    world = world_of(tmp_path, "fedamp", public)
     world.serve()
     simulation, _ = world.simulation()
-    clouds = simulation.state.server["u"]
+    clouds = simulation.algorithm.send(simulation.task, simulation.state.server)["u"].values
     last = {}
     for node, raw, _ in world.transport.log:
         message = peek(raw)
@@ -269,17 +282,17 @@ def all_rows(header, vectors):
 
 
 ATTACKS = [
-    ("test-fedamp", all_rows, "its payload is"),
+    ("fedamp", all_rows, "its payload is"),
     (
-        "test-fedrep",
+        "fedrep",
         with_header(phases=[{"name": "head", "epochs": 1000, "trains": "head"}]),
         "'phases', which a site",
     ),
-    ("test-fedrep", with_header(epochs=1000), "'epochs', which a site"),
-    ("test-fedrep", with_header(phase="head"), "it asks to"),
+    ("fedrep", with_header(epochs=1000), "'epochs', which a site"),
+    ("fedrep", with_header(phase="head"), "it asks to"),
     ("site-relay", with_header(rows="train"), "'rows', which a site"),
-    ("test-ditto", with_header(to=[0]), "'to', which a site"),
-    ("test-ditto", with_header(round=0), "it is of round 0"),
+    ("ditto", with_header(to=[0]), "'to', which a site"),
+    ("ditto", with_header(round=0), "it is of round 0"),
     ("test-fedmd", with_header(turn=1), "exchanges in a round"),
 ]
 
@@ -296,7 +309,7 @@ def test_what_a_server_may_not_decide_is_refused(name, change, reason, tmp_path,
 @pytest.mark.parametrize("kind", ["evaluate", "finish"])
 @pytest.mark.parametrize(
     ("name", "change", "reason"),
-    [("test-fedamp", all_rows, "its payload is"), ("test-fedmd", with_header(round=0), "before round 1")],
+    [("fedamp", all_rows, "its payload is"), ("test-fedmd", with_header(round=0), "before round 1")],
 )
 def test_models_are_tried_at_the_agreed_place_only(kind, name, change, reason, tmp_path, public):
     world = world_of(tmp_path, name, public)

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from tests.contract import distilling_algorithms, personal_algorithms  # noqa: F401  register algorithms
+from tests.contract import distilling_algorithms  # noqa: F401  registers algorithms
 from tests.federation import second_edition  # noqa: F401
 from tests.federation.inside import HOSPITALS, World, write_tables
 from tests.helpers import frozen_model
@@ -24,11 +24,11 @@ from unalike.models import MODELS
 KINDS = {
     "one model for all": {},
     "fine-tuned": {"fine_tune": 2},
-    "personal": {"algorithm": "test-fedrep", "model": "mlp(6)"},
-    "personal beside a global one": {"algorithm": "test-ditto", "model": "mlp(6)"},
-    "adapted": {"algorithm": "test-per-fedavg", "model": "mlp(6)"},
+    "personal": {"algorithm": "fedrep", "model": "mlp(6)"},
+    "personal beside a global one": {"algorithm": "ditto", "model": "mlp(6)"},
+    "adapted": {"algorithm": "per-fedavg", "model": "mlp(6)"},
     "shared statistics": {"model": "site-normed"},
-    "own statistics": {"algorithm": "test-fedbn", "model": "site-normed"},
+    "own statistics": {"algorithm": "fedbn", "model": "site-normed"},
     "statistics of the batch": {"model": "site-normed", "batch_norm": "drop"},
     "several nets": {"algorithm": "test-fedmd", "model": "mlp(6)|mlp(5,4)|logistic"},
     "frozen layers": {"model": frozen_model("body.1")},

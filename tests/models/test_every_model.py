@@ -27,7 +27,7 @@ def _narrow_residual_nets(monkeypatch):
 def data_for(text):
     """Parties of five rows and of one: in a stack, a batch that is mostly padding."""
     rng, model = np.random.default_rng(1), MODELS.build(text)
-    side = 16 if text == "simple-cnn" else 9
+    side = 16 if text in ("simple-cnn", "fedrep-cnn") else 9
     y, group = rng.integers(0, 2, 6), np.repeat([0, 1], [5, 1])
     if getattr(model, "reads", "numbers") == "tokens":
         x, kind = rng.integers(0, len(WORDS), (6, 6)).astype(np.int32), "tokens"

@@ -8,7 +8,7 @@ from unalike.engines.vectorised import cannot_vectorise
 from unalike.errors import UserError
 from unalike.models import MODELS, Batch, Task
 
-SMALLEST = {"fedavg-cnn": 4, "vgg9": 8, "resnet18": 9, "resnet50": 9}
+SMALLEST = {"fedavg-cnn": 4, "simple-cnn": 16, "fedrep-cnn": 16, "vgg9": 8, "resnet18": 9, "resnet50": 9}
 
 
 def make(text, shape, classes=10, **options):
@@ -20,6 +20,8 @@ def make(text, shape, classes=10, **options):
     [
         ("fedavg-cnn", (1, 28, 28), 1_663_370),  # McMahan et al. 2017, section 3
         ("vgg9", (3, 32, 32), 3_491_530),  # FedMA's VGG-9, summed by hand over its nine layers
+        # FedRep's, layer by layer: 3 -> 64 -> 64 channels of 5x5, then 64 x 5 x 5 -> 120 -> 64 -> 10
+        ("fedrep-cnn", (3, 32, 32), 64 * 76 + 64 * 1601 + 120 * 1601 + 64 * 121 + 10 * 65),
     ],
 )
 def test_number_of_weights_is_the_papers(text, shape, size):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from tests.contract import distilling_algorithms, personal_algorithms
+from tests.contract import distilling_algorithms
 from tests.helpers import EVERY_ENGINE, PROBE, probe, recorded
 from unalike.algorithms import Algorithm, Ask, Phase
 from unalike.errors import UserError
@@ -13,7 +13,6 @@ from unalike.models.batch import Batch
 from unalike.rounds import personal
 from unalike.runs.small import play, small_simulation
 
-assert personal_algorithms.NAMES
 assert distilling_algorithms.NAMES  # both are registered
 WHOLE = {"batch_size": 64, "optimiser": "sgd"}
 
@@ -52,15 +51,15 @@ def test_fine_tuning_is_plain_training_from_the_global_model(engine, text):
 
 @EVERY_ENGINE
 def test_fine_tuning_goes_on_from_a_personal_model_where_there_is_one(engine):
-    simulation = play(small_simulation("test-fedrep", fine_tune=1, engine=engine, **WHOLE), 2)
-    simulation_without = play(small_simulation("test-fedrep", engine=engine, **WHOLE), 2)
+    simulation = play(small_simulation("fedrep", fine_tune=1, sample=1.0, engine=engine, **WHOLE), 2)
+    simulation_without = play(small_simulation("fedrep", sample=1.0, engine=engine, **WHOLE), 2)
     for number, w in enumerate(personal_models(simulation_without)):
         expected = trained_by_hand(simulation, number, w, 1)
         assert torch.allclose(personal_models(simulation)[number], expected, atol=1e-6)
 
 
 @EVERY_ENGINE
-@pytest.mark.parametrize("text", ["fedavg", "test-ditto", "moon"])
+@pytest.mark.parametrize("text", ["fedavg", "ditto", "moon"])
 def test_fine_tuning_leaves_no_trace_and_none_of_it_is_nothing(engine, text):
     states, rows = {}, {}
     for epochs in (0, 2):
@@ -69,7 +68,7 @@ def test_fine_tuning_leaves_no_trace_and_none_of_it_is_nothing(engine, text):
             simulation.state, rows[epochs] = simulation.play_round()
         states[epochs] = simulation.state
     assert states[0].digest() == states[2].digest()
-    assert ("personal" in rows[0]) == (text == "test-ditto")
+    assert ("personal" in rows[0]) == (text == "ditto")
     assert rows[2]["personal"]["count"] > 0
     for key in ("accuracy", "loss", "parties", "train_loss", "bytes_up", "bytes_down"):
         assert rows[0].get(key) == rows[2].get(key)
@@ -86,8 +85,8 @@ def test_fine_tuned_parties_fit_their_own_rows_better():
 
 
 def test_fine_tuning_is_refused_where_the_algorithm_adapts_itself():
-    with pytest.raises(UserError, match=r"test-per-fedavg.* adapts its models itself\. Leave --fine-tune 2 out\."):
-        small_simulation("test-per-fedavg", fine_tune=2)
+    with pytest.raises(UserError, match=r"per-fedavg.* adapts its models itself\. Leave --fine-tune 2 out\."):
+        small_simulation("per-fedavg", fine_tune=2)
 
 
 def test_fine_tuning_is_refused_where_there_is_no_model():

@@ -153,7 +153,7 @@ def test_threads_inside_an_operation_stay_as_they_are():
 
 
 def test_an_evaluation_of_personal_models_has_the_same_bits_on_any_number_of_threads():
-    simulation, _ = played(1, algorithm="test-ditto")
+    simulation, _ = played(1, algorithm="ditto")
     models = simulation.models(simulation.state)
     assert models.personal is not None
     assert evaluate(simulation.federation, models) == evaluate(simulation.federation, models, threads=3)

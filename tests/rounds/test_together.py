@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.contract import personal_algorithms
-from tests.helpers import regression_data
+from tests.helpers import NormBody, TanhBody, regression_data
 from unalike.rounds import local, together
 from unalike.rounds.evaluation import evaluate
 from unalike.rounds.judging import joined, judge
@@ -15,7 +14,7 @@ from unalike.runs.small import play, small_simulation
 from unalike.runs.spec import RunSpec
 from unalike.scores import SCORES
 
-assert personal_algorithms.NAMES  # and their nets
+assert all((NormBody, TanhBody))  # nets that are registered
 ROWS = [np.arange(7), np.arange(0), np.arange(3, 40), np.arange(5), np.array([9]), np.arange(10, 17)]
 """Unequal parties, one without rows, one with a single row, two of the same size."""
 

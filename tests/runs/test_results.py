@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from tests.studies.made_up import record, scored, write_run
 from unalike.runs.results import Line, Spread, first_round, read_record, read_records, settings, spread
+from unalike.runs.run import record_failure
+from unalike.runs.spec import RunSpec
 
 FIELDS = {"dataset": "digits", "partition": "label-dirichlet(0.5)", "model": "mlp(8)"}
 
@@ -52,6 +54,13 @@ def test_states(tmp_path):
     assert found["b"].problem == "loss is not finite"
     assert found["a"].value is None
     assert found["c"].problem is None
+
+
+def test_a_refused_setting_is_told_from_a_divergence(tmp_path):
+    for name, final in (("diverged", True), ("refused", False)):
+        record_failure(tmp_path / name, RunSpec(), "a reason", final=final)
+        (found,) = read_records(tmp_path / name)
+        assert (found.state, found.refused) == ("failed", not final)
 
 
 def test_a_result_without_all_its_rounds_is_not_finished(tmp_path):

@@ -109,13 +109,13 @@ def by_hand(task, w, x, y):
 
 
 def test_personal_figures_come_from_each_partys_own_trained_head():
-    simulation = play(small_simulation("test-fedper", held_out=0.3, validation=0.2, epochs=20), 3)
+    fields = {"held_out": 0.3, "validation": 0.2, "epochs": 20, "sample": 1.0}
+    simulation = play(small_simulation("fedper", **fields), 3)
     task, state, data = simulation.task, simulation.state, simulation.federation.dataset
     figures = evaluate(simulation.federation, simulation.models(state))
-    body = state.server["w"][task.slices["body"]]
     right = rows = 0
     for number, party in enumerate(simulation.federation.parties):
-        w = torch.cat([body, simulation.party_state(number)["head"]])
+        w = torch.cat([state.server["w"], simulation.party_state(number)["own"]])
         if len(party.held_out):
             expected = by_hand(task, w, data.x[party.held_out], data.y[party.held_out])
             assert figures["personal"]["each"][number] == pytest.approx(expected)
@@ -125,7 +125,7 @@ def test_personal_figures_come_from_each_partys_own_trained_head():
 
 
 def test_a_rounds_figures_are_those_of_the_state_it_leaves():
-    simulation = small_simulation("test-fedper", held_out=0.3, validation=0.2, epochs=20, lr=0.2)
+    simulation = small_simulation("fedper", held_out=0.3, validation=0.2, epochs=20, lr=0.2)
     for _ in range(3):
         after, row = simulation.play_round()
         simulation.state = after

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.contract import distilling_algorithms, personal_algorithms
+from tests.contract import distilling_algorithms
 from tests.helpers import EVERY_ENGINE, frozen_model
 from unalike.engines.sequential import Sequential
 from unalike.errors import UserError
@@ -17,7 +17,6 @@ from unalike.runs.run import Watcher, _origin, run
 from unalike.runs.small import distance, play, small_dataset, small_simulation
 
 assert distilling_algorithms.NAMES
-assert personal_algorithms.NAMES  # both are registered
 NETS = ["mlp(6,4)", "mlp(8)", "logistic"]
 
 
@@ -67,7 +66,7 @@ def test_resumed_to_the_bit(engine):
 
 
 def test_one_model_for_all_is_refused():
-    for text in ("fedavg", "scaffold", "test-ditto"):
+    for text in ("fedavg", "scaffold", "ditto"):
         with pytest.raises(
             UserError, match=r"has one model for all, which nets that differ .* cannot share\. Name one"
         ):

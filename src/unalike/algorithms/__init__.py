@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from unalike.algorithms.clustered.by_loss import FedFmc, HypCluster, Ifca
+from unalike.algorithms.clustered.fesem import FeSem
+from unalike.algorithms.clustered.fixed import Groups
+from unalike.algorithms.clustered.one_split import FlHc, KMeansModels
+from unalike.algorithms.clustered.splits import Cfl
 from unalike.algorithms.contract import (
     ALGORITHMS,
     Algorithm,
@@ -17,11 +22,20 @@ from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.fedavgm import FedAvgM
+from unalike.algorithms.fedcurv import FedCurv
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.moon import Moon
+from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
+from unalike.algorithms.personal.ditto import Ditto
+from unalike.algorithms.personal.l2gd import L2gd
+from unalike.algorithms.personal.mapper import Dapper, Mapper
+from unalike.algorithms.personal.meta import PerFedAvg
+from unalike.algorithms.personal.partial import FedBabu, FedBn, FedPer, FedRep, LgFedAvg, Partial
+from unalike.algorithms.personal.pfedme import PFedMe
+from unalike.algorithms.personal.related import FedAmp, HeurFedAmp, Mocha
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
@@ -30,19 +44,44 @@ from unalike.algorithms.scaffold import Scaffold
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
+    "Apfl",
     "Ask",
     "ByParty",
+    "Cfl",
+    "Dapper",
+    "Ditto",
+    "FeSem",
     "FedAdagrad",
     "FedAdam",
+    "FedAmp",
     "FedAvg",
     "FedAvgM",
     "FedAvgTuned",
+    "FedBabu",
+    "FedBn",
+    "FedCurv",
+    "FedFmc",
     "FedNova",
+    "FedPer",
     "FedProx",
+    "FedRep",
     "FedYogi",
+    "FlHc",
+    "Groups",
+    "HeurFedAmp",
+    "HypCluster",
+    "Ifca",
+    "KMeansModels",
+    "L2gd",
+    "LgFedAvg",
     "Local",
+    "Mapper",
+    "Mocha",
     "Moon",
+    "PFedMe",
+    "Partial",
     "Party",
+    "PerFedAvg",
     "Phase",
     "Pooled",
     "QFedAvg",

@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from unalike.algorithms.contract import Algorithm, Ask, ByParty, Kind, MeasuredRows, Phase, Replies, Sends, Vectors
+from unalike.algorithms.contract import (
+    Algorithm,
+    Ask,
+    ByParty,
+    Kind,
+    MeasuredRows,
+    Phase,
+    Replies,
+    Sends,
+    Vectors,
+    parts_of,
+)
 from unalike.errors import UserError
 from unalike.own_code import check_signature, is_own, place
 
@@ -24,7 +35,7 @@ if TYPE_CHECKING:
 _LONGEST = 200
 _SCRIPTS = ("prepare", "round")
 """Methods that are generators of exchanges."""
-_NEEDS = ("needs_each", "needs_sgd", "needs_features", "keeps_statistics")
+_NEEDS = ("needs_each", "needs_sgd", "needs_features", "needs_exact", "measures_personal", "keeps_statistics")
 """What is needed around an algorithm, and so around one that it is the base of."""
 
 
@@ -91,7 +102,7 @@ def _are_rows(rows: ByParty, parties: int) -> bool:
 def _are_phases(value: object, least: int, task: Task) -> bool:
     if not isinstance(value, tuple) or len(value) < least or not all(isinstance(one, Phase) for one in value):
         return False
-    named = {one.trains for one in value} - {"", "norm"}
+    named = {part for one in value for part in parts_of(one.trains)} - {"norm"}
     return all(_is_work(one) for one in value) and named <= task.slices.keys()
 
 
@@ -153,6 +164,8 @@ _RULES = {
         f"a tuple of Phase, {_WORK}",
         lambda value, task: _are_phases(value, 0, task),
     ),
+    "adapts": _Rule("True or False", lambda value, known: isinstance(value, bool)),
+    "keeps_statistics_of": _Rule("True or False", lambda value, task: isinstance(value, bool)),
     "keep": _NAMED,
     "fold": _NAMED,
     "init_party": _NAMED,
@@ -176,6 +189,10 @@ _RULES = {
     "linear": _Rule(
         "None, or a vector ({0.task.dtype})",
         lambda value, party: value is None or _is_vector(value, party.task),
+    ),
+    "beside": _Rule(
+        "None, or the share of a second model: a number",
+        lambda value, party: value is None or isinstance(value, int | float) or _is_number(value),
     ),
     "loss": _Rule(
         "one number as a tensor that has a gradient, such as batch.mean(losses)",

@@ -37,6 +37,7 @@ __all__ = [
     "Sends",
     "Vectors",
     "algorithm",
+    "parts_of",
     "sent_to",
 ]
 
@@ -86,14 +87,24 @@ class Phase:
     ``name`` reaches the party as ``party.phase``. ``epochs`` or ``steps`` are its local work; with neither it is
     the run's. ``rows``: the steps see the party's own rows, or the public ones that everybody has (``--public``).
     ``trains`` names the part of the net whose weights move ("head", "body", "norm", or any layer's name, see
-    ``task.positions``); all others keep their values exactly. Empty: all weights move.
+    ``task.parts``), or several parts; all others keep their values exactly. Empty: all weights move.
+
+    ``own_statistics``: what is trained is another model than the shared one, and so are batch norm's running
+    statistics. The party keeps them at home, the next such phase goes on from them, and its personal model is used
+    with them; those of the other phases are as if this one were not there.
     """
 
     name: str = ""
     epochs: int | None = None
     steps: int | None = None
     rows: Literal["own", "public"] = "own"
-    trains: str = ""
+    trains: str | tuple[str, ...] = ""
+    own_statistics: bool = False
+
+
+def parts_of(trains: str | tuple[str, ...]) -> tuple[str, ...]:
+    """The parts of the net that a phase's ``trains`` names; none where all weights move."""
+    return (trains,) * bool(trains) if isinstance(trains, str) else trains
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +182,10 @@ class Algorithm:
     """True: local steps must be fixed multiples of gradients (``Party.step_sum``), which Adam's are not."""
     needs_features: ClassVar[bool] = False
     """True: the loss looks at the features, so a net whose body has no weights makes no sense."""
+    needs_exact: ClassVar[bool] = False
+    """True: the server divides by what parties add up, which noise could make zero or less."""
+    measures_personal: ClassVar[bool] = False
+    """True: before ``personal`` a party passes over its training rows with ``measure`` (``party.measured``)."""
     keeps_statistics: ClassVar[bool] = False
     """True: every party keeps its own running statistics of batch norm, as with ``--batch-norm local``."""
     sends: ClassVar[Sends] = "updates"
@@ -220,6 +235,14 @@ class Algorithm:
         """Phases that a party trains, from ``personal``, before it evaluates or deploys. None of it is kept."""
         return ()
 
+    def adapts(self, known: bool) -> bool:
+        """Whether a party trains the phases of ``adapt``; ``known``: it has taken part in a round before."""
+        return True
+
+    def keeps_statistics_of(self, task: Task) -> bool:
+        """Whether the parties keep running statistics to themselves with this net (``keeps_statistics``: any)."""
+        return self.keeps_statistics
+
     def init_party(self, task: Task, w: Tensor) -> Vectors:
         """What a party keeps between rounds; ``w`` are the run's initial weights."""
         return {}
@@ -243,16 +266,25 @@ class Algorithm:
         """A vector that is added to every local gradient, or None."""
         return None
 
+    def beside(self, party: Party) -> float | Tensor | None:
+        """The share a of a model v of the party's own that is trained beside w, or None.
+
+        ``start`` then gives both in one vector, w first. In every step v moves by a times the gradient at
+        a v + (1-a) w, with w as the step found it, and w as if there were no v.
+        """
+        return None
+
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
-        """The local objective on one batch. Where its own part is ``proximal``, an engine need not call it."""
-        near = self.proximal(party)
+        """The local objective on one batch. Where all of it is declared above, an engine need not call it."""
+        near, share = self.proximal(party), self.beside(party)
+        fit = party.task.loss(w, batch) if share is None else _fit_of_two(party.task, w, share, batch)
         if near is None:
-            return party.task.loss(w, batch)
+            return fit
         mu, centre = near
         drift = w - centre
         if getattr(mu, "ndim", 0):
-            return party.task.loss(w, batch) + (mu * drift).dot(drift) / 2
-        return party.task.loss(w, batch) + mu / 2 * drift.dot(drift)
+            return fit + (mu * drift).dot(drift) / 2
+        return fit + mu / 2 * drift.dot(drift)
 
     def correct(self, party: Party, w: Tensor, grad: Tensor) -> Tensor:
         """The gradient that the local optimiser uses; ``grad`` has the weight decay in it already."""
@@ -276,10 +308,20 @@ class Algorithm:
         return party.measured, party.state
 
     def personal(self, party: Party) -> Tensor:
-        """The weights that this party evaluates and deploys (``received`` is what ``send`` gives)."""
+        """The weights that this party evaluates and deploys (``received`` is what ``send`` gives).
+
+        Several of them, [k, d], are an ensemble: it is evaluated by the mean of what its nets predict.
+        """
         return party.received["w"]
 
     @classmethod
     def overrides(cls, *methods: str) -> bool:
         """Whether this algorithm has its own version of one of these (the engine skips what changes nothing)."""
         return any(getattr(cls, method) is not getattr(Algorithm, method) for method in methods)
+
+
+def _fit_of_two(task: Task, both: Tensor, share: float | Tensor, batch: Batch) -> Tensor:
+    """The loss of the first of two models, with a gradient for the second, at their mixture, as well."""
+    w, own = both.chunk(2)
+    mixed = task.loss(share * own + (1 - share) * w.detach(), batch, track=False)
+    return task.loss(w, batch) + (mixed - mixed.detach())

@@ -33,7 +33,7 @@ def demo(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """See what unalike data do to training: four hospitals, and digits split unevenly.
+    """See what unalike data do to training, and what a model of one's own is worth: hospitals and digits.
 
     Takes about a minute on two cores and downloads nothing. Every figure is a mean over several seeds.
     """

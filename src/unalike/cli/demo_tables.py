@@ -7,25 +7,25 @@ import shlex
 from unalike.cli.show import Paragraph, draw, paragraphs
 from unalike.cli.table import table
 from unalike.demo.content import Demonstration, Length
-from unalike.demo.hospitals import ALONE, NEIGHBOUR, POOLED, Hospitals
-from unalike.demo.picture import SPLIT_NAMES
+from unalike.demo.hospitals import ALONE, FEDAVG, NEIGHBOUR, OWN, POOLED, Hospitals
+from unalike.demo.picture import SHOWN
 from unalike.demo.reading import NOISE, read_digits, read_hospitals
-from unalike.demo.uneven_digits import SETTINGS, UNEVEN, UnevenDigits
+from unalike.demo.uneven_digits import FIVE, METHODS, SETTINGS, SPLITS, UnevenDigits
 
 _SAME = shlex.join(
-    ["run", "--partition", UNEVEN, "--rounds", "30"]
+    ["run", "--partition", SPLITS[FIVE], "--rounds", "30"]
     + [word for name, value in SETTINGS.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 )
 NEXT = (
-    f"{_SAME} --algorithm fedavg",
-    f'{_SAME} --algorithm "fedprox(mu=0.1)"',
+    *(f"{_SAME} --algorithm {shlex.quote(METHODS[name])}" for name in (FEDAVG, OWN)),
     "runs compare",
+    "recommend --dataset heart --partition natural --own-rows",
 )
 _SHORT_NAMES = {
     NEIGHBOUR: "another's model",
     ALONE: "own model, alone",
-    "FedAvg": "FedAvg, together",
-    "FedProx": "FedProx, together",
+    FEDAVG: "FedAvg, one for all",
+    OWN: "Ditto, own + shared",
     POOLED: "pooled, forbidden",
 }
 
@@ -69,16 +69,22 @@ def _show_hospitals(found: Hospitals, seeds: str) -> None:
 
 
 def _show_digits(found: UnevenDigits, seeds: str) -> None:
-    _heading(f"Handwritten digits between {len(found.names)} parties (digits, {UNEVEN})")
-    columns = [f"images (seed {found.seeds[0]})", *found.classes, "all"]
+    splits = " and ".join(SPLITS.values())
+    _heading(f"Handwritten digits at {len(found.names)} parties (digits, {splits})")
+    columns = [f"{FIVE} (seed {found.seeds[0]})", *found.classes, "all"]
     rows = [
         [name, *(str(count or "·") for count in counts.tolist()), str(counts.sum())]
-        for name, counts in zip(found.names, found.counts, strict=True)
+        for name, counts in zip(found.names[:SHOWN], found.counts[:SHOWN], strict=True)
     ]
-    draw(table(columns, rows, right=columns[1:]), "", f"Accuracy in % (mean ± std, {seeds})")
-    columns = ["", "test set", "mean party", "worst party"]
+    draw(table(columns, rows, right=columns[1:]))
+    draw("", f"Accuracy in % on test images of each party's own digits (mean ± std, {seeds})")
+    columns = ["", *(f"{split}{what}" for split in SPLITS for what in ("", ", worst tenth"))]
     scores = [
-        [SPLIT_NAMES[name], str(method.accuracy), str(method.parties), str(method.worst)]
-        for name, method in found.methods.items()
-    ]
+        [
+            _SHORT_NAMES[name],
+            *(str(one) for split in SPLITS for method in (found.methods[split][name],)
+              for one in (method.accuracy, method.worst)),
+        ]
+        for name in METHODS
+    ]  # fmt: skip
     draw(table(columns, scores, right=columns[1:]), "", *paragraphs(read_digits(found)))

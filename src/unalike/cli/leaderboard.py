@@ -24,13 +24,14 @@ from unalike.cli.show import (
     size,
     table,
 )
-from unalike.errors import UserError
+from unalike.errors import UserError, unknown
 from unalike.ranking.published import TABLES
 from unalike.ranking.ranking import ALPHA
 
 if TYPE_CHECKING:
     from unalike.ranking.blocks import Block
     from unalike.ranking.leaderboard import Entry, Table
+    from unalike.runs.scales import Scale
 
 KINDS_OF_FILE = ("svg", "png", "pdf")
 
@@ -92,38 +93,46 @@ def show_leaderboard(
       unalike leaderboard --published niid-bench-table3
 
     A setting is all but the algorithm and the seed; its runs are ranked by their score, accuracy or another.
-    Runs that failed come last in theirs.
+    Runs that failed come last in theirs. Models of the parties' own are ranked apart, on the parties' own rows.
     """
     from unalike.ranking.blocks import published_blocks
-    from unalike.ranking.leaderboard import leaderboard
     from unalike.ranking.tree import grow
 
     load_plugins(plugin)
     for file in (output, tree):
         _check_file(file)
-    folders = runs or [DEFAULT_RUNS]
+    own: list[Block] = []
     if published is not None:
         blocks, source = published_blocks(published), TABLES[published]
     else:
-        blocks, source = _own(folders, target, apart=apart)
-    tables = leaderboard(blocks, alpha=alpha, algorithms=algorithm or ())
+        blocks, own, source = _own(runs or [DEFAULT_RUNS], target, apart=apart)
+    tables, personal = _tables((blocks, own), algorithm or (), alpha)
     if output is not None:
         from unalike.report.leaderboard_picture import leaderboard_picture
 
-        _save(leaderboard_picture(tables, source), output)
+        _save(leaderboard_picture([*tables, *personal], source), output)
     if tree is not None:
         from unalike.report.tree_picture import tree_picture
 
         _save(tree_picture(grow(blocks), source), tree)
     if as_json:
         leaves = [leaf.to_dict() for leaf in grow(blocks)]
-        print_json({"source": source, "tables": [each.to_dict() for each in tables], "tree": leaves})
+        print_json(
+            {
+                "source": source,
+                "tables": [each.to_dict() for each in tables],
+                "personal": [each.to_dict() for each in personal],
+                "tree": leaves,
+            }
+        )
     else:
-        _print(tables, source, None if published else target or "fedavg")
+        _print([*tables, *personal], source, None if published else target or "fedavg")
 
 
-def _own(folders: Sequence[Path], target: str | None, *, apart: bool) -> tuple[list[Block], str]:
+def _own(folders: Sequence[Path], target: str | None, *, apart: bool) -> tuple[list[Block], list[Block], str]:
+    """The blocks of global models, those of the parties' own, and what they are from."""
     from unalike.ranking.blocks import parse_target, run_blocks
+    from unalike.ranking.deployed import by_global_model, by_own_models
     from unalike.runs.results import read_records, settings
 
     records = [record for folder in folders for record in read_records(folder)]
@@ -132,10 +141,31 @@ def _own(folders: Sequence[Path], target: str | None, *, apart: bool) -> tuple[l
     where = ", ".join(map(str, folders))
     if not ended:
         raise UserError(f"No finished runs in {where}. Make some with: {program()} run --algorithm ...")
-    found = settings(ended)
-    goal = parse_target(target, (setting.scale for setting in found))
-    blocks = run_blocks(found, goal, apart=apart)
-    return blocks, f"{len(ended)} runs in {len(blocks)} settings ({where})"
+    found, own = settings(by_global_model(ended)), settings(by_own_models(ended))
+    goal = parse_target(target, (setting.scale for setting in [*found, *own]))
+    blocks, personal = run_blocks(found, goal, apart=apart), run_blocks(own, goal, apart=apart)
+    source = f"{len(ended)} runs in {len(blocks)} settings ({where})"
+    if personal:
+        source += f"; models of the parties' own in {len(personal)}"
+    return blocks, personal, source
+
+
+def _tables(
+    kinds: Sequence[Sequence[Block]], algorithms: Sequence[str], alpha: float
+) -> tuple[list[Table], list[Table]]:
+    """The tables of global models and of the parties' own, each with those of the algorithms that it has."""
+    from unalike.ranking.leaderboard import leaderboard
+
+    known = [{name for block in blocks for name in block.trials} for blocks in kinds]
+    for name in algorithms:
+        if name not in set().union(*known):
+            raise unknown("algorithm in these results", name, set().union(*known))
+    made = []
+    for blocks, names in zip(kinds, known, strict=True):
+        wanted = [name for name in algorithms if name in names]
+        shown = bool(blocks) and bool(wanted or not algorithms)
+        made.append(leaderboard(blocks, alpha=alpha, algorithms=wanted, personal=len(made) == 1) if shown else [])
+    return made[0], made[1]
 
 
 def _check_file(file: Path | None) -> None:
@@ -152,6 +182,8 @@ def _save(figure: Any, file: Path) -> None:
 
 def _print(tables: Sequence[Table], source: str, target: str | None) -> None:
     draw(Paragraph(f"From {source}."))
+    if not tables:
+        draw(Paragraph("There is nothing to rank."))
     for each in tables:
         draw("", f"{each.category} ({each.ranking.settings} compared)")
         if each.entries:
@@ -166,7 +198,7 @@ def _entries(each: Table, target: str | None) -> Any:
     scale = None if each.score is None else scale_of(each.score)
     unit = scale.unit.strip() if scale else ""
     columns = ["", "algorithm", "mean rank", "wins"]
-    columns += ([scale.words] if scale else []) + (["failed"] if failed else [])
+    columns += (_score_columns(scale.words, personal=each.personal) if scale else []) + ["failed"] * failed
     if target is not None:
         goal = "FedAvg's" if target == "fedavg" else f"{target}{unit}"
         columns += ["sent", "time", f"rounds to {goal}", "reached"]
@@ -176,7 +208,7 @@ def _entries(each: Table, target: str | None) -> Any:
             entry.algorithm,
             f"{entry.mean_rank:.2f}",
             str(entry.wins),
-            *([MISSING if entry.value is None else scale.text(entry.value, unit)] if scale else []),
+            *(_told(scale, entry, unit)[: 1 + each.personal] if scale else []),
             *([str(entry.failed)] if failed else []),
             *(_costs(entry, each.ranking.settings) if target is not None else []),
         ]
@@ -184,6 +216,15 @@ def _entries(each: Table, target: str | None) -> Any:
     ]
     right = [column for column in columns if column != "algorithm"]
     return table(columns, rows, right=right, spare=["time", "sent", *columns[-2:], "wins"])
+
+
+def _score_columns(words: str, *, personal: bool) -> list[str]:
+    return [f"parties' mean {words}", "worst tenth"] if personal else [words]
+
+
+def _told(scale: Scale, entry: Entry, unit: str) -> list[str]:
+    """The score, and that of the worst tenth of the parties."""
+    return [MISSING if value is None else scale.text(value, unit) for value in (entry.value, entry.worst_tenth)]
 
 
 def _scores(each: Table) -> list[str]:

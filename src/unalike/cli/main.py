@@ -142,7 +142,7 @@ def call(args: Sequence[str], signals: StopSignals | None = None) -> int:
         sys.stdout.flush()  # here, where a closed pipe can still be answered
         return code if isinstance(code, int) else 0
     except StopRequested as stop:
-        return _stopped(args, stop.where, stop.algorithm)
+        return _stopped(args, stop.where, stop.chosen)
     except UserError as error:
         return _refuse(str(error), TRY_LATER if isinstance(error, TryLater) else USER_ERROR)
     except _UsageError as error:
@@ -181,13 +181,9 @@ def _usage(error: Any) -> str:
     return f"{message}{end} Try: {command} --help"
 
 
-def _stopped(args: Sequence[str], where: str, algorithm: str = "") -> int:
-    if algorithm:
-        args = [
-            *(each for each in args if each not in ("--algorithm", "--algorithm=auto", "auto")),
-            "--algorithm",
-            algorithm,
-        ]
+def _stopped(args: Sequence[str], where: str, chosen: Sequence[str] = ()) -> int:
+    if chosen:
+        args = [*(each for each in args if each not in ("--algorithm", "--algorithm=auto", "auto")), *chosen]
     again = f" Go on with: {program()} {shlex.join(args)}" if _resumable(args) else ""
     say(f"Stopped{where}.{again}")
     return STOPPED

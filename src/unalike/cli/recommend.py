@@ -54,6 +54,9 @@ def recommend_algorithm(
             help='use this instead: what "unalike measure --json" printed; once for labels, once for features',
         ),
     ] = None,
+    own_rows: Annotated[
+        bool, typer.Option("--own-rows", help="each party is to use a model of its own, on its own rows")
+    ] = False,
     runs: RunsFolder = DEFAULT_RUNS,
     plugin: Plugins = None,
     data_dir: DataDir = None,
@@ -64,15 +67,16 @@ def recommend_algorithm(
     \b
     Examples:
       unalike recommend --dataset heart --partition natural
+      unalike recommend --dataset heart --partition natural --own-rows
       unalike measure --partition "label-count(1)" --json > labels.json
       unalike recommend --measurement labels.json
 
     Labels and features are measured first. The ranking is from NIID-Bench's published tables, or from your own
-    runs once there are enough with similar parties: of regression there are no tables. "unalike run --algorithm
-    auto" takes the first.
+    runs once there are enough with similar parties: of regression there are no tables. Where each party is judged
+    on its own rows (--own-rows), or gives the same rows other labels, models of the parties' own are compared,
+    from runs made with this package. "unalike run --algorithm auto" takes the first.
     """
-    from unalike.ranking.advice import recommend
-    from unalike.ranking.evidence import own_comparisons
+    from unalike.ranking.evidence import advise
 
     load_plugins(plugin)
     task: Task = "classification"  # a stored measurement does not say
@@ -80,7 +84,7 @@ def recommend_algorithm(
         situation = _read(measurement)
     else:
         situation, task = _measure(dataset, partition, parties, seed, protect)
-    advice = recommend(situation, own_comparisons(runs, situation, task), task)
+    advice = advise(situation, runs, task, own_rows=own_rows)
     if as_json:
         print_json(advice.to_dict())
     else:
@@ -90,7 +94,7 @@ def recommend_algorithm(
 def _measure(dataset: str, partition: str, parties: int | None, seed: int, protect: Any) -> tuple[Situation, Task]:
     from unalike.data import load_dataset
     from unalike.measure import measure, party_features, party_labels
-    from unalike.measure.situation import simulated_situation, situation_of
+    from unalike.measure.situation import simulated_situation, situation_of, with_concept
     from unalike.partition import make_partition
 
     data = load_dataset(dataset)
@@ -102,7 +106,8 @@ def _measure(dataset: str, partition: str, parties: int | None, seed: int, prote
     two = protect == "none"  # in a simulation there is nobody to be protected from
     labels = measure(party_labels(data, made), protect=protect, allow_two=two)
     features = measure(party_features(data, made), of="features", protect=protect, allow_two=two)
-    return situation_of(labels, features), data.task
+    situation = situation_of(labels, features)
+    return with_concept(situation, data, made) if protect == "none" else situation, data.task
 
 
 def _read(files: Sequence[Path]) -> Situation:
@@ -123,6 +128,42 @@ def _read(files: Sequence[Path]) -> Situation:
 
 def _print(advice: Advice, where: tuple[str, str, int | None, int] | None) -> None:
     from unalike.ranking.advice import UNTRIED, text_of
+
+    draw(
+        f"{text_of(advice.ranking[0].algorithm)}, {advice.confidence} confidence ({_situation(advice)})",
+        "",
+        *paragraphs(advice.reasons),
+        "",
+        *([] if advice.ranking[0] is UNTRIED else _evidence(advice)),
+        "What would change this:",
+        *paragraphs(f"- {doubt}" for doubt in [*advice.doubts, *_other_question(advice)]),
+    )
+    if where is not None:
+        dataset, partition, parties, seed = where
+        count = "" if parties is None else f" --parties {parties}"
+        chosen = " ".join(f'--{name} "{value}"' for name, value in advice.options.items())
+        draw(
+            "",
+            f'Next: {program()} run --dataset "{dataset}" --partition "{partition}"{count} --seed {seed} {chosen}',
+        )
+
+
+def _situation(advice: Advice) -> str:
+    if advice.situation.wishes == "differ":
+        return "parties give the same rows other labels"
+    return f"{advice.kind}, each party on its own rows" if advice.own_models else advice.kind
+
+
+def _other_question(advice: Advice) -> list[str]:
+    if advice.own_models:
+        return []
+    return [
+        "If each party is to be judged on its own rows, models of their own may be better: ask with --own-rows."
+    ]
+
+
+def _evidence(advice: Advice) -> list[str | Table | Paragraph]:
+    from unalike.ranking.advice import text_of
     from unalike.ranking.ranking import ALPHA
     from unalike.ranking.standing import DRAW, REFERENCE
 
@@ -135,34 +176,16 @@ def _print(advice: Advice, where: tuple[str, str, int | None, int] | None) -> No
             str(one.comparisons),
             f"{one.median_gain:+.1f}",
             f"{one.worst_gain:+.1f}",
-            "" if one.algorithm == REFERENCE else f"{one.p:.3f}",
+            "" if one.algorithm == advice.reference else f"{one.p:.3f}",
         ]
         for place, one in enumerate(advice.ranking, start=1)
     ]
     columns = ["", "algorithm", "better", "worse", "of", "median gain", "worst", "p"]
     right = [column for column in columns if column != "algorithm"]
+    name = "FedAvg" if advice.reference == REFERENCE else f"{advice.reference!r}"
     note = Paragraph(
-        f"Against FedAvg, in percentage points, or in percent of FedAvg's where a score is a plain number; up to "
-        f"{DRAW} is a draw. p: how likely chance gives such gains; what is below {ALPHA} goes before FedAvg. "
+        f"Against {name}, in percentage points, or in percent of it where a score is a plain number; up to {DRAW} "
+        f"is a draw. p: how likely chance gives such gains; what is below {ALPHA} goes before {name}. "
         f"From {advice.source}."
     )
-    evidence: list[str | Table | Paragraph] = [table(columns, rows, right=right, spare=["worst", "of"]), note, ""]
-    if advice.ranking[0] is UNTRIED:
-        evidence = []
-    draw(
-        f"{advice.algorithm}, {advice.confidence} confidence ({advice.kind})",
-        "",
-        *paragraphs(advice.reasons),
-        "",
-        *evidence,
-        "What would change this:",
-        *paragraphs(f"- {doubt}" for doubt in advice.doubts),
-    )
-    if where is not None:
-        dataset, partition, parties, seed = where
-        count = "" if parties is None else f" --parties {parties}"
-        draw(
-            "",
-            f'Next: {program()} run --dataset "{dataset}" --partition "{partition}"{count} --seed {seed} '
-            f'--algorithm "{advice.algorithm}"',
-        )
+    return [table(columns, rows, right=right, spare=["worst", "of"]), note, ""]

@@ -85,13 +85,22 @@ def _spec(file: Path | None, given: dict[str, Any], runs: Path, *, quiet: bool) 
     values = given if file is None else RunSpec.read_toml(file, **given)
     if values.get("algorithm") != AUTO:
         return RunSpec.from_mapping(values), False
-    from unalike.ranking.evidence import advise
+    from unalike.ranking.advice import text_of
+    from unalike.ranking.evidence import advise_run
 
     chosen = RunSpec.from_mapping(values | {"algorithm": "fedavg"})
-    advice = advise(chosen, runs)
+    advice = advise_run(chosen, runs)
+    name = text_of(advice.ranking[0].algorithm)
     if not quiet:
-        say(f"Algorithm: {advice.algorithm}, {advice.confidence} confidence. {' '.join(advice.reasons)}")
-    return dataclasses.replace(chosen, algorithm=advice.algorithm), True
+        say(f"Algorithm: {name}, {advice.confidence} confidence. {' '.join(advice.reasons)}")
+    tuned = int(advice.options.get("fine-tune", chosen.fine_tune))
+    return dataclasses.replace(chosen, algorithm=advice.algorithm, fine_tune=tuned), True
+
+
+def _chosen(spec: RunSpec) -> tuple[str, ...]:
+    """What ``auto`` chose, as flags."""
+    tuned = ("--fine-tune", str(spec.fine_tune)) if spec.fine_tune else ()
+    return ("--algorithm", spec.algorithm, *tuned)
 
 
 def _beside(spec: RunSpec) -> list[RunSpec]:
@@ -130,7 +139,7 @@ def _train(
         for logger in loggers:
             logger.stop()
         if isinstance(stop, StopRequested):
-            stop.where, stop.algorithm = watcher.where, spec.algorithm if auto else ""
+            stop.where, stop.chosen = watcher.where, _chosen(spec) if auto else ()
         raise
     for logger in loggers:
         logger.finish(spec, result.rows)

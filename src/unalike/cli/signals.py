@@ -18,8 +18,8 @@ class StopRequested(BaseException):
 
     where = ""
     """How far the command came, e.g. `` after round 7 of 30``."""
-    algorithm = ""
-    """What ``--algorithm auto`` had chosen: the same is to go on, whatever it would choose later."""
+    chosen: tuple[str, ...] = ()
+    """What ``--algorithm auto`` had chosen, as flags: it is to go on, whatever would be chosen later."""
 
 
 def say_stopped() -> int:

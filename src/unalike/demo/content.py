@@ -95,14 +95,17 @@ def _digits(found: UnevenDigits) -> dict[str, Any]:
         ],
         "skew": _skew(found),
         "methods": {
-            name: {
-                **uneven_digits.METHODS[name],
-                "accuracy": asdict(method.accuracy),
-                "mean_party": asdict(method.parties),
-                "worst_party": asdict(method.worst),
-                "curves": method.curves,
+            split: {
+                name: {
+                    "partition": uneven_digits.SPLITS[split],
+                    "algorithm": uneven_digits.METHODS[name],
+                    "accuracy": asdict(method.accuracy),
+                    "worst_tenth": asdict(method.worst),
+                    "curves": method.curves,
+                }
+                for name, method in methods.items()
             }
-            for name, method in found.methods.items()
+            for split, methods in found.methods.items()
         },
         "differences": [_difference(gap) for gap in found.differences()],
         "reading": read_digits(found),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from unalike.demo.hospitals import ALL, ALONE, NEIGHBOUR, POOLED, TOGETHER, Hospitals
+from unalike.demo.hospitals import ALL, ALONE, FEDAVG, NEIGHBOUR, OWN, POOLED, Hospitals
 from unalike.demo.noise import OverSeeds
-from unalike.demo.uneven_digits import REFERENCE, UnevenDigits
+from unalike.demo.uneven_digits import FIVE, METHODS, SPLITS, UnevenDigits
 from unalike.report.figures import FAINT, INK, Style, drawing, label_heat_map, new_figure, quiet, training_curves
 
 if TYPE_CHECKING:
@@ -15,27 +15,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 
-# Blue and vermilion are what one would use; purple and amber what one has now; dark grey is the reference.
+# Blue and vermilion are what taking part gives; purple and amber what one has now; dark grey is not allowed.
 STYLES = {
     NEIGHBOUR: Style("#E69F00", marker="v"),
-    ALONE: Style("#CC79A7", marker="s"),
-    "FedAvg": Style("#0072B2", "-", "o"),
-    "FedProx": Style("#D55E00", (0, (4, 1.6)), "D"),
+    ALONE: Style("#CC79A7", (0, (1.2, 1.2)), "s"),
+    FEDAVG: Style("#0072B2", "-", "o"),
+    OWN: Style("#D55E00", (0, (4, 1.6)), "D"),
     POOLED: Style("#4d4d4d", (0, (1.2, 1.2)), "^"),
-    REFERENCE: Style("#4d4d4d", (0, (1.2, 1.2)), "^"),
 }
 LONG_NAMES = {
     NEIGHBOUR: "another hospital's model",
     ALONE: "own model, trained alone",
-    "FedAvg": "together: FedAvg",
-    "FedProx": "together: FedProx",
+    FEDAVG: "one for all: FedAvg",
+    OWN: "own and shared: Ditto",
     POOLED: "pooled (not allowed)",
 }
-SPLIT_NAMES = {
-    REFERENCE: "even split, FedAvg",
-    "FedAvg": "uneven split, FedAvg",
-    "FedProx": "uneven split, FedProx",
-}
+SHOWN = 10
+"""Parties of the digits that the picture and the tables list."""
 _SMALL = 9.0
 _SPACING = 0.15  # of the dots of one line, in heights of a line
 _OVER_NAMES = -0.29  # where the names of a dot chart's lines begin, in widths of the chart
@@ -62,7 +58,7 @@ def demo_picture(hospitals: Hospitals, digits: UnevenDigits) -> Figure:
         _digit_charts(cells[1], digits)
         patients = int(hospitals.counts.sum()) + len(hospitals.test_hospital)
         _heading(cells[0][0], f"Four hospitals, {patients} heart patients who may not leave them")
-        _heading(cells[1][0], f"Handwritten digits, split unevenly between {len(digits.names)} parties")
+        _heading(cells[1][0], f"Handwritten digits at {len(digits.names)} parties that each have a few of the ten")
         figure.text(0.012, 0.018, _footnote(hospitals, digits), fontsize=_SMALL, color="#666666")
     return figure
 
@@ -71,7 +67,7 @@ def _footnote(hospitals: Hospitals, digits: UnevenDigits) -> str:
     spread = f"Bands and whiskers: ± 1 std over {len(hospitals.seeds)} seeds. "
     return (
         spread if len(hospitals.seeds) > 1 else ""
-    ) + f"Digits are split anew by each seed; shown: seed {digits.seeds[0]}."
+    ) + f"Digits are split anew by each seed; shown: seed {digits.seeds[0]}, the first {SHOWN} parties."
 
 
 def _heading(leftmost: Axes, text: str) -> None:
@@ -86,9 +82,9 @@ def _hospital_charts(cells: Sequence[Axes], found: Hospitals) -> None:
     names = [name.capitalize() if len(name) > 2 else name.upper() for name in found.names]
     label_heat_map(cells[0], found.counts, names, found.classes)
     _title(cells[0], "Who has which patients")
-    curves = {name: found.methods[name].curves for name in (*TOGETHER, POOLED)}
+    curves = {name: found.methods[name].curves for name in (ALONE, FEDAVG, OWN, POOLED)}
     training_curves(cells[1], curves, styles=STYLES)
-    _finish_curves(cells[1])
+    _finish_curves(cells[1], "Own test patients while training")
     tested = [int(found.tested(place).sum()) for place in found.places]
     lines = [f"{name}\n{count} patients" for name, count in zip([*names, "All"], tested, strict=True)]
     rows = {name: [found.score(name, place) for place in found.places] for name in LONG_NAMES}
@@ -103,19 +99,19 @@ def _hospital_charts(cells: Sequence[Axes], found: Hospitals) -> None:
 
 
 def _digit_charts(cells: Sequence[Axes], found: UnevenDigits) -> None:
-    label_heat_map(cells[0], found.counts, found.names, found.classes)
-    _title(cells[0], "Who has which digits")
-    training_curves(cells[1], {name: method.curves for name, method in found.methods.items()}, styles=STYLES)
-    _finish_curves(cells[1])
-    rows = {name: [method.accuracy, method.parties, method.worst] for name, method in found.methods.items()}
-    images = next(iter(found.methods.values())).right.shape[1]
-    _dots(
-        cells[2],
-        rows,
-        [f"Test set\n{images} images", "Mean party\nown images", "Worst party\nown images"],
-        SPLIT_NAMES,
-    )
-    _title(cells[2], "Accuracy overall and party by party", _OVER_NAMES)
+    label_heat_map(cells[0], found.counts[:SHOWN], found.names[:SHOWN], found.classes)
+    _title(cells[0], f"Who has which {FIVE}")
+    curves = {name: method.curves for name, method in found.methods[FIVE].items()}
+    training_curves(cells[1], curves, styles=STYLES)
+    _finish_curves(cells[1], f"Own test images, {FIVE} each")
+    rows: dict[str, list[OverSeeds]] = {name: [] for name in METHODS}
+    for methods in found.methods.values():
+        for name, method in methods.items():
+            rows[name] += [method.accuracy, method.worst]
+    lines = [f"{split.capitalize()}\n{what}" for split in SPLITS for what in ("all parties", "worst tenth")]
+    _dots(cells[2], rows, lines, LONG_NAMES)
+    cells[2].axhline(1.5, color="#d0d0d0", linewidth=0.8)
+    _title(cells[2], "Accuracy on each party's own test images", _OVER_NAMES)
     _legend(cells[2])
 
 
@@ -124,8 +120,8 @@ def _title(axes: Axes, text: str, x: float = 0.0) -> None:
     axes.set_title(text, loc="left", fontsize=10, fontweight="bold", x=x, y=1.0, pad=22)
 
 
-def _finish_curves(axes: Axes) -> None:
-    _title(axes, "Test accuracy while training")
+def _finish_curves(axes: Axes, title: str) -> None:
+    _title(axes, title)
     axes.legend(frameon=False, fontsize=_SMALL, loc="lower right", handlelength=2.6, borderaxespad=0.1)
     axes.yaxis.set_major_formatter(_percent())
     axes.margins(x=0)

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unalike.demo.hospitals import ALL, ALONE, NEIGHBOUR, POOLED, Hospitals
+from unalike.demo.hospitals import ALL, ALONE, FEDAVG, NEIGHBOUR, OWN, POOLED, Hospitals
 from unalike.demo.noise import ERRORS_TO_COUNT, Difference
-from unalike.demo.uneven_digits import REFERENCE, UnevenDigits
+from unalike.demo.uneven_digits import SPLITS, UnevenDigits
 
 NOISE = "Noise here is two standard errors, over the test rows and the seeds: smaller differences may be chance."
 
 
 def read_hospitals(found: Hospitals) -> list[str]:
     """How unalike the hospitals are, and what training together is worth to them."""
-    neighbour, together = found.score(NEIGHBOUR, ALL).mean, found.score("FedAvg", ALL).mean
+    neighbour, together = found.score(NEIGHBOUR, ALL).mean, found.score(FEDAVG, ALL).mean
     return [
         _unlikeness(found),
         f"Another hospital's model is right for {_percent(neighbour)} of the patients, the one that all trained "
-        f"together (FedAvg) for {_percent(together)}: {_verdict(found.difference('FedAvg', NEIGHBOUR, ALL))}.",
+        f"together (FedAvg) for {_percent(together)}: {_verdict(found.difference(FEDAVG, NEIGHBOUR, ALL))}.",
         "FedAvg against each hospital's own model, on its own patients: "
-        f"{_verdict(found.difference('FedAvg', ALONE, ALL))} over all; {_by_hospital(found)}.",
-        f"Pooling all patients, which is not allowed, against FedAvg: "
-        f"{_verdict(found.difference(POOLED, 'FedAvg', ALL))}. "
-        f"FedProx against FedAvg: {_verdict(found.difference('FedProx', 'FedAvg', ALL))}.",
+        f"{_verdict(found.difference(FEDAVG, ALONE, ALL))} over all; {_by_hospital(found, FEDAVG)}.",
+        "Ditto gives each hospital a model of its own, held near the shared one. Against its model trained alone: "
+        f"{_verdict(found.difference(OWN, ALONE, ALL))} over all; {_by_hospital(found, OWN)}. "
+        f"Against FedAvg: {_verdict(found.difference(OWN, FEDAVG, ALL))}.",
+        _worth(found),
+        "Pooling all patients, which is not allowed, against FedAvg: "
+        f"{_verdict(found.difference(POOLED, FEDAVG, ALL))}.",
         *_no_better_than_guessing(found),
     ]
 
@@ -37,35 +40,59 @@ def _unlikeness(found: Hospitals) -> str:
     )
 
 
-def _by_hospital(found: Hospitals) -> str:
-    gaps = [found.difference("FedAvg", ALONE, name) for name in found.names]
+def _by_hospital(found: Hospitals, method: str) -> str:
+    """Which hospitals a method serves better or worse than their model trained alone."""
+    gaps = [found.difference(method, ALONE, name) for name in found.names]
     gain = [gap.on for gap in gaps if gap.beyond_noise and gap.mean > 0]
     lose = [gap.on for gap in gaps if gap.beyond_noise and gap.mean < 0]
     parts = [f"{_listed(names)} {verb}" for names, verb in ((gain, "gained"), (lose, "lost")) if names]
     return " and ".join(parts) + " beyond the noise" if parts else "no single hospital differs beyond the noise"
 
 
+def _worth(found: Hospitals) -> str:
+    """Whether taking part is shown to beat training alone, by any method, for all or for a hospital."""
+    gaps = [found.difference(method, ALONE, place) for method in (FEDAVG, OWN) for place in found.places]
+    better = [f"{gap.better} ({gap.on})" for gap in gaps if gap.beyond_noise and gap.mean > 0]
+    if better:
+        return f"So taking part beats training alone with {_listed(better)}."
+    return (
+        f"So with {len(found.test_hospital)} test patients nothing here is shown to beat a hospital's own model. "
+        "The digits below show when taking part pays."
+    )
+
+
 def _no_better_than_guessing(found: Hospitals) -> list[str]:
-    weak = [name for name in found.names if found.score("FedAvg", name).mean <= found.guess(name)]
+    weak = [name for name in found.names if found.score(FEDAVG, name).mean <= found.guess(name)]
     if not weak:
         return []
     return [f"Mind: for {_listed(weak)}, FedAvg is no better than always giving that hospital's commoner answer."]
 
 
 def read_digits(found: UnevenDigits) -> list[str]:
-    """What unevenness costs, and whether FedProx helps."""
-    lacking = (found.counts == 0).mean()
-    smallest = int(found.counts.sum(axis=1).min())
-    gap = found.difference(REFERENCE, "FedAvg")
-    even, uneven = (found.methods[name].worst.mean for name in (REFERENCE, "FedAvg"))
-    return [
-        f"{_percent(lacking)} of the cells are empty: parties without a single image of a digit. Mean "
-        f"Jensen-Shannon distance between the labels of two parties: {found.skew.jensen_shannon:.2f}.",
-        f"The even split against the uneven one, both with FedAvg: {_verdict(gap)}. "
-        f"The worst party gets {_percent(uneven)} instead of {_percent(even)}, "
-        f"a rough figure: the smallest party has {smallest} images in all.",
-        f"FedProx against FedAvg on the uneven split: {_verdict(found.difference('FedProx', 'FedAvg'))}.",
-    ]
+    """When a model of one's own pays, and against what."""
+    return [_of_split(found, split) for split in SPLITS]
+
+
+def _of_split(found: UnevenDigits, split: str) -> str:
+    alone, together, own = (found.methods[split][name].worst.mean for name in (ALONE, FEDAVG, OWN))
+    gaps = [found.difference(OWN, other, split) for other in (FEDAVG, ALONE)]
+    return (
+        f"With {split} a party, Ditto against FedAvg: {_verdict(gaps[0])}; against own models trained alone: "
+        f"{_verdict(gaps[1])}. The worst tenth of the parties has {_percent(alone)} alone, {_percent(together)} with "
+        f"FedAvg, {_percent(own)} with Ditto. {_pays(*gaps)}"
+    )
+
+
+def _pays(shared: Difference, alone: Difference) -> str:
+    """What follows from the two comparisons of a model of one's own."""
+    better = [gap.beyond_noise and gap.mean > 0 for gap in (shared, alone)]
+    if all(better):
+        return "Taking part with a model of one's own beats both."
+    if better[0]:
+        return "One model for all is not enough here, but training alone is: others have little to add."
+    if better[1]:
+        return "Taking part pays here, and one model for all is as good as models of one's own."
+    return "Neither is shown to be beaten."
 
 
 def _verdict(gap: Difference) -> str:

@@ -1,14 +1,14 @@
-"""Train once and keep what the demonstration needs: the rows of figures, and each test row right or wrong."""
+"""Train once and keep what the demonstration needs: which test rows the parties' models get right, round by round."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from unalike.data.dataset import Array, Dataset
+from unalike.data.dataset import Array
 from unalike.rounds.evaluation import Figures
 from unalike.rounds.judging import judge
 from unalike.runs.run import Watcher, run
@@ -17,6 +17,8 @@ from unalike.runs.spec import RunSpec
 
 Tick = Callable[[str, int], None]
 """Called after each round with what is being trained and how much work the round was."""
+Owned = Callable[[Simulation], Sequence[Array]]
+"""By party, the test rows that are its own."""
 
 
 def round_work(parties: int) -> int:
@@ -26,46 +28,75 @@ def round_work(parties: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """One finished run; ``right[i]`` says whether the final model gets test row i right."""
+    """One finished run.
 
-    figures: Figures
-    rows: list[Figures]
+    right: after each round, is test row i got right by the party that it belongs to, with the model that this party
+    has then? Where it belongs to several, the share of them. [rounds, test rows]
+    answers: the same after the last round, of each party's model and all test rows; [1, test rows] of one model.
+    owned: by party, its own test rows.
+    """
+
     right: Array
+    answers: Array
+    owned: Sequence[Array]
+
+    @property
+    def worst_tenth(self) -> float:
+        """The mean over the worst tenth of the parties (at least one), each on its own test rows."""
+        models = np.broadcast_to(self.answers, (len(self.owned), self.answers.shape[1]))
+        each = sorted(float(own[rows].mean()) for own, rows in zip(models, self.owned, strict=True))
+        return float(np.mean(each[: -(-len(each) // 10)]))
 
 
 class _Keep(Watcher):
-    """Holds on to the simulation, whose final model is then asked about every test row."""
+    """Asks the models about every test row after each round."""
 
     def __init__(self, what: str, tick: Tick) -> None:
         self._what, self._tick = what, tick
         self.simulation: Simulation | None = None
+        self.answers: list[Array] = []
 
     def started(self, simulation: Simulation) -> None:
         self.simulation = simulation
 
     def round_done(self, row: Figures) -> None:
         assert self.simulation is not None
+        self.answers.append(_answers(self.simulation))
         self._tick(self._what, round_work(self.simulation.federation.size))
 
 
-def train(spec: RunSpec, what: str, tick: Tick, data: Dataset | None = None) -> Trained:
-    """Run ``spec`` in memory, on ``data`` instead of the registered data set if given."""
+def train(spec: RunSpec, what: str, tick: Tick, owned: Owned) -> Trained:
+    """Run ``spec`` in memory."""
     keep = _Keep(what, tick)
-    result = run(spec, data=data, watcher=keep)
-    return Trained(result.figures, result.rows, _right(keep.simulation))
+    run(spec, watcher=keep)
+    assert keep.simulation is not None, "a run that ended has started"
+    rows = owned(keep.simulation)
+    return Trained(np.stack([_right(table, rows) for table in keep.answers]), keep.answers[-1], rows)
 
 
-def _right(simulation: Simulation | None) -> Array:
-    assert simulation is not None, "a run that ended has started"
+def _answers(simulation: Simulation) -> Array:
+    """Does each party's model get each test row right? One line where all use the same model."""
     models = simulation.models(simulation.state)
-    assert models.global_model is not None, "the demonstration trains algorithms with one global model"
-    test = simulation.federation.test
-    index = torch.arange(len(test), device=models.global_model.device)
-    judged = judge(simulation.task, models.global_model, models.buffers, test, index)
-    right: Array = judged.table[:, 1].cpu().numpy().astype(np.int64)
+    test, task = simulation.federation.test, simulation.task
+    index = torch.arange(len(test), device=task.device)
+    used = [(models.global_model, models.buffers)]
+    if models.personal is not None:
+        used = [models.personal(number) for number in range(simulation.federation.size)]
+    found = [judge(task, w, buffers, test, index).table[:, 1] for w, buffers in used if w is not None]
+    right: Array = torch.stack(found).cpu().numpy().astype(np.float64)
     return right
 
 
-def curve_of(rows: list[Figures]) -> list[Figures]:
-    """The accuracy in each evaluated round: without times, so that the same run gives the same rows."""
-    return [{key: row[key] for key in ("round", "accuracy")} for row in rows if "accuracy" in row]
+def _right(answers: Array, owned: Sequence[Array]) -> Array:
+    if len(answers) == 1:
+        return answers[0]
+    mine = np.zeros_like(answers)
+    for number, rows in enumerate(owned):
+        mine[number, rows] = 1
+    right: Array = (answers * mine).sum(axis=0) / mine.sum(axis=0)
+    return right
+
+
+def curve_of(run: Trained) -> list[Figures]:
+    """The share of right answers after each round."""
+    return [{"round": number, "accuracy": float(row.mean())} for number, row in enumerate(run.right, start=1)]

@@ -168,6 +168,8 @@ class _Stack:
 
     def adapt(self) -> dict[int, tuple[Tensor, Tensor]]:
         """By party, its personal model after all phases, and its statistics, which stacked nets do not have."""
+        if self.order.measures_first:
+            self.own["measured"] = self._measure()
         w = self._map(lambda me, own: self.algorithm.personal(me))
         for number, phase in enumerate(self.order.phases):
             self._enter(number, phase.name)

@@ -57,23 +57,27 @@ class SiteModels:
         An algorithm that trains something else than the run's net leaves no model here, and has no figures.
         """
         shared, own = self._models(message, vault)
-        schema, last = self._work.schema, own or shared
+        last = own or shared
         if last is None:
             return {}
-        named = self._work.task.named(last.w, last.buffers)
-        about = {"schema": schema.digest, DIGEST: tensors_digest(named)}
-        lists = {"features": "\n".join(schema.features), "classes": "\n".join(schema.classes)}
-        atomic_write(path, tensor_bytes(named, about | lists))
+        if last.w.dim() == 1:  # an ensemble is tried, but it is no one net that could be kept
+            self._save(last, path)
         scores = chosen_scores(self._score, everything=True)
         return {
             rows: {"rows": len(judged), "score": self._score.name, **judged.figures(scores)}
             for rows, judged in self._judged(shared, own).items()
         }
 
+    def _save(self, model: Deployed, path: Path) -> None:
+        schema, named = self._work.schema, self._work.task.named(model.w, model.buffers)
+        about = {"schema": schema.digest, DIGEST: tensors_digest(named)}
+        lists = {"features": "\n".join(schema.features), "classes": "\n".join(schema.classes)}
+        atomic_write(path, tensor_bytes(named, about | lists))
+
     def _models(self, message: Envelope, vault: Vault) -> tuple[Deployed | None, Deployed | None]:
         """The global model and the site's own, each where the algorithm has one, from what a message tells."""
         work, w = self._work, message.vectors().get("w")
-        order, _ = work.state_in(message, vault)
+        order, kept = work.state_in(message, vault)
         if not order.round:
             raise Refused("no model is tried before round 1")
         if layout(order.payload) != layout(work.script.sent):
@@ -84,13 +88,16 @@ class SiteModels:
         initial = work.task.initial()
         if w is not None and (w.shape != initial.shape or w.dtype != initial.dtype):
             raise Refused(f"its model has {tuple(w.shape)} weights of {w.dtype}, ours {tuple(initial.shape)}")
+        if work.algorithm.measures_personal:
+            order = replace(order, kind="measure+train")
         has_own = work.algorithm.overrides("personal") or bool(self._phases)
-        return None if w is None else Deployed(w, order.buffers), self._own(order) if has_own else None
+        return None if w is None else Deployed(w, order.buffers), self._own(order, bool(kept)) if has_own else None
 
-    def _own(self, order: Order) -> Deployed:
-        """The site's own model, trained further where algorithm or plan say so."""
+    def _own(self, order: Order, known: bool) -> Deployed:
+        """The site's own model, trained further where algorithm or plan say so; ``known``: it took part before."""
         number, alone = self._work.number, Alone(replace(self._work.worker, recipe=self._recipe))
-        models = PersonalModels(self._work.engine, alone, [number], lambda one: order, lambda one: self._phases)
+        phases = self._phases if self._recipe.algorithm.adapts(known) else ()
+        models = PersonalModels(self._work.engine, alone, [number], lambda one: order, lambda one: phases)
         return Deployed(*models(number))
 
     def _judged(self, shared: Deployed | None, own: Deployed | None) -> dict[str, Judged]:

@@ -45,7 +45,7 @@ from unalike.rounds.order import Order, Reply, phases_of
 from unalike.rounds.rehearse import Line, Script, rehearse
 from unalike.rounds.upload import Wire
 from unalike.rounds.worker import Worker
-from unalike.runs.rules import asked_in, check_finite, cohort_of, learning_rate, recipe_of
+from unalike.runs.rules import asked_in, check_finite, cohort_of, learning_rate, least_opened, recipe_of
 
 MOST_QUESTIONS = 10
 """Of one exchange, where no noise is weakened by a second: a server that restarts may ask it of other parties."""
@@ -71,6 +71,8 @@ class SiteWork:
         self._digest = digest_of(data.x.tobytes(), data.y.tobytes())
         self.tasks, self.channel = agreed_tasks(spec, schema), parse_channel(spec.channel)
         self.task = self.tasks[number % len(self.tasks)]
+        for task in self.tasks:
+            task.least_opened = least_opened(self.channel, plan.cohort, plan.needed(plan.cohort))
         self.initial = self.task.initial()
         self.algorithm = checked(ALGORITHMS.build(spec.algorithm))
         wire = Wire(self.channel, self._asked_in, self._random, plan.needed) if self.channel.parts else None

@@ -9,15 +9,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from unalike.data.dataset import Dataset
+from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
+from unalike.measure.concept import concept_of
 from unalike.measure.extract import party_features, party_labels
 from unalike.measure.federated_cdf import Measurement
 from unalike.measure.plain import plain_figures
 from unalike.measure.publish import FederationDegrees
-from unalike.partition import Partition, as_seen
+from unalike.partition import Partition, as_seen, seen_by
 
 Kind = Literal["one label each", "label skew", "feature skew", "quantity skew", "alike"]
+
+Wishes = Literal["alike", "differ", "unclear", "not measured"]
+"""Whether parties give the same rows other labels, as far as that can be told."""
 
 SAMPLED_ROWS = 20_000
 """Rows of all parties together from which features are measured in a simulation."""
@@ -41,7 +45,8 @@ class Situation:
     label: total variation between a party's labels and all parties', mean over parties by rows. quantity: the
     share of rows that would have to move for equal sizes, divided by the largest possible. one_label: the share
     of parties that have a single label. feature: the Kolmogorov-Smirnov distance of features, mean over
-    dimensions and parties; None where it was not measured.
+    dimensions and parties. concept: how much rows of one label differ between parties (``concept``). The last two
+    are None where they were not measured.
     """
 
     label: float
@@ -50,6 +55,8 @@ class Situation:
     one_label: float
     feature: float | None = None
     feature_expected: float | None = None
+    concept: float | None = None
+    concept_expected: float | None = None
 
     @property
     def label_skewed(self) -> bool:
@@ -60,6 +67,19 @@ class Situation:
     def feature_skewed(self) -> bool:
         """Whether features differ by clearly more than chance."""
         return self.feature is not None and _clearly(self.feature, self.feature_expected or 0.0)
+
+    @property
+    def wishes(self) -> Wishes:
+        """Whether parties give the same rows other labels: P(y | x) differs.
+
+        Rows of a label that differ between parties show it where features as a whole, P(x), are alike. Else
+        shifted features may be the cause.
+        """
+        if self.concept is None:
+            return "not measured"
+        if not _clearly(self.concept, self.concept_expected or 0.0):
+            return "alike"
+        return "unclear" if self.feature is None or self.feature_skewed else "differ"
 
     @property
     def kind(self) -> Kind:
@@ -73,8 +93,11 @@ class Situation:
         return "quantity skew" if self.quantity > _UNEVEN else "alike"
 
     def distance(self, other: Situation) -> float:
-        """The largest difference between the two in what goes beyond chance; infinite between kinds of skew."""
-        if self.kind != other.kind:
+        """The largest difference between the two in what goes beyond chance.
+
+        Infinite between kinds of skew, and where the parties' wishes differ in one and are alike in the other.
+        """
+        if self.kind != other.kind or {self.wishes, other.wishes} == {"alike", "differ"}:
             return float("inf")
         gaps = [
             _beyond(self.label, self.label_expected) - _beyond(other.label, other.label_expected),
@@ -83,6 +106,9 @@ class Situation:
         if self.feature is not None and other.feature is not None:
             mine = _beyond(self.feature, self.feature_expected)
             gaps.append(mine - _beyond(other.feature, other.feature_expected))
+        if self.concept is not None and other.concept is not None:
+            mine = _beyond(self.concept, self.concept_expected)
+            gaps.append(mine - _beyond(other.concept, other.concept_expected))
         return max(map(abs, gaps))
 
 
@@ -132,7 +158,7 @@ def simulated_situation(dataset: Dataset, partition: Partition) -> Situation:
     """
     if partition.parties == 1:  # like itself
         only = sum(counts > 0 for counts in next(iter(party_labels(dataset, partition).values())).values())
-        return Situation(0.0, 0.0, 0.0, float(only == 1), 0.0, 0.0)
+        return Situation(0.0, 0.0, 0.0, float(only == 1), 0.0, 0.0, 0.0, 0.0)
     if partition.parties > SAMPLED_PARTIES:
         if partition.distortions:  # they go by a party's place among all
             dataset, partition = as_seen(dataset, partition)
@@ -148,10 +174,27 @@ def simulated_situation(dataset: Dataset, partition: Partition) -> Situation:
 
 
 def _computed(dataset: Dataset, partition: Partition) -> Situation:
-    labels = party_labels(dataset, partition)
-    features = party_features(dataset, _some_rows(partition))
+    labels, some = party_labels(dataset, partition), _some_rows(partition)
+    features = party_features(dataset, some)
     one_label = _one_label({party: len(counts) for party, counts in labels.items()})
-    return _situation(plain_figures(labels), plain_figures(features), one_label)
+    made = _situation(plain_figures(labels), plain_figures(features), one_label)
+    return _with_concept(made, dataset, some, features)
+
+
+def with_concept(situation: Situation, dataset: Dataset, partition: Partition) -> Situation:
+    """The situation and whether parties mean the same by a label, which only a simulation can see."""
+    some = _some_rows(partition)
+    return _with_concept(situation, dataset, some, party_features(dataset, some))
+
+
+def _with_concept(
+    situation: Situation, dataset: Dataset, partition: Partition, features: Mapping[str, Array]
+) -> Situation:
+    if dataset.task == "regression":  # a target is no label
+        return situation
+    labels = [seen_by(dataset, partition, k)[1] for k in range(partition.parties)]
+    found = concept_of(list(features.values()), labels)
+    return replace(situation, concept=found.degree, concept_expected=found.expected)
 
 
 def _fingerprint(dataset: Dataset, partition: Partition) -> str:

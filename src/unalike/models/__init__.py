@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unalike.models.batch import Batch
 from unalike.models.fedavg_cnn import FedAvgCnn
+from unalike.models.fedrep_cnn import FedRepCnn
 from unalike.models.layout import WeightLayout
 from unalike.models.logistic import Linear, Logistic
 from unalike.models.loss import LOSSES, Classification, CrossEntropy, Loss, Regression, SquaredError, register_loss
@@ -23,6 +24,7 @@ __all__ = [
     "Classification",
     "CrossEntropy",
     "FedAvgCnn",
+    "FedRepCnn",
     "Linear",
     "Logistic",
     "Loss",

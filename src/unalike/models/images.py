@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from torch import nn
+
 from unalike.errors import UserError
+from unalike.models.task import Net
 
 
 def check_images(model: str, shape: tuple[int, ...], least: int) -> tuple[int, int, int]:
@@ -14,3 +17,25 @@ def check_images(model: str, shape: tuple[int, ...], least: int) -> tuple[int, i
         )
     channels, height, width = shape
     return channels, height, width
+
+
+def lenet(shape: tuple[int, int, int], classes: int, channels: tuple[int, int], units: tuple[int, int]) -> Net:
+    """Two 5x5 convolutions without padding, each with 2x2 max pooling, then two layers of units: the features."""
+    depth, *sides = shape
+    height, width = (((side - 4) // 2 - 4) // 2 for side in sides)
+    first, second = channels
+    body = nn.Sequential(
+        # Pooling before ReLU is the same function, and ReLU then has a quarter of the work.
+        nn.Conv2d(depth, first, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(first, second, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(second * height * width, units[0]),
+        nn.ReLU(),
+        nn.Linear(units[0], units[1]),
+        nn.ReLU(),
+    )
+    return Net(body, nn.Linear(units[1], classes))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from torch import nn
-
-from unalike.errors import UserError
+from unalike.models.images import check_images, lenet
 from unalike.models.model import register_model
 from unalike.models.task import Net
 
@@ -15,25 +13,4 @@ class SimpleCnn:
 
     def build(self, shape: tuple[int, ...], classes: int) -> Net:
         """The net for images [channels, height, width] of at least 16x16 pixels."""
-        if len(shape) != 3 or min(shape[1:]) < 16:
-            raise UserError(
-                f"simple-cnn needs images of at least 16x16 pixels, got rows of shape {shape}. "
-                "Choose another --model."
-            )
-        channels, height, width = shape
-        after = [((side - 4) // 2 - 4) // 2 for side in (height, width)]
-        body = nn.Sequential(
-            # Pooling before ReLU is the same function, and ReLU then has a quarter of the work.
-            nn.Conv2d(channels, 6, 5),
-            nn.MaxPool2d(2),
-            nn.ReLU(),
-            nn.Conv2d(6, 16, 5),
-            nn.MaxPool2d(2),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(16 * after[0] * after[1], 120),
-            nn.ReLU(),
-            nn.Linear(120, 84),
-            nn.ReLU(),
-        )
-        return Net(body, nn.Linear(84, classes))
+        return lenet(check_images("simple-cnn", shape, 16), classes, channels=(6, 16), units=(120, 84))

@@ -14,14 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad
 
-from unalike.errors import UserError, unknown
+from unalike.errors import UserError
 from unalike.models.batch import Batch
 from unalike.models.extra import Extra
 from unalike.models.layout import WeightLayout, slices_of, tensors_digest
 from unalike.models.loss import CrossEntropy, Loss
+from unalike.models.parts import Parts
 from unalike.randomness import stream
-
-_NORMALISES = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm)
 
 
 class Net(nn.Module):
@@ -81,7 +80,9 @@ class Task:
     ``slices`` maps a layer's or parameter's name ("head", "body.0", "head.weight") to its slice of the
     vector; the body comes first and the head last. A frozen parameter (``requires_grad`` is False) is no part of
     the vector, and its slice is empty: it is a constant of the net, which nothing can train, send or average.
-    ``public`` holds rows that the server itself owns, ``population`` is the number of parties. ``operation`` is
+    ``public`` holds rows that the server itself owns, ``population`` is the number of parties.
+    ``least_opened`` is how many parties there must be in any part of a sum for it to be opened: 1, unless the
+    channel hides single uploads. ``operation`` is
     what computes (w, x) -> logits, features in place of the net, where the engine has something faster.
     """
 
@@ -107,6 +108,7 @@ class Task:
         self.device = torch.device(device)
         self._public = public
         self.population = population
+        self.least_opened = 1
         self.operation: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
         self._extras: dict[str, Extra] = {}
         net = self._fresh_net(0).train()
@@ -118,6 +120,7 @@ class Task:
         ends = {"body": slice(0, 0), "head": slice(self.size, self.size)}
         self.slices = ends | slices_of({n: p.numel() if p.requires_grad else 0 for n, p in named.items()})
         self._sort_buffers(net)
+        self.parts = Parts(net, self.slices, self.buffers.names)
         # Looking for tied weights takes longer than a small layer: only where there are any.
         self._tied = len(named) < len(list(net.named_parameters(remove_duplicate=False)))
         # Every parameter is replaced at every call, so the templates hold none: they live on the meta device
@@ -204,26 +207,10 @@ class Task:
         """The running statistics of a fresh net."""
         return self._initial_buffers.clone()
 
-    def positions(self, part: str) -> Tensor:
-        """Where a part's weights are in the flat vector: "head", "body", a layer's name, or "norm".
-
-        "norm" are the scales and shifts of all layers that normalise, wherever they are.
-        """
-        if part == "norm":
-            found = [torch.arange(s.start, s.stop) for s in self._norm_slices()]
-            return torch.cat([torch.zeros(0, dtype=torch.int64), *found]).to(self.device)
-        if part not in self.slices:
-            raise unknown("part of the net", part, ["norm", *self.slices])
-        span = self.slices[part]
-        return torch.arange(span.start, span.stop, device=self.device)
-
-    def _norm_slices(self) -> list[slice]:
-        return [
-            self.slices[f"{name}.{own}" if name else own]
-            for name, module in self.net.named_modules()
-            if isinstance(module, _NORMALISES)
-            for own, _ in module.named_parameters(recurse=False)
-        ]
+    def positions(self, *parts: str) -> Tensor:
+        """Where the weights of some parts are in the flat vector: "head", "body", "norm", or layers' names."""
+        found = [torch.arange(span.start, span.stop) for span in self.parts.spans(*parts)]
+        return torch.cat([torch.zeros(0, dtype=torch.int64), *found]).to(self.device)
 
     def extra(self, name: str, make: Callable[[], nn.Module]) -> Extra:
         """A further net of an algorithm's own, such as a generator or a judge, with a flat vector of its own.
@@ -281,8 +268,14 @@ class Task:
 
     def gradient(self, w: Tensor, batch: Batch) -> Tensor:
         """The gradient of ``loss`` at ``w`` as a plain vector: nothing is differentiated through it."""
-        gradient: Tensor = grad(lambda v: self.loss(v, batch, track=False))(w.detach())
-        return gradient
+        point = w.detach()
+        try:
+            point.requires_grad_()
+        except RuntimeError:  # in a stack: vmap takes no leaves
+            gradient: Tensor = grad(lambda v: self.loss(v, batch, track=False))(point)
+            return gradient
+        with torch.enable_grad():  # one by one this is several times as fast
+            return torch.autograd.grad(self.loss(point, batch, track=False), point)[0]
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         """The same, where the logits are at hand (an algorithm that also needs the features has both)."""

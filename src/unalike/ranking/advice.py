@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from unalike.measure.situation import Kind, Situation
+from unalike.ranking.deployed import command_of
 from unalike.ranking.published import TABLES, published
 from unalike.ranking.standing import REFERENCE, Comparison, Standing, standings
 from unalike.tallies import Kind as Task
@@ -64,17 +65,26 @@ class Advice:
     confidence: Confidence
     reasons: tuple[str, ...]
     doubts: tuple[str, ...]
+    reference: str = REFERENCE
+    """What the others are compared with."""
+    own_models: bool = False
+    """Whether it is for parties that each use a model of their own, on their own rows."""
 
     @property
     def algorithm(self) -> str:
         """The first, as ``--algorithm`` takes it."""
-        return text_of(self.ranking[0].algorithm)
+        return self.options["algorithm"]
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options of ``unalike run`` that play the first: its algorithm, and perhaps epochs of fine-tuning."""
+        return command_of(text_of(self.ranking[0].algorithm))
 
     def to_dict(self) -> dict[str, Any]:
         """One object, ready for JSON."""
         made = asdict(self)
         made["ranking"] = [{**asdict(one), "algorithm": text_of(one.algorithm)} for one in self.ranking]
-        return {"algorithm": self.algorithm, **made}
+        return {"algorithm": self.algorithm, "options": self.options, **made}
 
 
 def text_of(algorithm: str) -> str:
@@ -122,9 +132,9 @@ def _by_own_runs(own: Sequence[Comparison]) -> list[Standing]:
     return often + [one for one in found if one.comparisons < ENOUGH]
 
 
-def confidence_of(first: Standing) -> Confidence:
-    """Of the first in a ranking being better than FedAvg; of FedAvg, being as good as any."""
-    if first.algorithm == REFERENCE:
+def confidence_of(first: Standing, reference: str = REFERENCE) -> Confidence:
+    """Of the first in a ranking being better than the reference, FedAvg; of that, being as good as any."""
+    if first.algorithm == reference:
         return "medium" if first.comparisons >= 5 else "low"
     if first.chance >= 0.75 and first.comparisons >= 5:
         return "high"

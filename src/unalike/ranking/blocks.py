@@ -16,9 +16,10 @@ from unalike.algorithms.personal.baselines import POOLED
 from unalike.errors import UserError, unknown
 from unalike.measure.situation import Kind, Situation
 from unalike.ranking.advice import SPLITS
+from unalike.ranking.deployed import WORST_TENTH, family
 from unalike.ranking.published import SCORE as PUBLISHED_SCORE
 from unalike.ranking.published import TABLES, published
-from unalike.ranking.standing import REFERENCE
+from unalike.ranking.standing import REFERENCE, Comparison
 from unalike.runs.results import Line, Record, Setting, first_round, mean_validation
 from unalike.runs.scales import Scale, scale_of
 
@@ -37,6 +38,8 @@ class Trial:
     bytes: float | None = None
     seconds: float | None = None
     rounds_to_target: int | None = None
+    worst_tenth: float | None = None
+    """Of the parties' own scores, the mean over the worst tenth; of a global model there is none."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,23 @@ def published_blocks(table: str) -> list[Block]:
     ]
 
 
+def comparisons(blocks: Sequence[Block], reference: str = REFERENCE) -> list[Comparison]:
+    """By block, gains over the reference on the seeds that the two share; a failed run has the worst score."""
+    made: list[Comparison] = []
+    for block in blocks:
+        plain = block.trials.get(reference, {})
+        gains = {
+            name: statistics.fmean(
+                block.scale.gain(found[seed].value, plain[seed].value) for seed in found.keys() & plain.keys()
+            )
+            for name, found in block.trials.items()
+            if name != reference and found.keys() & plain.keys()
+        }
+        if gains:
+            made.append(gains)
+    return made
+
+
 def kind_of(records: Iterable[Record]) -> str:
     """The kind of skew that most of the finished runs found; of several found equally often, the mildest."""
     found: Counter[str] = Counter()
@@ -127,7 +147,7 @@ def _published_kind(partition: str) -> str:
 
 
 def _ended(line: Line) -> tuple[Record, ...]:
-    """Those that count: failed, or finished with a global model's score (or with one that is not a number).
+    """Those that count: finished, or failed; but a refused setting is no failure of the algorithm.
 
     Rows at one place are no federation: what comes of them is shown beside others, and ranked with none.
     """
@@ -136,21 +156,16 @@ def _ended(line: Line) -> tuple[Record, ...]:
     return tuple(
         record
         for record in line.records
-        if record.state == "failed" or (record.state == "finished" and not _personal_only(record))
+        if record.state == "finished" or (record.state == "failed" and not record.refused)
     )
 
 
-def _personal_only(record: Record) -> bool:
-    """Whether its algorithm has no global model, so that there is nothing to rank by."""
-    return record.value is None and record.figures.get("loss") is None and bool(record.figures.get("personal"))
-
-
 def _families(lines: Mapping[str, tuple[Record, ...]]) -> dict[str, dict[str, tuple[Record, ...]]]:
-    """The lines with records, by the algorithm's name without parameters."""
+    """The lines with records, by the algorithm's name without parameters (and tuned ones apart)."""
     made: dict[str, dict[str, tuple[Record, ...]]] = defaultdict(dict)
     for text, records in lines.items():
         if records:
-            made[text.split("(")[0]][text] = records
+            made[family(text)][text] = records
     return made
 
 
@@ -183,6 +198,7 @@ def _trial(record: Record, goal: float | None) -> Trial:
         sum(known) if len(known) == len(sizes) else None,
         float(seconds) if isinstance(seconds, int | float) else None,
         None if goal is None else first_round(record, goal),
+        record.scale.told(record.figures.get(WORST_TENTH)),
     )
 
 

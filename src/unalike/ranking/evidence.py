@@ -13,8 +13,11 @@ from unalike.data import load_dataset
 from unalike.measure.situation import Situation, simulated_situation
 from unalike.partition import make_partition
 from unalike.ranking.advice import Advice, recommend
+from unalike.ranking.blocks import Block, run_blocks
+from unalike.ranking.deployed import by_global_model, by_own_models
+from unalike.ranking.own_models import recommend_own
 from unalike.ranking.standing import REFERENCE, Comparison
-from unalike.runs.results import Record, read_records
+from unalike.runs.results import Record, read_records, settings
 from unalike.runs.spec import RunSpec
 from unalike.tallies import Kind as Task
 
@@ -25,10 +28,10 @@ SIMILAR = 0.1
 def own_comparisons(runs: Path, situation: Situation, task: Task = "classification") -> list[Comparison]:
     """The comparisons with FedAvg among the finished runs of a task in a folder; damaged runs are passed over.
 
-    Each setting is compared by its own score.
+    Each setting is compared by its own score, that of global models; ``own_blocks`` has those of the parties' own.
     """
     groups: dict[str, dict[str, dict[int, Record]]] = defaultdict(lambda: defaultdict(dict))
-    for record in read_records(runs):
+    for record in by_global_model(read_records(runs)):
         found = _situation(record.figures)
         if record.value is None or record.scale.score.task != task or found is None or record.algorithm == POOLED:
             continue
@@ -37,11 +40,35 @@ def own_comparisons(runs: Path, situation: Situation, task: Task = "classificati
     return [made for group in groups.values() if (made := _comparison(group))]
 
 
-def advise(spec: RunSpec, runs: Path) -> Advice:
-    """Advice for a run's own federation, whatever its algorithm; ``runs`` is where evidence is looked for."""
+def own_blocks(runs: Path, situation: Situation, task: Task = "classification") -> list[Block]:
+    """The settings of finished runs of a task with models of the parties' own, with parties about as unalike."""
+    similar = [
+        record
+        for record in read_records(runs)
+        if record.state == "finished"
+        and record.scale.score.task == task
+        and (found := _situation(record.figures)) is not None
+        and situation.distance(found) <= SIMILAR
+    ]
+    return run_blocks(settings(by_own_models(similar)))
+
+
+def advise(situation: Situation, runs: Path, task: Task, *, own_rows: bool = False) -> Advice:
+    """Advice for a situation; ``runs`` is where evidence is looked for.
+
+    Where each party is to be judged on its own rows, or wants other labels than the others for the same rows, it
+    is on models of their own.
+    """
+    if own_rows or situation.wishes == "differ":
+        return recommend_own(situation, own_blocks(runs, situation, task), task)
+    return recommend(situation, own_comparisons(runs, situation, task), task)
+
+
+def advise_run(spec: RunSpec, runs: Path) -> Advice:
+    """Advice for a run's own federation, whatever its algorithm."""
     data = load_dataset(spec.dataset)
     situation = simulated_situation(data, make_partition(spec.partition, data, spec.parties, spec.seed))
-    return recommend(situation, own_comparisons(runs, situation, data.task), data.task)
+    return advise(situation, runs, data.task)
 
 
 def _comparison(group: dict[str, dict[int, Record]]) -> dict[str, float]:

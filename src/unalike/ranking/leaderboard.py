@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from unalike.errors import unknown
@@ -12,6 +12,8 @@ from unalike.ranking.blocks import KINDS, UNKNOWN, Block, Trial
 from unalike.ranking.ranking import ALPHA, Ranking, rank
 
 OVERALL = "all settings"
+OWN = "own models"
+"""Before the category of a table that ranks by the parties' own mean."""
 _MOST_SETS = 5000
 
 
@@ -31,6 +33,8 @@ class Entry:
     rounds_to_target: float | None
     reached: int
     """Settings in which every run got to the target."""
+    worst_tenth: float | None = None
+    """Of models of the parties' own, the worst tenth's mean score, over the settings that ``value`` is of."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +49,21 @@ class Table:
     """Sentences."""
     score: str | None = None
     """What all settings go by, if values of different settings can be averaged."""
+    personal: bool = False
+    """Whether the scores are the parties' own means (``deployed.by_own_models``), not those of global models."""
 
     def to_dict(self) -> dict[str, Any]:
         """One object, ready for JSON."""
         return asdict(self)
 
 
-def leaderboard(blocks: Sequence[Block], *, alpha: float = ALPHA, algorithms: Sequence[str] = ()) -> list[Table]:
-    """All settings first, then each kind of skew that there is; ``algorithms`` (all by default) are compared."""
+def leaderboard(
+    blocks: Sequence[Block], *, alpha: float = ALPHA, algorithms: Sequence[str] = (), personal: bool = False
+) -> list[Table]:
+    """All settings first, then each kind of skew that there is; ``algorithms`` (all by default) are compared.
+
+    ``personal``: the blocks' scores are the parties' own means, and the tables say so.
+    """
     present = sorted({name for block in blocks for name in block.trials})
     for name in algorithms:
         if name not in present:
@@ -62,6 +73,8 @@ def leaderboard(blocks: Sequence[Block], *, alpha: float = ALPHA, algorithms: Se
     categories = [kind for kind in (*KINDS, UNKNOWN) if any(block.kind == kind for block in blocks)]
     tables = [_table(OVERALL, blocks, wanted, alpha, labels)]
     tables += [_table(kind, [b for b in blocks if b.kind == kind], wanted, alpha, labels) for kind in categories]
+    if personal:
+        return [replace(each, category=f"{OWN}: {each.category}", personal=True) for each in tables]
     return tables
 
 
@@ -153,6 +166,9 @@ def _table(
             seconds=_mean(_each(cells[name], lambda trial: trial.seconds)),
             rounds_to_target=_mean(got_there[name][index] for index in both),
             reached=sum(value is not None for value in got_there[name]),
+            worst_tenth=_mean(
+                _each([cells[name][index] for index in everywhere], lambda trial: trial.worst_tenth)
+            ),
         )
         for name, mean_rank in ranking.mean_ranks.items()
     )

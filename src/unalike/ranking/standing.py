@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from unalike.ranking.ranking import ALPHA
 
 REFERENCE = "fedavg"
 """What every other algorithm has to beat."""
+FORBIDDEN = "pooled"
+"""Training on all rows in one place is shown beside the others, and is never advised: rows may not be pooled."""
 DRAW = 0.1
 """Percentage points up to which a difference counts as none: the tables are rounded to this."""
 
@@ -45,20 +47,24 @@ class Standing:
         """Whether chance hardly explains its gains; with fewer than five comparisons it always might."""
         return self.p < ALPHA
 
+    def named(self, algorithm: str) -> Standing:
+        """The same record under another text of the algorithm."""
+        return replace(self, algorithm=algorithm)
 
-def standings(comparisons: Sequence[Comparison]) -> list[Standing]:
-    """The algorithms' records: those that are shown to be better than FedAvg, FedAvg, and all others.
+
+def standings(comparisons: Sequence[Comparison], reference: str = REFERENCE) -> list[Standing]:
+    """The algorithms' records: those that are shown to be better than the reference, FedAvg; it; and all others.
 
     Within these, the best chance first, of equals the larger median: so nothing goes before FedAvg, which is the
     simplest and costs least, because chance favoured it.
     """
-    gains: dict[str, list[float]] = {REFERENCE: [0.0] * len(comparisons)}
+    gains: dict[str, list[float]] = {reference: [0.0] * len(comparisons)}
     for comparison in comparisons:
         for name, gain in comparison.items():
-            if name != REFERENCE:
+            if name not in (reference, FORBIDDEN):
                 gains.setdefault(name, []).append(gain)
     made = [_standing(name, found) for name, found in gains.items() if found]
-    return sorted(made, key=lambda one: (_group(one), -one.chance, -one.median_gain, one.algorithm))
+    return sorted(made, key=lambda one: (_group(one, reference), -one.chance, -one.median_gain, one.algorithm))
 
 
 def p_value(gains: Sequence[float]) -> float:
@@ -77,8 +83,8 @@ def p_value(gains: Sequence[float]) -> float:
     return min(float(chances[reached:].sum()), 1.0)
 
 
-def _group(one: Standing) -> int:
-    if one.algorithm == REFERENCE:
+def _group(one: Standing, reference: str) -> int:
+    if one.algorithm == reference:
         return 1
     return 0 if one.shown_better else 2
 

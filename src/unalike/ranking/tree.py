@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -10,7 +9,7 @@ from typing import Any, Literal
 
 from unalike.measure.situation import Kind
 from unalike.ranking.advice import ENOUGH, PAPER
-from unalike.ranking.blocks import KINDS, Block, published_blocks
+from unalike.ranking.blocks import KINDS, Block, comparisons, published_blocks
 from unalike.ranking.standing import REFERENCE, Comparison, Standing, standings
 
 Evidence = Literal["enough", "few", "none"]
@@ -41,40 +40,25 @@ class Leaf:
 
 def grow(blocks: Sequence[Block]) -> list[Leaf]:
     """A leaf for each kind of skew, from comparisons with FedAvg in these blocks."""
-    return [_leaf(kind, _comparisons(blocks, kind)) for kind in KINDS]
+    return [_leaf(kind, _of_kind(blocks, kind)) for kind in KINDS]
 
 
-def _leaf(kind: Kind, comparisons: Sequence[Comparison]) -> Leaf:
+def _leaf(kind: Kind, compared: Sequence[Comparison]) -> Leaf:
     paper = PAPER[kind]
     theirs = next(one for one in _in_the_paper(kind) if one.algorithm == paper)
-    found = standings(comparisons)
+    found = standings(compared)
     often = [one for one in found if one.comparisons >= ENOUGH]
     others = [one for one in often if one.algorithm != REFERENCE]
     if not others:
-        return Leaf(kind, "few" if comparisons else "none", len(comparisons), None, None, paper, theirs)
+        return Leaf(kind, "few" if compared else "none", len(compared), None, None, paper, theirs)
     nearest = others[0] if often[0].algorithm == REFERENCE else None
-    return Leaf(kind, "enough", len(comparisons), often[0], nearest, paper, theirs)
+    return Leaf(kind, "enough", len(compared), often[0], nearest, paper, theirs)
 
 
-def _comparisons(blocks: Sequence[Block], kind: Kind) -> list[Comparison]:
-    """Gains over FedAvg over the seeds that the two share; a failed run counts as one with the worst score."""
-    made: list[Comparison] = []
-    for block in blocks:
-        if block.kind != kind or REFERENCE not in block.trials:
-            continue
-        plain = block.trials[REFERENCE]
-        gains = {
-            name: statistics.fmean(
-                block.scale.gain(found[seed].value, plain[seed].value) for seed in found.keys() & plain.keys()
-            )
-            for name, found in block.trials.items()
-            if name != REFERENCE and found.keys() & plain.keys()
-        }
-        if gains:
-            made.append(gains)
-    return made
+def _of_kind(blocks: Sequence[Block], kind: Kind) -> list[Comparison]:
+    return comparisons([block for block in blocks if block.kind == kind], REFERENCE)
 
 
 @cache
 def _in_the_paper(kind: Kind) -> tuple[Standing, ...]:
-    return tuple(standings(_comparisons(published_blocks("niid-bench-table3"), kind)))
+    return tuple(standings(_of_kind(published_blocks("niid-bench-table3"), kind)))

@@ -28,9 +28,7 @@ Place = Callable[[float], float]
 
 def leaderboard_picture(tables: Sequence[Table], source: str) -> Figure:
     """A diagram for each table in which something can be tested; the first goes on top."""
-    shown = [table for table in tables if table.ranking.critical_difference is not None]
-    if len(shown) == 2 and shown[0].settings == shown[1].settings:  # one category: both are the same
-        shown = shown[:1]
+    shown = [table for personal in (False, True) for table in _tested(tables, personal=personal)]
     heights = [_height(table.ranking) for table in shown]
     whole = sum(heights) + _HEAD + _FOOT if shown else 1.6
     with drawing(9.5):
@@ -48,6 +46,14 @@ def leaderboard_picture(tables: Sequence[Table], source: str) -> Figure:
             doubt = tables[0].ranking.doubt if tables else "There are no results."
             figure.text(0.018, 0.5, doubt, fontsize=10, va="center")
     return figure
+
+
+def _tested(tables: Sequence[Table], *, personal: bool) -> list[Table]:
+    """Those of global models, or of the parties' own, that say something."""
+    found = [each for each in tables if each.personal == personal and each.ranking.critical_difference is not None]
+    if len(found) == 2 and found[0].settings == found[1].settings:  # one category: both are the same
+        return found[:1]
+    return found
 
 
 def _height(ranking: Ranking) -> float:

@@ -12,7 +12,7 @@ from unalike.algorithms.contract import ByParty, Payload, Replies, Vectors
 from unalike.channels import Coded, Layout, Summand
 from unalike.channels.stage import Grid
 from unalike.errors import UserError
-from unalike.rounds.order import BUFFERS, Order, Reply
+from unalike.rounds.order import BUFFERS, Order, Reply, seen_state
 from unalike.rounds.population import Population
 from unalike.rounds.upload import Wire, layout_of
 from unalike.rounds.worker import Recipe, Workers
@@ -141,7 +141,7 @@ class Receiver:
                     f"{name}: party {reply.party} uploads {_layout(reply.outline)}, party {first.party} "
                     f"{_layout(first.outline)}. All parties must upload the same keys and shapes."
                 )
-            before, after = _layout(asked[reply.party].state), _layout(reply.state)
+            before, after = (_layout(seen_state(state)) for state in (asked[reply.party].state, reply.state))
             if after != before:
                 raise UserError(
                     f"{name}: the state of party {reply.party} changed from {before} to {after}. "

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from unalike.data.dataset import Array
+from unalike.models.batch import Batch
 from unalike.models.loss import Loss
 from unalike.models.task import Task
 from unalike.rounds import local
@@ -101,7 +102,7 @@ def judge(
     @torch.no_grad()  # a thread has a grad mode of its own
     def block(part: Tensor) -> Tensor:
         batch = batch_of(rows, part, buffers)
-        return lines_of(objective, task.logits(w, batch), batch.y, rows.unit, whole=whole)
+        return lines_of(objective, outputs_of(task, w, batch), batch.y, rows.unit, whole=whole)
 
     true = true_of(task, rows, rows.y[index])
     if len(index) < fewest(task):
@@ -120,6 +121,19 @@ def needs_probabilities(scores: Sequence[Score]) -> bool:
 def true_of(task: Task, rows: Rows, y: Tensor) -> Tensor:
     """Labels as they are; targets in their own units."""
     return y.double() * rows.unit if task.objective.task == "regression" else y
+
+
+def outputs_of(task: Task, w: Tensor, batch: Batch) -> Tensor:
+    """What a net puts out; of an ensemble, w [k, d], logarithms of the mean of its nets' probabilities.
+
+    Of numbers it is the mean of what its nets predict.
+    """
+    if w.dim() == 1:
+        return task.logits(w, batch)
+    each = torch.stack([task.logits(one, batch) for one in w.unbind()])
+    if task.objective.task == "regression":
+        return each.mean(dim=0)
+    return each.log_softmax(dim=2).logsumexp(dim=0) - math.log(len(w))
 
 
 def lines_of(objective: Loss, outputs: Tensor, y: Tensor, unit: float = 1.0, *, whole: bool) -> Tensor:

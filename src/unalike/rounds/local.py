@@ -36,24 +36,33 @@ def answer(worker: Worker, order: Order, trainer: Trainer) -> Reply:
     me = worker.party(order, own, order.phases[0].name)
     if not order.trains:
         return reply_of(worker, order, algorithm.weight(me), algorithm.report(me), {})
-    buffers = order.buffers.clone()
-    w, loss = trainer(worker, order, 0, me, buffers, algorithm.start(me))
+    buffers, beside = order.buffers.clone(), order.own_statistics.clone()
+
+    def train(number: int) -> tuple[Tensor, Tensor]:
+        statistics = beside if order.phases[number].own_statistics else buffers
+        return trainer(worker, order, number, me, statistics, algorithm.start(me))
+
+    w, loss = train(0)
     for number, phase in enumerate(order.phases[1:], start=1):
         own["state"] = algorithm.keep(me, w)
         own["steps"] = torch.full_like(own["steps"], worker.steps(phase, order))
         me = worker.party(order, own, phase.name)
-        w, loss = trainer(worker, order, number, me, buffers, algorithm.start(me))
+        w, loss = train(number)
     if order.measures and not order.measures_first:
         own["trained"] = w
         own["measured"] = measure(worker, order, worker.party(order, own, me.phase), buffers)
         me = worker.party(order, own, me.phase)
     more = {"buffers": buffers, "loss": loss}
+    if len(beside) and any(phase.own_statistics for phase in order.phases):
+        more["own statistics"] = beside
     return reply_of(worker, order, algorithm.weight(me), algorithm.upload(me, w), more)
 
 
 def adapt(worker: Worker, order: Order, trainer: Trainer) -> tuple[Tensor, Tensor]:
     """A party's personal model after the phases of the order, and its statistics then. Nothing is kept of it."""
-    own, buffers = worker.own(order), order.buffers.clone()
+    own, buffers = worker.own(order), order.own_statistics.clone()
+    if order.measures_first:
+        own["measured"] = measure(worker, order, worker.party(order, own, order.phase), buffers)
     w = worker.recipe.algorithm.personal(worker.party(order, own, order.phase))
     for number, phase in enumerate(order.phases):
         own["steps"] = torch.full_like(own["steps"], worker.steps(phase, order))

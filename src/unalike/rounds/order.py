@@ -12,6 +12,13 @@ from unalike.models.task import Task
 
 BUFFERS = "engine/buffers"
 """What a message calls running statistics: their values, or on a private channel their change."""
+OWN_STATISTICS = "engine/own statistics"
+"""Where a party's state has the running statistics of a model of its own, which its algorithm never sees."""
+
+
+def seen_state(state: Vectors) -> Vectors:
+    """A party's state as its algorithm sees it."""
+    return {key: value for key, value in state.items() if key != OWN_STATISTICS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +58,11 @@ class Order:
         """What tells a phase's random streams apart: round, party, turn, and how many phases follow, if any do."""
         later = self.later(which)
         return (self.round, self.party, self.turn, *([later] if later else []))
+
+    @property
+    def own_statistics(self) -> Tensor:
+        """The running statistics of the party's own model; before it has any, those that it is sent."""
+        return self.state.get(OWN_STATISTICS, self.buffers)
 
     @property
     def trains(self) -> bool:

@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from unalike.algorithms.contract import Algorithm, Party, Phase
+from unalike.algorithms.contract import Algorithm, Party, Phase, Vectors
+from unalike.errors import UserError
+from unalike.models.batch import Batch
 from unalike.rounds.gather import Engine
+from unalike.rounds.local import measure
 from unalike.rounds.order import Order
 from unalike.rounds.worker import Workers
 
@@ -29,7 +32,14 @@ class FineTuned(Algorithm):
 
     def personal(self, party: Party) -> Tensor:
         """The model that the base would deploy."""
-        return self.base.personal(party)
+        w = self.base.personal(party)
+        if w.dim() > 1:
+            raise UserError("An ensemble is several nets, which cannot be trained as one. Leave --fine-tune out.")
+        return w
+
+    def measure(self, party: Party, batch: Batch) -> Vectors:
+        """What the base looks at before it chooses a model."""
+        return self.base.measure(party, batch)
 
 
 class PersonalModels:
@@ -45,6 +55,7 @@ class PersonalModels:
     ) -> None:
         self._engine, self._workers, self._numbers = engine, workers, list(numbers)
         self._order_of, self._phases_of = order_of, phases_of
+        self._measured: dict[int, Vectors] = {}
         self._known: dict[int, tuple[Tensor, Tensor]] = {}
         self._made: dict[int, tuple[Tensor, Tensor]] = {}
         self._one_at_a_time = threading.Lock()
@@ -55,15 +66,25 @@ class PersonalModels:
             return self._made[number]
         if not self._phases_of(number):
             order, worker = self._order_of(number), self._workers.worker(number)
-            me = worker.party(order, worker.own(order), "")
-            made = worker.recipe.algorithm.personal(me), order.buffers
-            if len(self._made) * worker.task.size < MOST_REMEMBERED:
+            own = worker.own(order)
+            if order.measures:
+                own["measured"] = self._measured_by(number, order)
+            made = worker.recipe.algorithm.personal(worker.party(order, own, "")), order.own_statistics
+            if len(self._made) * made[0].numel() < MOST_REMEMBERED:
                 self._made[number] = made
             return made
         with self._one_at_a_time:
             if number not in self._known:
                 self._adapt(number)
             return self._known[number]
+
+    def _measured_by(self, number: int, order: Order) -> Vectors:
+        """What the party's pass over its training rows gave, which is made once."""
+        if number not in self._measured:
+            worker = self._workers.worker(number)
+            me = worker.party(order, worker.own(order), "")
+            self._measured[number] = measure(worker, order, me, order.buffers)
+        return self._measured[number]
 
     def _adapt(self, number: int) -> None:
         """Train the block of parties that this one is in; forget others where they take too much memory."""

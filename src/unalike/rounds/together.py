@@ -18,7 +18,16 @@ from unalike.data.dataset import Array
 from unalike.models.batch import Batch
 from unalike.models.task import Task
 from unalike.rounds import local
-from unalike.rounds.judging import Judged, fewest, joined, judge, lines_of, needs_probabilities, true_of
+from unalike.rounds.judging import (
+    Judged,
+    fewest,
+    joined,
+    judge,
+    lines_of,
+    needs_probabilities,
+    outputs_of,
+    true_of,
+)
 from unalike.rounds.rows import Rows
 from unalike.rounds.threads import on_threads
 from unalike.scores import Score
@@ -107,7 +116,7 @@ def _stacked(
     padded[real] = np.concatenate(rows)
     x, y = data.take(torch.from_numpy(padded).to(task.device))
     w, buffers = torch.stack([w for w, _ in models]), models[0][1]
-    outputs = vmap(lambda own, x: task.logits(own, Batch(x, x, buffers=buffers)))(w, x)
+    outputs = vmap(lambda own, x: outputs_of(task, own, Batch(x, x, buffers=buffers)))(w, x)
     if real.all():
         return outputs.flatten(0, 1), y.flatten()
     places = torch.from_numpy(np.flatnonzero(real)).to(task.device)
@@ -121,5 +130,5 @@ def _in_turn(
     x, y = data.take(torch.from_numpy(np.concatenate(rows)).to(task.device))
     sizes = [len(own) for own in rows]
     parts = zip(models, torch.split(x, sizes), torch.split(y, sizes), strict=True)
-    outputs = [task.logits(w, Batch(own, true, buffers=buffers)) for (w, buffers), own, true in parts]
+    outputs = [outputs_of(task, w, Batch(own, true, buffers=buffers)) for (w, buffers), own, true in parts]
     return torch.cat(outputs), y

@@ -11,7 +11,7 @@ from torch import Tensor
 from unalike.algorithms.contract import Vectors
 from unalike.channels import Channel, ChannelSetting, Layout, Summand, Upload
 from unalike.channels.setting import Random
-from unalike.rounds.order import BUFFERS, Order, Reply
+from unalike.rounds.order import BUFFERS, OWN_STATISTICS, Order, Reply
 
 if TYPE_CHECKING:
     from unalike.rounds.worker import Recipe, Worker
@@ -44,8 +44,14 @@ class Wire:
 def reply_of(
     worker: Worker, order: Order, weight: Tensor, answer: tuple[Vectors, Vectors], more: Vectors
 ) -> Reply:
-    """The reply of a party; ``more`` are its running statistics and training loss, where it trained."""
+    """The reply of a party; ``more`` are its running statistics and training loss, where it trained.
+
+    What it keeps of a model of its own is added to its state here: no algorithm sees it.
+    """
     upload, state = answer
+    beside = more.get("own statistics", order.state.get(OWN_STATISTICS))
+    if beside is not None:
+        state = {**state, OWN_STATISTICS: beside}
     recipe, buffers = worker.recipe, more.get("buffers")
     loss = float(more["loss"]) if "loss" in more else None
     single = upload if recipe.algorithm.needs_each else None

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unalike.algorithms.contract import Algorithm, Party, Phase
+from unalike.algorithms.contract import Algorithm, Party, Phase, parts_of
 from unalike.data.augment import crop_flip, draw
 from unalike.data.dataset import Array
 from unalike.errors import UserError
 from unalike.models.task import Task
 from unalike.randomness import stream
 from unalike.rounds.optimisers import LocalOptimiser
-from unalike.rounds.order import Order
+from unalike.rounds.order import Order, seen_state
 from unalike.rounds.rows import Rows
 from unalike.rounds.upload import Wire
 from unalike.rounds.work import PADDING, LocalWork
@@ -102,7 +102,7 @@ class Worker:
             "size": torch.tensor(self.size(order), dtype=task.dtype, device=task.device),
             "steps": torch.tensor(steps, dtype=task.dtype, device=task.device),
             "key": torch.tensor(key, device=task.device),
-            "state": dict(order.state),
+            "state": seen_state(order.state),
             "measured": {},
         }
 
@@ -136,7 +136,7 @@ class Worker:
         if not phase.trains:
             return None
         mask = torch.zeros(size, dtype=torch.bool, device=self.task.device)
-        mask[self.task.positions(phase.trains)] = True
+        mask[self.task.positions(*parts_of(phase.trains))] = True
         return mask
 
     def _public(self) -> Rows:

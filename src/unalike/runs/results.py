@@ -20,7 +20,7 @@ from unalike.errors import UserError
 from unalike.partition import PARTITIONS
 from unalike.registry import Registry
 from unalike.runs.files import list_folder
-from unalike.runs.record import read_failure, read_run
+from unalike.runs.record import failed_for_good, read_failure, read_run
 from unalike.runs.scales import Scale, Spread, is_number, scale_of, spread
 from unalike.runs.spec import RunSpec
 from unalike.scores import SCORES, key_of, score_of
@@ -47,6 +47,8 @@ class Record:
     folder: Path | None = None
     changed: float = 0.0
     """When it was last written, in seconds; of two runs of the same thing, the later counts."""
+    refused: bool = False
+    """Of a failed run, whether it never trained, as its setting was refused or its data were not there."""
 
     @property
     def algorithm(self) -> str:
@@ -229,7 +231,8 @@ def read_record(folder: Path) -> Record | None:
         return Record(key, spec, "unfinished", {}, rounds, f"{folder.name}: {damage}", folder, changed)
     problem = read_failure(folder)
     state: State = "unfinished" if problem is None else "failed"
-    return Record(key, spec, state, {}, rounds, problem, folder, changed)
+    refused = state == "failed" and not failed_for_good(folder)
+    return Record(key, spec, state, {}, rounds, problem, folder, changed, refused)
 
 
 def _is_spec(spec: Mapping[str, Any]) -> bool:

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import torch
 
-from unalike.algorithms.contract import Algorithm, Phase, Vectors
+from unalike.algorithms.contract import ALGORITHMS, Algorithm, Phase, Vectors
+from unalike.channels import CHANNELS, Channel
+from unalike.channels.rules import FEWEST_HIDDEN
 from unalike.errors import UserError
 from unalike.models.task import Task
 from unalike.randomness import stream
@@ -35,7 +37,8 @@ def check_finite(spec: RunSpec, vectors: Vectors, number: int, whose: str) -> No
 
 def recipe_of(spec: RunSpec, algorithm: Algorithm, tasks: Sequence[Task], wire: Wire | None) -> Recipe:
     """How every party of a run works, whose nets are those of ``tasks``."""
-    keeps = (spec.batch_norm == "local" and not algorithm.pools) or algorithm.keeps_statistics
+    local = spec.batch_norm == "local" and not algorithm.pools
+    keeps = local or any(map(algorithm.keeps_statistics_of, tasks))
     return Recipe(
         algorithm,
         build_optimiser(spec.optimiser),
@@ -53,6 +56,31 @@ def deploying(spec: RunSpec, recipe: Recipe, tasks: Sequence[Task]) -> tuple[Rec
         return recipe, [recipe.algorithm.adapt(task) for task in tasks]
     plain = replace(recipe, algorithm=FineTuned(recipe.algorithm), wire=None)
     return plain, [(Phase("fine-tune", epochs=spec.fine_tune),) for _ in tasks]
+
+
+def check_channel(algorithm: Algorithm, channel: Channel, *, everybody: bool) -> None:
+    """Refuse an algorithm that the channel does not carry; ``everybody``: whether all take part in each round."""
+    name, noisy = ALGORITHMS.brief(algorithm), channel.noise is not None
+    if algorithm.needs_each and (channel.hides_single or noisy):
+        raise UserError(
+            f"{name} needs to see single uploads, which --channel {CHANNELS.brief(channel)} "
+            "does not show. Choose another algorithm, or a channel without noise, masked and encrypted."
+        )
+    if algorithm.needs_exact and noisy:
+        raise UserError(
+            f"{name} divides by sums that --channel {CHANNELS.brief(channel)} adds noise to. "
+            "Choose another algorithm, or a channel without noise, such as masked."
+        )
+    if algorithm.overrides("prepare") and not everybody and (channel.hides_single or noisy):
+        raise UserError(
+            f"{name} prepares with all parties, but this channel is made for the cohort of a round. "
+            "Use --sample 1, or leave --channel out."
+        )
+
+
+def least_opened(channel: Channel, asked: int, needed: int) -> int:
+    """How many parties a part of a sum must have to be opened, counted before as many leave as may be missing."""
+    return 1 if channel.hidden is None else FEWEST_HIDDEN + asked - needed
 
 
 def pooled_work(spec: RunSpec, rows: int, parties: int) -> LocalWork:

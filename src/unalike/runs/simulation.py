@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from unalike.algorithms.contract import Ask, Phase
+from unalike.algorithms.contract import Ask, Kind, Phase
 from unalike.data import Dataset
 from unalike.engines.choose import choose_engine
 from unalike.engines.compiled.engine import trains_whole
@@ -50,8 +50,8 @@ class Simulation(Training):
         if self.algorithm.pools:
             work = pooled_work(spec, self.population.most_rows, self.federation.population.size)
             self.crew = Pool(self.federation, replace(self.recipe, work=work))
-        recipe, self._adapting = deploying(spec, self.recipe, self.tasks)
-        self._deployed = Crew(self.federation, recipe)
+        self._deploying, self._adapting = deploying(spec, self.recipe, self.tasks)
+        self._deployed = Crew(self.federation, self._deploying)
         if spec.batch_norm != "average" and not any(task.has_batch_norm for task in self.tasks):
             say(f"{spec.model} has no batch norm: --batch-norm {spec.batch_norm} changes nothing.")
         if self.channel.hidden is not None and (warning := self.channel.hidden.warning(self.task.size)):
@@ -123,14 +123,16 @@ class Simulation(Training):
     def models(self, state: State) -> Models:
         """What the state gives to evaluate."""
         own = self.algorithm.overrides("personal") or self.adapts
-        ask = Ask("train", self.algorithm.send(self.task, state.server) if own else {})
+        kind: Kind = "measure+train" if self.algorithm.measures_personal else "train"
+        ask = Ask(kind, self.algorithm.send(self.task, state.server) if own else {})
         ledger = Ledger(state.buffers, dict(state.parties), dict(state.own_buffers))
+        adapts = [self._deploying.algorithm.adapts(known) for known in (False, True)]
 
         def order(number: int) -> Order:
             return self.order(ask, number, max(1, state.round), ledger)
 
         def phases(number: int) -> tuple[Phase, ...]:
-            return self._adapting[number % len(self._adapting)]
+            return self._adapting[number % len(self._adapting)] if adapts[number in state.parties] else ()
 
         everybody = range(self.federation.size)
         personal = PersonalModels(self.engine, self._deployed, everybody, order, phases)

@@ -26,7 +26,17 @@ from unalike.rounds.order import Order, phases_of
 from unalike.rounds.population import Population
 from unalike.rounds.state import State
 from unalike.rounds.upload import Wire
-from unalike.runs.rules import Diverged, asked_in, check_finite, cohort_of, cohort_size, learning_rate, recipe_of
+from unalike.runs.rules import (
+    Diverged,
+    asked_in,
+    check_channel,
+    check_finite,
+    cohort_of,
+    cohort_size,
+    learning_rate,
+    least_opened,
+    recipe_of,
+)
 from unalike.runs.spec import RunSpec
 from unalike.scores import choose
 
@@ -47,6 +57,8 @@ class Training(ABC):
         wire = Wire(self.channel, self.asked_in, self.random, self.fewest) if self.channel.parts else None
         self.recipe = recipe_of(spec, self.algorithm, tasks, wire)
         self.receiver = Receiver(self.recipe)
+        for task in tasks:
+            task.least_opened = least_opened(self.channel, self.cohort_size, self.fewest(self.cohort_size))
         self._check_fit()
         self.score = choose(spec.score, self.task.objective.task)
         self.initials = [task.initial() for task in tasks]
@@ -99,18 +111,7 @@ class Training(ABC):
                 f"{spec.algorithm} acts on features, but those of {spec.model} have no weights that are trained: "
                 "it would be FedAvg. Choose another --model."
             )
-        if self.algorithm.needs_each and (self.channel.hides_single or self.channel.noise is not None):
-            name, channel = ALGORITHMS.brief(self.algorithm), CHANNELS.brief(self.channel)
-            raise UserError(
-                f"{name} needs to see single uploads, which --channel {channel} "
-                "does not show. Choose another algorithm, or a channel without noise, masked and encrypted."
-            )
-        private = self.channel.noise is not None or self.channel.hides_single
-        if private and self._prepares and self.cohort_size < self.population.size:
-            raise UserError(
-                f"{spec.algorithm} prepares with all parties, but this channel is made for the cohort of a round. "
-                "Use --sample 1, or leave --channel out."
-            )
+        check_channel(self.algorithm, self.channel, everybody=self.cohort_size == self.population.size)
         norm = any(task.buffers.size for task in self.tasks)
         if len(self.tasks) > 1 and norm and not self.recipe.keeps_statistics:
             raise UserError("Nets that differ have no common statistics of batch norm. Use --batch-norm local.")
@@ -118,7 +119,7 @@ class Training(ABC):
     def _check_fine_tuning(self) -> None:
         """Refuse to train models further that there are none of, or that the algorithm itself trains further."""
         name, leave = self.spec.algorithm, f"Leave --fine-tune {self.spec.fine_tune} out."
-        if any(self.algorithm.adapt(task) for task in self.tasks):
+        if self.algorithm.adapts(True) and any(map(self.algorithm.adapt, self.tasks)):
             raise UserError(f"{name} adapts its models itself. {leave}")
         shared = self.algorithm.global_model(self.task, self.state.server)
         if shared is None and not self.algorithm.overrides("personal"):

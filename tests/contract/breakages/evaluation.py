@@ -25,8 +25,8 @@ MUTATIONS = [
         ),
         (
             "in turn, everybody has the last one's model",
-            "task.logits(w, Batch(own, true",
-            "task.logits(models[-1][0], Batch(own, true",
+            "outputs_of(task, w, Batch(own, true",
+            "outputs_of(task, models[-1][0], Batch(own, true",
         ),
     ),
     *of_file(

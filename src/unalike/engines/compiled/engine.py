@@ -1,17 +1,20 @@
 """Nets as compiled C: whole local training in one call where the algorithm allows it, parties on threads.
 
 What an algorithm adds to FedAvg's local objective decides how it runs. Where that is at most ``proximal`` and
-``linear``, and the optimiser is SGD, Python does not return between steps. Any other ``loss`` or ``correct`` runs
-step by step as on the sequential engine, with the net as one compiled operation (``Task.operation``).
+``linear``, or a model ``beside`` the shared one, and the optimiser is SGD, Python does not return between steps.
+Any other ``loss`` or ``correct`` runs step by step as on the sequential engine, with the net as one compiled
+operation (``Task.operation``).
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unalike.algorithms.contract import Algorithm, Party, Phase
+from unalike.algorithms.contract import Algorithm, Party, Phase, parts_of
 from unalike.engines.compiled.chain import NotAChain, describe
 from unalike.engines.compiled.compiler import NoCompiler
 from unalike.engines.compiled.library import KINDS, Data, Descent, Kernel, Steps
@@ -56,14 +59,14 @@ class Compiled(Sequential):
         """A phase in one call, or step by step where the kernels do not know its objective."""
         phase, size, given = order.phases[number], self.kernel.chain.size, self.kernel.chain.input
         rows, _ = worker.rows_of(phase, order)
-        descent, data = _descent(worker, order, phase, me), _data(rows)
+        descent, data = _descent(worker, order, phase, me, start), _data(rows)
         # Images that are too small to be cropped: the steps' own error says so.
         too_small = worker.recipe.augment and min(given.height, given.width) <= CROP
-        if descent is None or data is None or start.shape != (size,) or not _fits(descent, size) or too_small:
+        if descent is None or data is None or not _fits(descent, start, size) or too_small:
             return local.descend(worker, order, number, me, buffers, start)
         plan = worker.plan(order, number)
         steps = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in plan.items() if k != "position"}
-        w, loss = self.kernel.train(start, data, Steps(**steps), descent)
+        w, loss = self.kernel.train(start[:size], data, Steps(**steps), descent)
         return w, w.new_tensor(loss)
 
 
@@ -76,12 +79,12 @@ def kernel_of(task: Task, shape: tuple[int, ...], say: Say) -> Kernel:
 
 
 def trains_whole(task: Task, algorithm: Algorithm, optimiser: LocalOptimiser) -> bool:
-    """Whether the kernels know the local training: SGD on cross-entropy and ``proximal`` and ``linear``."""
+    """Whether the kernels know the local training: SGD on cross-entropy and declared terms."""
     known = type(task.objective) is CrossEntropy and type(optimiser) is Sgd
     return known and not algorithm.overrides("loss", "correct")
 
 
-def _descent(worker: Worker, order: Order, phase: Phase, me: Party) -> Descent | None:
+def _descent(worker: Worker, order: Order, phase: Phase, me: Party, start: Tensor) -> Descent | None:
     """The local training as the kernels know it, or None where the algorithm or the optimiser goes beyond."""
     algorithm, optimiser = worker.recipe.algorithm, worker.recipe.optimiser
     if not trains_whole(worker.task, algorithm, optimiser) or not isinstance(optimiser, Sgd):
@@ -91,16 +94,23 @@ def _descent(worker: Worker, order: Order, phase: Phase, me: Party) -> Descent |
         strength = float(strength)
     span = None
     if phase.trains:
-        if phase.trains not in worker.task.slices:  # "norm" is no one range, and chains have none
+        spans = worker.task.parts.spans(*parts_of(phase.trains))
+        if len(spans) > 1:  # the kernels move one run of weights
             return None
-        part = worker.task.slices[phase.trains]
-        span = (part.start, part.stop)
-    linear = algorithm.linear(me)
-    return Descent(order.lr, optimiser.momentum, optimiser.weight_decay, strength, centre, linear, trains=span)
+        span = (spans[0].start, spans[0].stop) if spans else (0, 0)
+    linear, share = algorithm.linear(me), algorithm.beside(me)
+    sgd = Descent(order.lr, optimiser.momentum, optimiser.weight_decay, strength, centre, linear, trains=span)
+    if share is None:
+        return sgd
+    if span or centre is not None or linear is not None:  # beside a second model the kernels know no other term
+        return None
+    return replace(sgd, own=start[worker.task.size :], part=float(share))
 
 
-def _fits(descent: Descent, size: int) -> bool:
+def _fits(descent: Descent, start: Tensor, size: int) -> bool:
     """Whether all vectors have as many numbers as the kernels read of them, and of their kind."""
+    if start.shape != (size if descent.own is None else 2 * size,):
+        return False
     vectors = [v for v in (descent.centre, descent.linear, descent.strength) if isinstance(v, Tensor)]
     return all(v.shape == (size,) and v.dtype == torch.float32 for v in vectors)
 

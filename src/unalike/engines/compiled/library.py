@@ -43,7 +43,8 @@ class Descent:
     """SGD on cross-entropy + strength / 2 ||w - centre||^2, with ``linear`` added to every gradient.
 
     ``strength`` is one number, or one for each weight. ``trains`` is where the weights that move begin and end in
-    the flat vector (None: all move); the others keep their bits.
+    the flat vector (None: all move); the others keep their bits. ``own`` is a second model, which moves by
+    ``part`` times the gradient at part own + (1 - part) w.
     """
 
     lr: float
@@ -53,6 +54,8 @@ class Descent:
     centre: Tensor | None = None
     linear: Tensor | None = None
     trains: tuple[int, int] | None = None
+    own: Tensor | None = None
+    part: float = 0.0
 
 
 class _Data(Structure):
@@ -71,7 +74,12 @@ class _Training(Structure):
         *((name, c_float) for name in ("lr", "momentum", "weight_decay", "strength")),
         *((name, c_void_p) for name in ("strengths", "centre", "linear")),
         *((name, c_int64) for name in ("first", "last")),
-        *((name, c_void_p) for name in ("frozen", "w", "velocity", "d_w", "tape")),
+        *(
+            (name, c_void_p)
+            for name in ("frozen", "w", "velocity", "d_w", "own", "own_velocity", "d_own", "mixed")
+        ),
+        ("part", c_float),
+        ("tape", c_void_p),
     )
 
 
@@ -125,17 +133,13 @@ class Kernel:
         return d_w
 
     def train(self, w: Tensor, data: Data, steps: Steps, descent: Descent) -> tuple[Tensor, float]:
-        """The weights after all steps from ``w``, and the mean loss."""
+        """The weights after all steps from ``w`` (and those of a second model after them), and the mean loss."""
         self._check_rows(data, steps)
-        w = self._vector("w", w).clone()
         strength, strengths = _strength(descent.strength)
         terms = {"centre": descent.centre, "linear": descent.linear, "strengths": strengths}
         # Named, so that none is freed before the call is over.
-        vectors = {name: None if v is None else self._vector(name, v) for name, v in terms.items()} | {
-            "velocity": torch.zeros_like(w) if descent.momentum else None,
-            "d_w": torch.empty_like(w),
-            "w": w,
-        }
+        vectors = {name: self._vector(name, v) for name, v in terms.items() if v is not None}
+        vectors |= self._vectors(w, descent)
         plan = {
             name: _checked(name, getattr(steps, name), steps.index) for name in ("index", "top", "left", "flip")
         }
@@ -151,6 +155,7 @@ class Kernel:
             momentum=descent.momentum,
             weight_decay=descent.weight_decay,
             strength=strength,
+            part=descent.part,
             first=first,
             last=last,
             frozen=_at(self._frozen),
@@ -158,7 +163,21 @@ class Kernel:
         )
         loss = self._library.unalike_train(ctypes.byref(training))
         self.give_back(tape)
-        return w, float(loss)
+        after = [vectors[name] for name in ("w", "own") if name in vectors]
+        return torch.cat(after) if len(after) > 1 else after[0], float(loss)
+
+    def _vectors(self, w: Tensor, descent: Descent) -> dict[str, Tensor]:
+        """The vectors that steps change: of the one model, and of the second where there is one."""
+        made = {"w": self._vector("w", w).clone(), "d_w": torch.empty_like(w)}
+        if descent.momentum:
+            made["velocity"] = torch.zeros_like(w)
+        if descent.own is None:
+            return made
+        if descent.trains is not None:
+            raise ValueError("beside a second model all weights must move")
+        made |= {"own": self._vector("own", descent.own).clone(), "d_own": torch.empty_like(w)}
+        made["mixed"] = torch.empty_like(w)
+        return made | ({"own_velocity": torch.zeros_like(w)} if descent.momentum else {})
 
     def _check_rows(self, data: Data, steps: Steps) -> None:
         given = self.chain.input

@@ -55,7 +55,9 @@ static double cross_entropy(float *logits, const int64_t *labels, int count, flo
 }
 
 /* A party's local training: cross-entropy + strength / 2 sum of strengths[i] (w[i] - centre[i])^2 by stochastic
- * gradient descent on the weights from `first` up to `last`, the vector `linear` added to every gradient. */
+ * gradient descent on the weights from `first` up to `last`, the vector `linear` added to every gradient. Beside it,
+ * where there is one, a second model: in each step `own` moves by `part` times the gradient at
+ * mixed = part own + (1 - part) w. */
 struct training {
     struct data data;
     const int64_t *index; /* [steps][width]: row numbers, negative ones fill up a short batch */
@@ -67,11 +69,13 @@ struct training {
     int64_t first, last;
     const float *frozen; /* the weights of frozen layers, or null; they are not among WEIGHTS */
     float *w, *velocity, *d_w; /* [WEIGHTS]; velocity is null without momentum; of d_w only what moves is read */
+    float *own, *own_velocity, *d_own, *mixed; /* [WEIGHTS], or null; then all of w moves */
+    float part;
     float *tape;
 };
 
-/* One block of a step: its summed loss; the gradient is added to d_w. */
-static double train_block(const struct training *t, int64_t at, int here, float share) {
+/* One block of a step: its summed loss at w; the gradient is added to d_w. */
+static double train_block(const struct training *t, const float *w, float *d_w, int64_t at, int here, float share) {
     float *plain = t->tape + AT_INPUT; /* free until the block is settled */
     int64_t labels[BLOCK];
     for (int n = 0; n < here; n++) {
@@ -82,9 +86,9 @@ static double train_block(const struct training *t, int64_t at, int here, float 
         if (t->top) crop_flip(plain, to, (int)t->top[at + n], (int)t->left[at + n], t->flip[at + n]);
     }
     settle(t->tape, here);
-    forward(t->w, t->frozen, t->tape, lanes_for(here));
+    forward(w, t->frozen, t->tape, lanes_for(here));
     const double loss = cross_entropy(t->tape + AT_LOGITS, labels, here, share);
-    backward(t->w, t->frozen, t->tape, 0, t->d_w, here, lanes_for(here), t->first, t->last);
+    backward(w, t->frozen, t->tape, 0, d_w, here, lanes_for(here), t->first, t->last);
     return loss;
 }
 
@@ -122,21 +126,39 @@ static double descend(const struct training *t) {
     return t->strength / 2 * drift;
 }
 
+/* The mean loss of a step's rows at w, and its gradient. */
+static double gradient(const struct training *t, const float *w, float *d_w, int64_t step) {
+    const int64_t *index = t->index + step * t->width;
+    int64_t count = t->width;
+    while (index[count - 1] < 0) count--;
+    double loss = 0;
+    memset(d_w + t->first, 0, (size_t)(t->last - t->first) * sizeof(float));
+    for (int64_t first = 0; first < count; first += BLOCK) {
+        const int here = (int)(count - first < BLOCK ? count - first : BLOCK);
+        loss += train_block(t, w, d_w, step * t->width + first, here, 1.0f / (float)count);
+    }
+    return loss / (double)count;
+}
+
+/* The step of the second model, at its mixture with w as it is. */
+static void descend_beside(const struct training *t, int64_t step) {
+    for (int64_t i = 0; i < WEIGHTS; i++) t->mixed[i] = t->part * t->own[i] + (1 - t->part) * t->w[i];
+    gradient(t, t->mixed, t->d_own, step);
+    for (int64_t i = 0; i < WEIGHTS; i++) {
+        float g = t->part * t->d_own[i] + t->weight_decay * t->own[i];
+        if (t->own_velocity) g = t->own_velocity[i] = t->momentum * t->own_velocity[i] + g;
+        t->own[i] -= t->lr * g;
+    }
+}
+
 /* The mean loss over all steps. */
 double unalike_train(const struct training *t) {
     const double still = distance(t, 0, t->first) + distance(t, t->last, WEIGHTS);
     double total = 0;
     for (int64_t step = 0; step < t->steps; step++) {
-        const int64_t *index = t->index + step * t->width;
-        int64_t count = t->width;
-        while (index[count - 1] < 0) count--;
-        double loss = 0;
-        memset(t->d_w + t->first, 0, (size_t)(t->last - t->first) * sizeof(float));
-        for (int64_t first = 0; first < count; first += BLOCK) {
-            const int here = (int)(count - first < BLOCK ? count - first : BLOCK);
-            loss += train_block(t, step * t->width + first, here, 1.0f / (float)count);
-        }
-        total += loss / (double)count + descend(t);
+        const double loss = gradient(t, t->w, t->d_w, step);
+        if (t->own) descend_beside(t, step);
+        total += loss + descend(t);
     }
     return total / (double)t->steps + still;
 }

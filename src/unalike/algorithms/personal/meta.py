@@ -1,0 +1,112 @@
+"""Meta-learning: a shared start from which a step or a few make a good model for each party."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from unalike.algorithms.contract import Algorithm, Party, Phase, algorithm
+from unalike.algorithms.personal.descent import equal_weight, pace, steer
+from unalike.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unalike.models.batch import Batch
+    from unalike.models.task import Task
+
+Order = Literal["fo", "hf", "exact"]
+
+
+def dealt(party: Party, batch: Batch, parts: int) -> list[Batch]:
+    """The rows of a batch dealt out in turn to ``parts`` batches; one that would be empty gets them all."""
+    import torch
+
+    place = torch.arange(len(batch.y), device=batch.y.device) % parts
+    if batch.mask is None and len(batch.y) >= 2 * parts:  # all rows are real: each part alone is computed
+        return [replace(batch, x=batch.x[place == k], y=batch.y[place == k], index=None) for k in range(parts)]
+    real = party.size.new_ones(len(batch.y)) if batch.mask is None else batch.mask
+    masks = [real * (place == k) for k in range(parts)]
+    return [replace(batch, mask=torch.where(mask.sum() > 0, mask, real)) for mask in masks]
+
+
+def bend(task: Task, w: Tensor, u: Tensor, batch: Batch, order: Order, delta: float) -> Tensor:
+    """H(w) u, the Hessian times a vector: differentiated twice, or as a difference of gradients ("hf")."""
+    if order == "hf":
+        step = delta * u
+        return (task.gradient(w + step, batch) - task.gradient(w - step, batch)) / (2 * delta)
+    from torch.func import grad
+
+    def slope(v: Tensor) -> Tensor:
+        along: Tensor = grad(lambda point: task.loss(point, batch, track=False))(v).dot(u)
+        return along
+
+    bent: Tensor = grad(slope)(w)
+    return bent
+
+
+@algorithm("per-fedavg", paper="Fallah et al. 2020 (arXiv:2002.07948), Algorithm 1")
+class PerFedAvg(Algorithm):
+    """A shared start from which one gradient step gives each party a good model of its own.
+
+    It minimises the mean over parties of f_k(w - alpha grad f_k(w)). A local step of rate beta, the run's learning
+    rate, goes along (I - alpha H(w; D'')) g(v; D'), where v = w - alpha g(w; D), g is a gradient, H the Hessian.
+
+    ``order``: "fo" leaves H out; "hf" takes H u as the difference of the gradients at w + delta u and w - delta u,
+    over 2 delta; "exact" differentiates twice, which compiled nets cannot. ``batches``: "apart" deals the rows of
+    a batch out to D, D' and D'' (of "fo" to D and D'), so that they are independent as in the paper; a batch with
+    fewer rows than that serves whole. "same": the whole batch is all three, with more rows in each, but biased.
+    Parties count the same, as in the paper.
+
+    Before a party uses its model, it passes ``adapt_epochs`` times over its training rows, each time as far as one
+    step of rate alpha. (The paper takes one step on all rows: to first order in alpha, so is one pass.)
+    """
+
+    needs_sgd: ClassVar[bool] = True
+    alpha: float = 0.01
+    order: Order = "fo"
+    batches: Literal["apart", "same"] = "apart"
+    delta: float = 1e-3
+    adapt_epochs: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha < float("inf"):
+            raise UserError(f"PerFedAvg.alpha must be a number >= 0, got {self.alpha}. Use 0 for FedAvg.")
+        if not 0 < self.delta < float("inf"):
+            raise UserError(f"PerFedAvg.delta must be above 0, got {self.delta}. Try 0.001.")
+        if self.adapt_epochs < 1:
+            raise UserError(f"PerFedAvg.adapt_epochs must be at least 1, got {self.adapt_epochs}.")
+
+    def adapt(self, task: Task) -> tuple[Phase, ...]:
+        """Passes over the party's own training rows."""
+        return (Phase("adapt", epochs=self.adapt_epochs),)
+
+    def weight(self, party: Party) -> Tensor:
+        """Parties count the same, whatever their rows."""
+        return equal_weight(party)
+
+    def correct(self, party: Party, w: Tensor, grad: Tensor) -> Tensor:
+        """Where the model is adapted, the rate of a pass is alpha in place of the run's."""
+        return grad * pace(party, self.alpha * self.adapt_epochs) if party.phase == "adapt" else grad
+
+    def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
+        """The loss after the step of rate alpha, with the gradient of its order."""
+        task, here = party.task, w.detach()
+        if party.phase == "adapt":
+            return task.loss(w, batch)
+        first, second, third = self._batches(party, batch)
+        moved = here - self.alpha * task.gradient(here, first)
+        gradient = task.gradient(moved, second)
+        if self.order != "fo":
+            gradient = gradient - self.alpha * bend(task, here, gradient, third, self.order, self.delta)
+        return steer(w, task.loss(moved, second), gradient)
+
+    def _batches(self, party: Party, batch: Batch) -> tuple[Batch, Batch, Batch]:
+        """D, D' and D'' of the paper; "fo" has no use for the last."""
+        if self.batches == "same":
+            return batch, batch, batch
+        if self.order == "fo":
+            first, second = dealt(party, batch, 2)
+            return first, second, second
+        first, second, third = dealt(party, batch, 3)
+        return first, second, third

@@ -1,0 +1,82 @@
+"""pFedMe: each party has a model of its own, held near a shared one that follows all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from unalike.algorithms.contract import Algorithm, Party, Phase, Replies, Vectors, algorithm
+from unalike.algorithms.personal.descent import equal_weight, pace, steer
+from unalike.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unalike.models.batch import Batch
+    from unalike.models.task import Task
+
+
+@algorithm("pfedme", paper="Dinh et al. 2020 (arXiv:2006.08848), Algorithm 1")
+class PFedMe(Algorithm):
+    """A personal model near the shared one, which moves towards where the personal ones are.
+
+    It minimises the mean over parties of the Moreau envelopes F_k(w) = min over theta of f_k(theta) +
+    lam/2 ||theta - w||^2, whose gradient is lam (w - theta). A local step takes one batch: from theta = w,
+    ``inner_steps`` (the paper's K) steps of rate ``inner_lr`` on that batch for f_k(theta) +
+    lam/2 ||theta - w||^2; then w <- w - eta lam (w - theta), where eta is the run's learning rate. The run's local
+    steps are the paper's R. Server: w <- (1 - beta) w + beta times the mean of the parties, who count the same.
+
+    The run's momentum, if any, acts on the steps of w, and so does its weight decay; steps of theta are plain.
+    (The authors' code decays theta by 0.001 without a word; this does not.)
+
+    What a party uses is theta(w), computed when it is needed: ``inner_steps`` passes over all its training rows,
+    each as far as one step of ``inner_lr``. (The paper's is what the last batch of its last round left, and is
+    none for a party that was never asked.) Every inner step starts anew from w; the authors' code goes on from the
+    theta of the batch before.
+    """
+
+    needs_sgd: ClassVar[bool] = True
+    lam: float = 15.0
+    inner_steps: int = 5
+    inner_lr: float = 0.05
+    beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        for field in ("lam", "inner_lr", "beta"):
+            if not 0 < getattr(self, field) < float("inf"):
+                raise UserError(f"PFedMe.{field} must be above 0, got {getattr(self, field)}.")
+        if self.inner_steps < 1:
+            raise UserError(f"PFedMe.inner_steps must be at least 1, got {self.inner_steps}. The paper uses 5.")
+        if self.lam * self.inner_lr >= 2:
+            raise UserError(
+                f"PFedMe.inner_lr times lam must be below 2, or theta runs away, got {self.inner_lr} x "
+                f"{self.lam}. Lower inner_lr."
+            )
+
+    def adapt(self, task: Task) -> tuple[Phase, ...]:
+        """The personal model is computed on all of the party's own training rows."""
+        return (Phase("theta", epochs=self.inner_steps),)
+
+    def weight(self, party: Party) -> Tensor:
+        """Parties count the same, whatever their rows."""
+        return equal_weight(party)
+
+    def proximal(self, party: Party) -> tuple[float, Tensor] | None:
+        """The personal model is held near the received one."""
+        return (self.lam, party.received["w"]) if party.phase == "theta" else None
+
+    def correct(self, party: Party, w: Tensor, grad: Tensor) -> Tensor:
+        """Where theta is computed before use, the rate of a pass is ``inner_lr``."""
+        return grad * pace(party, self.inner_lr * self.inner_steps) if party.phase == "theta" else grad
+
+    def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
+        """The loss of theta on this batch, with the gradient of the Moreau envelope, lam (w - theta)."""
+        if party.phase == "theta":
+            return super().loss(party, w, batch)
+        here = theta = w.detach()
+        for _ in range(self.inner_steps):
+            theta = theta - self.inner_lr * (party.task.gradient(theta, batch) + self.lam * (theta - here))
+        return steer(w, party.task.loss(theta, batch), self.lam * (here - theta))
+
+    def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
+        """Line 13 of the paper: beta of the way to the mean, and beyond it where beta is above 1."""
+        return {"w": server["w"] + self.beta * replies.mean["delta"]}

@@ -1,0 +1,50 @@
+"""What breaks Per-FedAvg, and the tests that notice."""
+
+from tests.algorithms.personal import test_meta
+from tests.contract.mutations import of_file
+from unalike.engines.sequential import Sequential
+
+ONE = Sequential()
+MUTATIONS = [
+    *of_file(
+        "algorithms/personal/meta.py",
+        ("H is left out of every order", 'if self.order != "fo":', "if False:"),
+        ("H is added", "gradient = gradient - self.alpha * bend", "gradient = gradient + self.alpha * bend"),
+        ("H has no alpha before it", "gradient - self.alpha * bend", "gradient - bend"),
+        (
+            "the step of alpha goes uphill",
+            "here - self.alpha * task.gradient(here",
+            "here + self.alpha * task.gradient(here",
+        ),
+        ("the gradient is that before the step", "task.gradient(moved, second)", "task.gradient(here, second)"),
+        ("both ends of the difference are one", "task.gradient(w - step, batch)", "task.gradient(w, batch)"),
+        ("the same rows serve as D and D'", "return first, second, second", "return first, first, second"),
+        ("padding is dealt out", "real * (place == k)", "(place == k) * 1.0"),
+        ("a part without rows is the mean of nothing", "torch.where(mask.sum() > 0, mask, real)", "mask"),
+        ("parties count by their rows", "return equal_weight(party)", "return party.size"),
+        (
+            "the adapted model is adapted at the run's rate",
+            'if party.phase == "adapt" else grad',
+            "if False else grad",
+        ),
+        ("several passes go as far as one", "self.alpha * self.adapt_epochs)", "self.alpha)"),
+    ),
+    *of_file(
+        "algorithms/personal/descent.py",
+        ("momentum goes further than is counted", "party.lr * party.step_sum", "party.lr * party.steps"),
+        ("each batch goes as far as a pass", "party.lr * party.step_sum", "party.lr"),
+    ),
+]
+CHECKS = [
+    *(
+        (test_meta.test_the_fixed_point_tells_the_orders_apart, ONE, order, power, "same")
+        for order, power in (("fo", 1), ("hf", 2), ("exact", 2))
+    ),
+    *((test_meta.test_a_batch_is_dealt_out_by_its_real_rows, count, 3) for count in (2, 7)),
+    (test_meta.test_batches_are_apart,),
+    (test_meta.test_parties_use_their_model_after_one_step_on_all_their_training_rows, "sequential"),
+    *(
+        (test_meta.test_passes_go_as_far_as_as_many_steps_on_all_rows, size, optimiser)
+        for size, optimiser in ((1, "sgd"), (64, "sgd(momentum=0.9)"))
+    ),
+]

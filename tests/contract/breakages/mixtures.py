@@ -1,0 +1,72 @@
+"""What breaks APFL and L2GD, bugs of published code among it."""
+
+from tests.algorithms.personal import test_apfl, test_l2gd
+from tests.contract.mutations import of_file
+from unalike.engines.sequential import Sequential
+from unalike.engines.vectorised import Vectorised
+
+ONE, STACK = Sequential(), Vectorised()
+CHECKS = [
+    (test_apfl.test_rounds_are_the_papers, STACK, True, 0.9),
+    (test_apfl.test_rounds_are_the_papers, ONE, True, 0.0),
+    (test_apfl.test_gradients_at_the_mixture_of_the_weights_equal_finite_differences, 3),
+    (test_apfl.test_the_share_is_clipped,),
+    (test_apfl.test_who_comes_late_begins_with_what_it_receives,),
+    (test_l2gd.test_rounds_are_the_papers_iterations, ONE, 0.3, 0.8),
+    (test_l2gd.test_the_server_has_the_mean_of_all_who_ever_took_part, ONE),
+    (test_l2gd.test_who_comes_late_begins_with_the_mean,),
+    (test_l2gd.test_coins_are_fair_and_public, 0.7),
+]
+MUTATIONS = [
+    *of_file(
+        "algorithms/contract.py",
+        ("the own gradient is taken at the own model", "share * own + (1 - share) * w.detach()", "own"),
+        (
+            "outputs are mixed, not weights",
+            "task.loss(share * own + (1 - share) * w.detach(), batch, track=False)",
+            "task.loss_of(share * task.logits(own, batch) + (1 - share) * task.logits(w.detach(), batch), batch)",
+        ),
+        ("the shared model steps on both gradients", "(1 - share) * w.detach()", "(1 - share) * w"),
+        ("the shared model steps twice", "return task.loss(w, batch) +", "return 2 * task.loss(w, batch) +"),
+        ("shares are swapped", "share * own + (1 - share) * w.d", "(1 - share) * own + share * w.d"),
+    ),
+    *of_file(
+        "algorithms/personal/apfl.py",
+        ("the own model becomes the mixture", '{"v": own, "a"', '{"v": self.personal(party), "a"'),
+        (
+            "the share's gradient is at the own model",
+            "gradient(share * own + (1 - share) * shared",
+            "gradient(own",
+        ),
+        ("the share's gradient forgets the shared model", "(own - shared).dot", "own.dot"),
+        ("the share goes uphill", "share - party.lr", "share + party.lr"),
+        ("the share leaves its range", ".clamp(0, 1)", ""),
+        ("the share is forgotten", '"a": self.beside(party)', '"a": party.state["a"]'),
+        (
+            "the own model begins where the run began",
+            'party.state["v"], party.received["w"])',
+            'party.state["v"], party.state["v"])',
+        ),
+        ("who never trained mixes", "mixture, shared)", "mixture, mixture)"),
+    ),
+    *of_file(
+        "algorithms/personal/l2gd.py",
+        ("the pull has the rate of a step", "self.lam * (1 - self.p) / self.p", "self.lam"),
+        ("the pull forgets lam", "party.lr * self.lam *", "party.lr *"),
+        ("one pull for several", " ** self.coins(party.task, party.round)[0]", ""),
+        ("pulled away from the mean", "(1 - kept) * mean, mean", "(kept - 1) * mean, mean"),
+        ("pulls and steps are swapped", "self.coins(task, round)[1]", "self.coins(task, round)[0]"),
+        ("the coin is turned round", "_tossed(task.seed, round, self.p)", "_tossed(task.seed, round, 1 - self.p)"),
+        ("the coin is the same in every round", "_tossed(task.seed, round, ", "_tossed(task.seed, 0, "),
+        ("a party is counted twice", '{"x": w - party.state["x"]', '{"x": w'),
+        ("a party is new each time", '"met": met * 0 + 1', '"met": met'),
+        ("absent parties are forgotten", 'server["count"] * server["w"] + ', ""),
+        ("who comes late counts as nothing", '"new": 1 - met', '"new": 0 * met'),
+        ("who comes late begins at nothing", "(1 - kept) * mean, mean)", "(1 - kept) * mean, 0 * mean)"),
+        (
+            "everybody uses the mean",
+            'party.state["x"], party.received["w"])',
+            'party.received["w"], party.received["w"])',
+        ),
+    ),
+]
