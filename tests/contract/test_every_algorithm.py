@@ -1,5 +1,7 @@
 """Every registered algorithm passes the same checks on all engines."""
 
+from itertools import combinations
+
 import pytest
 
 from tests.contract import distilling_algorithms, paper_algorithms
@@ -7,7 +9,7 @@ from tests.helpers import LayerNormBody, NormBody, TanhBody
 from unalike.algorithms import ALGORITHMS
 from unalike.runs.check import check_algorithm
 
-assert (LayerNormBody, NormBody, TanhBody)  # nets that are registered
+assert all((LayerNormBody, NormBody, TanhBody))  # nets that are registered
 OURS = ("unalike.", "tests.contract.")
 REGISTERED = [
     entry.name
@@ -59,10 +61,29 @@ def test_the_papers_are_there():
     assert {*shipped, *PAPERS} <= set(REGISTERED)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("name", REGISTERED)
+FAMILIES = ("unalike.algorithms.personal", "unalike.algorithms.clustered")
+MANY = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith(FAMILIES)]
+PAIRS = list(combinations(SETTINGS, 2))
+
+
+def settings_of(name):
+    """All settings; of the families of many algorithms each plays two, the next pair for the next name.
+
+    So each setting meets half of a family's names, and each pair of settings every sixth: presets of one class,
+    which are neighbours in the list, play all four between them. Playing all takes minutes.
+    """
+    return PAIRS[MANY.index(name) % len(PAIRS)] if name in MANY else tuple(SETTINGS)
+
+
+@pytest.mark.parametrize(("name", "setting"), [(name, each) for name in REGISTERED for each in settings_of(name)])
 def test_holds_the_contract(name, setting):
     check_algorithm(name, **SETTINGS[setting] | NEEDS.get(name, {}))
+
+
+def test_all_settings_are_played_by_both_families():
+    for family in FAMILIES:
+        names = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith(family)]
+        assert {each for name in names for each in settings_of(name)} == set(SETTINGS)
 
 
 @pytest.mark.parametrize("text", VARIANTS)

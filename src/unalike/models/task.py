@@ -194,7 +194,7 @@ class Task(Derivatives):
         """Whether a layer normalises by statistics of the batch."""
         return any(isinstance(module, nn.modules.batchnorm._NormBase) for module in self.net.modules())
 
-    @property
+    @cached_property
     def rows_are_apart(self) -> bool:
         """Whether a row is evaluated by itself; not so by batch norm without running statistics."""
         return self.buffers.size > 0 or not self.has_batch_norm
