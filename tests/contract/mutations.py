@@ -281,9 +281,12 @@ SCORES = [
 ]
 SECOND_EDITION = [
     *of_file(
-        "algorithms/contract.py",
+        "algorithms/exchange.py",
         ("everybody is sent the same row", "self.values[int(self.which[party])]", "self.values[0]"),
         ("a row by the party's number", "self.values[int(self.which[party])]", "self.values[party % 3]"),
+    ),
+    *of_file(
+        "algorithms/contract.py",
         ("one strength for all weights", "(mu * drift).dot(drift) / 2", "mu.mean() * drift.dot(drift) / 2"),
         ("the half of each strength is forgotten", "(mu * drift).dot(drift) / 2", "(mu * drift).dot(drift)"),
     ),
