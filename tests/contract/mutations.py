@@ -293,8 +293,11 @@ SECOND_EDITION = [
         ("the same draws in each phase", "_signed(later * _PHASE)", "0"),
     ),
     *of_file(
-        "models/task.py",
+        "models/parts.py",
         ("layers that normalise rows are left out", "isinstance(module, _NORMALISES)", "False"),
+    ),
+    *of_file(
+        "models/derivatives.py",
         ("a gradient at another model", "point = w.detach()", "point = w.detach() * 0.5"),
     ),
     *of_file(
