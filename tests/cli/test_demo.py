@@ -2,6 +2,7 @@ import json
 import os
 import shlex
 import sys
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -36,8 +37,9 @@ def test_structure(printed):
     assert set(printed) == {"plan", "hospitals", "digits", "files", "seconds"}
     assert printed["plan"] == {"seeds": list(QUICK.seeds), "rounds": QUICK.rounds}
     heart, digits = printed["hospitals"], printed["digits"]
-    assert set(heart["methods"]) == {"neighbour", "alone", "FedAvg", "FedProx", "pooled"}
-    assert set(digits["methods"]) == {"even split, FedAvg", "FedAvg", "FedProx"}
+    assert set(heart["methods"]) == {"neighbour", "alone", "FedAvg", "Ditto", "pooled"}
+    assert set(digits["methods"]) == {"five digits", "two digits"}
+    assert all(set(each) == {"alone", "FedAvg", "Ditto"} for each in digits["methods"].values())
     for part in (heart, digits):
         assert all(isinstance(sentence, str) and "\n" not in sentence for sentence in part["reading"])
         assert all(0 <= value <= 1 for value in part["skew"].values())
@@ -58,11 +60,12 @@ def test_label_counts_are_those_of_the_training_rows(printed):
 
 
 def test_accuracies_are_those_of_independent_runs(printed):
-    fedprox = hospitals.specs("FedProx", QUICK.seeds, QUICK.rounds)
-    own = printed["hospitals"]["methods"]["FedProx"]["accuracy"]["all"]["each"]
-    assert own == pytest.approx([unalike.run(spec).accuracy for spec in fedprox], abs=1e-12)
-    spec = uneven_digits.specs("FedAvg", QUICK.seeds, QUICK.rounds)[0]
-    assert printed["digits"]["methods"]["FedAvg"]["accuracy"]["each"][0] == unalike.run(spec).accuracy
+    fedavg = hospitals.specs("FedAvg", QUICK.seeds, QUICK.rounds)
+    own = printed["hospitals"]["methods"]["FedAvg"]["accuracy"]["all"]["each"]
+    assert own == pytest.approx([unalike.run(spec).accuracy for spec in fedavg], abs=1e-12)
+    spec = uneven_digits.specs("two digits", "Ditto", QUICK.seeds, QUICK.rounds)[0]
+    worst = printed["digits"]["methods"]["two digits"]["Ditto"]["worst_tenth"]["each"][0]
+    assert worst == pytest.approx(unalike.run(spec).figures["personal_by_labels"]["worst_10_percent"])
 
 
 def test_the_same_figures_each_time(printed):
@@ -91,7 +94,10 @@ def test_tables_and_next_commands(tmp_path, capsys, monkeypatch):
 
 def shown():
     """The specs of the demo's own runs with seed 0."""
-    return [spec for method in ("FedAvg", "FedProx") for spec in uneven_digits.specs(method, (0,), 30)]
+    made = [
+        spec for method in ("FedAvg", "Ditto") for spec in uneven_digits.specs("five digits", method, (0,), 30)
+    ]
+    return [replace(spec, evaluate_every=1) for spec in made]
 
 
 def test_next_commands_are_commands():
@@ -100,7 +106,7 @@ def test_next_commands_are_commands():
         assert name == "run"
         pairs = zip(flags[::2], flags[1::2], strict=True)
         fields = {flag.removeprefix("--").replace("-", "_"): value for flag, value in pairs}
-        texts = ("dataset", "partition", "model", "algorithm", "optimiser")
+        texts = ("dataset", "partition", "model", "algorithm", "optimiser", "test_by")
         values = {name: value if name in texts else float(value) for name, value in fields.items()}
         assert unalike.RunSpec.from_mapping(values).key in {spec.key for spec in shown()}
 

@@ -28,8 +28,13 @@ SETTINGS = {
 }
 THREE_NETS = {"model": "mlp(6,4)|mlp(8)|logistic"}
 VARIANTS = {
+    "ifca(option=gradient)": {},
+    "ifca(clusters=3)": {"newcomers": 0.34, "fine_tune": 1},
+    "fesem(least=4)": {"channel": "masked", "sample": 1.0},
     "per-fedavg(order=hf)": {},
-    "per-fedavg(order=exact)": {"model": "test-tanh"},
+    "per-fedavg(order=exact)": {},
+    "feddyn(weights=size)": {},
+    "pfedme(beta=2)": {"newcomers": 0.34},
     "ditto(base=scaffold(option=i), steps=2)": {"newcomers": 0.34},
     "ditto(base=fedprox(mu=0.5))": NORM,
     "fedper(2, base=fedprox(mu=0.5))": {"newcomers": 0.34},
@@ -40,7 +45,7 @@ VARIANTS = {
     "test-fedmd": THREE_NETS,
     "test-def-kt": {"sample": 1.0, "model": "mlp(6,4)", "optimiser": "sgd"},
     "test-fedgan(noise=3)": THREE_NETS,
-    "apfl(learn=false)": {"model": "test-norm-body", "batch_size": 64},
+    "apfl(learn=false)": NORM,
     "fedrep(2)": {"fine_tune": 1},
     "fedamp": {"newcomers": 0.34},
     "cfl(eps1=9, eps2=0, across=1)": {"newcomers": 0.34},

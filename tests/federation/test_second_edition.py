@@ -21,7 +21,7 @@ NETS = "mlp(6)|mlp(5,4)|logistic"
 RUNS = {
     "fedamp": {},
     "ditto": {},
-    "ditto(base=scaffold)": {},
+    "ditto(base=scaffold)": {"model": "site-normed"},
     "fedrep": {},
     "per-fedavg": {},
     "fedbn": {"model": "site-normed"},
@@ -31,6 +31,8 @@ RUNS = {
     "site-relay": {},
     "ifca": {},
     "fesem": {},
+    "apfl": {},
+    "dapper": {},
 }
 
 
@@ -44,7 +46,7 @@ def public(tmp_path_factory):
 
 def world_of(path, name, public, **more):
     train = {"algorithm": name, "model": "mlp(6)", "rounds": 2, **RUNS.get(name, {}), **more.pop("train", {})}
-    return World.make(path, public=public if name == "test-fedmd" else None, train=train, **more)
+    return World.make(path, public=public if name in ("test-fedmd", "dapper") else None, train=train, **more)
 
 
 def exchanges(world):
@@ -99,7 +101,7 @@ def test_real_sites_make_the_bits_of_simulation(name, tmp_path, public):
     assert_same_models(tmp_path, simulation)
 
 
-@pytest.mark.parametrize("name", ["fedamp", "fedrep", "fedbn", "test-fedmd", "site-relay"])
+@pytest.mark.parametrize("name", ["fedamp", "ditto(base=scaffold)", "fedbn", "test-fedmd", "site-relay"])
 def test_sites_and_server_that_restart_change_no_bit(name, tmp_path, public):
     """Both in the middle of the first round (for FedMD: of what prepares), and again between two exchanges."""
     world = world_of(tmp_path, name, public)
@@ -145,6 +147,15 @@ def test_a_site_that_is_away_while_all_prepare_is_played_again_to_the_bit(tmp_pa
     assert "prepared" not in rows[1]
     assert result["server_sha256"] == world.simulation(world.played)[0].state.server_digest()
     assert result["server_sha256"] != world.simulation()[0].state.server_digest()
+
+
+@pytest.mark.parametrize("name", ["fedper", "ditto(base=scaffold)"])
+def test_a_site_that_was_never_asked_adapts_what_it_keeps(name, tmp_path, public):
+    world = world_of(tmp_path, name, public, train={"rounds": 1, "sample": 0.34})
+    world.serve()
+    simulation, _ = world.simulation()
+    assert len(simulation.state.parties) < len(HOSPITALS)
+    assert_same_models(tmp_path, simulation)
 
 
 @pytest.mark.parametrize("name", ["ditto", "site-mean-rows", "ifca(clusters=1)", "ifca(option=gradient)"])

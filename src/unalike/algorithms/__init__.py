@@ -23,6 +23,7 @@ from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.fedavgm import FedAvgM
 from unalike.algorithms.fedcurv import FedCurv
+from unalike.algorithms.feddyn import FedDyn
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
@@ -30,12 +31,14 @@ from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
 from unalike.algorithms.personal.ditto import Ditto
+from unalike.algorithms.personal.fedmeta import FedMetaMaml, FedMetaSgd
 from unalike.algorithms.personal.l2gd import L2gd
 from unalike.algorithms.personal.mapper import Dapper, Mapper
-from unalike.algorithms.personal.meta import PerFedAvg
+from unalike.algorithms.personal.meta import PerFedAvg, Reptile
 from unalike.algorithms.personal.partial import FedBabu, FedBn, FedPer, FedRep, LgFedAvg, Partial
 from unalike.algorithms.personal.pfedme import PFedMe
 from unalike.algorithms.personal.related import FedAmp, HeurFedAmp, Mocha
+from unalike.algorithms.personal.virtual import Virtual
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
@@ -60,7 +63,10 @@ __all__ = [
     "FedBabu",
     "FedBn",
     "FedCurv",
+    "FedDyn",
     "FedFmc",
+    "FedMetaMaml",
+    "FedMetaSgd",
     "FedNova",
     "FedPer",
     "FedProx",
@@ -88,7 +94,9 @@ __all__ = [
     "RFedAvg",
     "RFedAvgPlus",
     "Replies",
+    "Reptile",
     "Scaffold",
     "Vectors",
+    "Virtual",
     "algorithm",
 ]

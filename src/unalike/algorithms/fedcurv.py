@@ -19,7 +19,7 @@ BLOCK_NUMBERS = 2**20
 """How many numbers of single rows' gradients a party has in memory at once."""
 
 
-@algorithm("fedcurv", paper="Shoham et al. 2019 (arXiv:1910.07796), equation 3")
+@algorithm("fedcurv", paper="Shoham et al. 2019 (arXiv:1910.07796)")
 class FedCurv(Algorithm):
     """FedAvg that holds each weight where it matters to the other parties (elastic weight consolidation).
 

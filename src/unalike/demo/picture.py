@@ -27,7 +27,7 @@ LONG_NAMES = {
     NEIGHBOUR: "another hospital's model",
     ALONE: "own model, trained alone",
     FEDAVG: "one for all: FedAvg",
-    OWN: "own and shared: Ditto",
+    OWN: "own + shared: Ditto",
     POOLED: "pooled (not allowed)",
 }
 SHOWN = 10
@@ -64,10 +64,10 @@ def demo_picture(hospitals: Hospitals, digits: UnevenDigits) -> Figure:
 
 
 def _footnote(hospitals: Hospitals, digits: UnevenDigits) -> str:
-    spread = f"Bands and whiskers: ± 1 std over {len(hospitals.seeds)} seeds. "
+    spread = f"Bands, whiskers: ± 1 std over {len(hospitals.seeds)} seeds. "
     return (
         spread if len(hospitals.seeds) > 1 else ""
-    ) + f"Digits are split anew by each seed; shown: seed {digits.seeds[0]}, the first {SHOWN} parties."
+    ) + f"Digits: seed {digits.seeds[0]}'s first {SHOWN} parties."
 
 
 def _heading(leftmost: Axes, text: str) -> None:
@@ -84,7 +84,7 @@ def _hospital_charts(cells: Sequence[Axes], found: Hospitals) -> None:
     _title(cells[0], "Who has which patients")
     curves = {name: found.methods[name].curves for name in (ALONE, FEDAVG, OWN, POOLED)}
     training_curves(cells[1], curves, styles=STYLES)
-    _finish_curves(cells[1], "Own test patients while training")
+    _finish_curves(cells[1], "While training")
     tested = [int(found.tested(place).sum()) for place in found.places]
     lines = [f"{name}\n{count} patients" for name, count in zip([*names, "All"], tested, strict=True)]
     rows = {name: [found.score(name, place) for place in found.places] for name in LONG_NAMES}
@@ -100,10 +100,10 @@ def _hospital_charts(cells: Sequence[Axes], found: Hospitals) -> None:
 
 def _digit_charts(cells: Sequence[Axes], found: UnevenDigits) -> None:
     label_heat_map(cells[0], found.counts[:SHOWN], found.names[:SHOWN], found.classes)
-    _title(cells[0], f"Who has which {FIVE}")
+    _title(cells[0], f"Who has which digits: {FIVE.split()[0]} each")
     curves = {name: method.curves for name, method in found.methods[FIVE].items()}
     training_curves(cells[1], curves, styles=STYLES)
-    _finish_curves(cells[1], f"Own test images, {FIVE} each")
+    _finish_curves(cells[1], f"While training, {FIVE}")
     rows: dict[str, list[OverSeeds]] = {name: [] for name in METHODS}
     for methods in found.methods.values():
         for name, method in methods.items():

@@ -78,8 +78,8 @@ def _of_split(found: UnevenDigits, split: str) -> str:
     gaps = [found.difference(OWN, other, split) for other in (FEDAVG, ALONE)]
     return (
         f"With {split} a party, Ditto against FedAvg: {_verdict(gaps[0])}; against own models trained alone: "
-        f"{_verdict(gaps[1])}. The worst tenth of the parties has {_percent(alone)} alone, {_percent(together)} with "
-        f"FedAvg, {_percent(own)} with Ditto. {_pays(*gaps)}"
+        f"{_verdict(gaps[1])}. The worst tenth of the parties has {_percent(alone)} alone, {_percent(together)} "
+        f"with FedAvg, {_percent(own)} with Ditto. {_pays(*gaps)}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Train once and keep what the demonstration needs: which test rows the parties' models get right, round by round."""
+"""Train once and keep what the demonstration needs: which test rows the parties' models get right, by round."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ def round_work(parties: int) -> int:
 class Trained:
     """One finished run.
 
-    right: after each round, is test row i got right by the party that it belongs to, with the model that this party
-    has then? Where it belongs to several, the share of them. [rounds, test rows]
-    answers: the same after the last round, of each party's model and all test rows; [1, test rows] of one model.
+    right: after each round, is test row i got right by the party that it belongs to, with the model that this
+    party has then? Where rows belong to several parties, all of these are asked, and a row that more of them have
+    counts for more, so that the mean over rows is the share of right answers. [rounds, test rows]
+    answers: after the last round, whether each party's model gets each test row right; one line of one model.
     owned: by party, its own test rows.
     """
 
@@ -51,8 +52,8 @@ class Trained:
 class _Keep(Watcher):
     """Asks the models about every test row after each round."""
 
-    def __init__(self, what: str, tick: Tick) -> None:
-        self._what, self._tick = what, tick
+    def __init__(self, spec: RunSpec, what: str, tick: Tick, *, curve: bool) -> None:
+        self._rounds, self._what, self._tick, self._curve = spec.rounds, what, tick, curve
         self.simulation: Simulation | None = None
         self.answers: list[Array] = []
 
@@ -61,13 +62,14 @@ class _Keep(Watcher):
 
     def round_done(self, row: Figures) -> None:
         assert self.simulation is not None
-        self.answers.append(_answers(self.simulation))
+        if self._curve or row["round"] == self._rounds:
+            self.answers.append(_answers(self.simulation))
         self._tick(self._what, round_work(self.simulation.federation.size))
 
 
-def train(spec: RunSpec, what: str, tick: Tick, owned: Owned) -> Trained:
-    """Run ``spec`` in memory."""
-    keep = _Keep(what, tick)
+def train(spec: RunSpec, what: str, tick: Tick, owned: Owned, *, curve: bool = True) -> Trained:
+    """Run ``spec`` in memory; without a ``curve`` the models are asked after the last round alone."""
+    keep = _Keep(spec, what, tick, curve=curve)
     run(spec, watcher=keep)
     assert keep.simulation is not None, "a run that ended has started"
     rows = owned(keep.simulation)
@@ -88,12 +90,10 @@ def _answers(simulation: Simulation) -> Array:
 
 
 def _right(answers: Array, owned: Sequence[Array]) -> Array:
-    if len(answers) == 1:
-        return answers[0]
-    mine = np.zeros_like(answers)
+    mine = np.zeros((len(owned), answers.shape[1]))
     for number, rows in enumerate(owned):
         mine[number, rows] = 1
-    right: Array = (answers * mine).sum(axis=0) / mine.sum(axis=0)
+    right: Array = (answers * mine).sum(axis=0) * mine.shape[1] / mine.sum()
     return right
 
 

@@ -48,7 +48,7 @@ class Record:
     changed: float = 0.0
     """When it was last written, in seconds; of two runs of the same thing, the later counts."""
     refused: bool = False
-    """Of a failed run, whether it never trained, as its setting was refused or its data were not there."""
+    """Of a failed run, whether it never trained: its setting was refused, or its data were not there."""
 
     @property
     def algorithm(self) -> str:
@@ -231,8 +231,7 @@ def read_record(folder: Path) -> Record | None:
         return Record(key, spec, "unfinished", {}, rounds, f"{folder.name}: {damage}", folder, changed)
     problem = read_failure(folder)
     state: State = "unfinished" if problem is None else "failed"
-    refused = state == "failed" and not failed_for_good(folder)
-    return Record(key, spec, state, {}, rounds, problem, folder, changed, refused)
+    return Record(key, spec, state, {}, rounds, problem, folder, changed, not failed_for_good(folder))
 
 
 def _is_spec(spec: Mapping[str, Any]) -> bool:

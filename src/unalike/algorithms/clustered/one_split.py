@@ -31,17 +31,19 @@ class FlHc(OneSplit):
     After ``rounds`` rounds of FedAvg comes one in which every party trains from the joint model w. Its updates
     w_k - w are clustered agglomeratively: two clusters are merged, nearest first, while their distance is at most
     ``threshold`` in the ``metric`` (l1, l2, cosine) and ``linkage`` (single, complete, average; ward, for l2).
-    From then on there is FedAvg in each cluster alone. Threshold 0 leaves everyone alone; inf is FedAvg.
+    From then on there is FedAvg in each cluster alone. Threshold 0 leaves everyone alone; infinity is FedAvg.
 
     Cosine distances (from 0 to 2) are the default, as they do not depend on the net, the learning rate and the
-    local work; a threshold of 1 parts updates that do not agree. The updates by which parties are clustered count
+    local work. A threshold of 0.7 after 10 rounds was chosen on digits, with 8 and 20 parties: those that are
+    alike merge below 0.52, planted groups (permuted labels) above 0.92. Many more rounds need a larger one, as
+    updates of alike parties become mostly noise. The updates by which parties are clustered count
     as the first step of their clusters. Departure: the paper asks everybody in that round. With ``--sample`` below
     1 the joint model waits, and is sent to each new cohort, until everybody has answered; a party that never does
     leaves it waiting. A newcomer gets the joint model as it was then.
     """
 
     rounds: int = 10
-    threshold: float = 1.0
+    threshold: float = 0.7
     metric: Metric = "cosine"
     linkage: Linkage = "average"
 
@@ -49,7 +51,7 @@ class FlHc(OneSplit):
         if not self.rounds >= 0:
             raise UserError(f"FlHc.rounds must be >= 0, got {self.rounds}. Use 10.")
         if not self.threshold >= 0:
-            raise UserError(f"FlHc.threshold must be >= 0, got {self.threshold}. Use 1, or inf for FedAvg.")
+            raise UserError(f"FlHc.threshold must be >= 0, got {self.threshold}. Use 0.7.")
         if self.linkage == "ward" and self.metric != "l2":
             raise UserError(f"FlHc's ward linkage is for metric l2, got {self.metric}. Use linkage=average.")
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from unalike.engines.compiled.library import Kernel
+from unalike.engines.compiled.library import Data, Descent, Kernel, Steps
 from unalike.errors import UserError
+from unalike.models.batch import Batch
 
 
 class Operation:
@@ -28,6 +29,12 @@ class Operation:
         kept = _Kept(self.kernel, keep=torch.is_grad_enabled() and w.requires_grad)
         logits, features = _Forward.apply(w, x, kept)  # type: ignore[no-untyped-call]
         return logits, features
+
+    def descend(self, w: Tensor, batch: Batch, lr: float, steps: int, pull: float) -> Tensor:
+        """All steps of gradient descent on one batch, in one call."""
+        rows = torch.arange(len(batch.y)).expand(steps, -1).contiguous()
+        descent = Descent(lr, strength=pull, centre=w if pull else None)
+        return self.kernel.train(w, Data(batch.x.contiguous(), batch.y), Steps(rows), descent)[0]
 
 
 class _Kept:
