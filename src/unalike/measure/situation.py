@@ -67,7 +67,7 @@ class Situation:
 
     @property
     def feature_skewed(self) -> bool:
-        """Whether features differ by clearly more than chance, one by one or (where it was measured) two by two."""
+        """Whether features differ by clearly more than chance, one by one or (where measured) two by two."""
         degrees = ((self.feature, self.feature_expected), (self.together, self.together_expected))
         return any(degree is not None and _clearly(degree, by_chance or 0.0) for degree, by_chance in degrees)
 
