@@ -39,16 +39,16 @@ def gradients(workload: Workload, algorithm: Algorithm, task: Task, round: int) 
 
 
 def measure(workload: Workload, repeats: int) -> list[str]:
-    """A line of the table: FedAvg's microseconds a gradient, and how many times that the others take."""
+    """A line of the table: FedAvg's CPU time for a gradient, and how many times that the others take."""
     algorithms = tried(workload)
     runs = [simulation(workload, algorithm) for algorithm in algorithms]
     seconds, taken = [0.0] * len(runs), [0] * len(runs)
     for repeat in range(repeats + 1):
         for at, run in enumerate(runs):
-            began = time.perf_counter()
+            began = time.process_time()
             run.state, _ = run.play_round()
             if repeat:  # the first turn warms caches up
-                seconds[at] += time.perf_counter() - began
+                seconds[at] += time.process_time() - began
                 taken[at] += workload.parties * gradients(workload, algorithms[at], run.task, run.state.round)
     first, *others = (spent / count for spent, count in zip(seconds, taken, strict=True))
     return [workload.name, f"{1e6 * first:.2f}", *(f"{other / first:.2f}" for other in others)]
@@ -61,7 +61,7 @@ def main() -> None:
     chosen = [workload.quick() for workload in WORK] if given.quick else WORK
     first, *others = NAMES
     head = ["work, 20 parties", f"{first}, microseconds", *(f"{name}, times that" for name in others)]
-    text = f"Time per gradient of a row, compiled engine, one thread, {given.repeats} turns that alternate."
+    text = f"CPU time per gradient of a row, compiled engine, one thread, {given.repeats} turns that alternate."
     rows = [measure(workload, given.repeats) for workload in chosen]
     publish("mixtures", f"{text}\n{made()}\n\n{table(head, rows)}", given)
 

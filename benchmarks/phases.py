@@ -1,9 +1,10 @@
-"""Ditto's two models trained in two phases, against both in one loss; and what FedAMP sends down.
+"""Rounds of personal algorithms beside FedAvg's; Ditto in two phases and in one loss; what FedAMP sends down.
 
     python -m benchmarks.phases
 
 Whole rounds on the compiled engine, on random rows. In two phases each training is one compiled call; in one loss
-the net is one compiled operation in each step.
+the net is one compiled operation in each step. A round "per gradient" is divided by how many gradients it takes
+for one of FedAvg's, of the whole net or of a part of it.
 """
 
 from __future__ import annotations
@@ -19,19 +20,25 @@ import torch
 from benchmarks.report import made, options, publish, table
 from benchmarks.work import dataset
 from benchmarks.workload import LR, MOMENTUM, Workload
-from unalike.algorithms import ALGORITHMS
+from unalike.algorithms import ALGORITHMS, Ditto, FedAmp
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
 
 # By name: the tests are not typed.
 _PAPERS: Any = import_module("tests.contract.paper_algorithms")
-_PERSONAL: Any = import_module("tests.contract.personal_algorithms")
 WORK = [
     Workload("simple-cnn, MNIST's shape", (1, 28, 28), 10, "simple-cnn", 20, 256),
     Workload("MLP, adult's shape", (123,), 2, "mlp(32,16,8)", 20, 1_024),
     Workload("MLP, digits' shape, batches of 32", (64,), 10, "mlp(32)", 20, 90, epochs=2, batch=32),
     Workload("MLP, digits' shape, batches of 10", (64,), 10, "mlp(32)", 20, 90, epochs=2, batch=10),
 ]
+
+
+PERSONAL = {"fedper": 1, "fedrep": 11, "fedbabu": 1, "ditto": 2}
+"""Personal algorithms, and how many gradients a round of theirs takes for one of FedAvg's with one local epoch."""
+
+
+BESIDE = "Rounds beside FedAvg's: seconds, and in brackets how many times as long as FedAvg each gradient takes."
 
 
 def simulation(workload: Workload, algorithm: object) -> Simulation:
@@ -53,21 +60,31 @@ def simulation(workload: Workload, algorithm: object) -> Simulation:
     return Simulation(spec, data=dataset(workload), say=lambda line: print(line, file=sys.stderr))
 
 
-def measure(workload: Workload, repeats: int) -> list[str]:
-    """A line of the table: seconds a round of both, medians over turns that alternate, and their ratio."""
-    runs = {
-        "one loss": simulation(workload, _PAPERS.DittoInOneLoss()),
-        "two phases": simulation(workload, _PERSONAL.Ditto()),
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
+def timed(runs: list[Simulation], repeats: int) -> list[float]:
+    """Seconds a round of each, medians over turns that alternate."""
+    seconds: list[list[float]] = [[] for _ in runs]
     for repeat in range(repeats + 1):
-        for name, run in runs.items():
+        for run, times in zip(runs, seconds, strict=True):
             began = time.perf_counter()
             run.state, _ = run.play_round()
             if repeat:  # the first turn warms caches up
-                seconds[name].append(time.perf_counter() - began)
-    one, two = (statistics.median(times) for times in seconds.values())
-    amp = simulation(workload, _PERSONAL.FedAmp(alpha=0.05))
+                times.append(time.perf_counter() - began)
+    return [statistics.median(times) for times in seconds]
+
+
+def beside_fedavg(workload: Workload, repeats: int) -> list[str]:
+    """A line of the other table: FedAvg's seconds a round, and those of others, also per gradient."""
+    names = ["fedavg", *PERSONAL]
+    average, *others = timed([simulation(workload, ALGORITHMS.build(name)) for name in names], repeats)
+    costs = [PERSONAL["fedrep"] / workload.epochs if name == "fedrep" else PERSONAL[name] for name in PERSONAL]
+    figures = [f"{s:.3f} ({s / average / cost:.2f})" for s, cost in zip(others, costs, strict=True)]
+    return [workload.name, f"{average:.3f}", *figures]
+
+
+def measure(workload: Workload, repeats: int) -> list[str]:
+    """A line of the table: seconds a round of Ditto in both ways and their ratio, and FedAMP's bytes down."""
+    one, two = timed([simulation(workload, one) for one in (_PAPERS.DittoInOneLoss(), Ditto())], repeats)
+    amp = simulation(workload, FedAmp())
     _, row = amp.play_round()
     down, everything = row["bytes_down"], workload.parties**2 * amp.task.size * 4
     figures = [f"{one:.3f}", f"{two:.3f}", f"{one / two:.1f}", f"{down:,}", f"{everything:,}"]
@@ -83,7 +100,10 @@ def main() -> None:
     head += ["FedAMP's bytes down", "all models to all"]
     text = f"Seconds a round, compiled engine, one thread, medians of {given.repeats} interleaved turns.\n{made()}"
     rows = [measure(workload, given.repeats) for workload in chosen]
-    publish("phases", f"{text}\n\n{table(head, rows)}", given)
+    beside = [beside_fedavg(workload, given.repeats) for workload in chosen]
+    names = ["work, 20 parties", "FedAvg", *(f"{name} (per gradient)" for name in PERSONAL)]
+    text += f"\n\n{table(head, rows)}\n\n{BESIDE}\n\n{table(names, beside)}"
+    publish("phases", text, given)
 
 
 if __name__ == "__main__":

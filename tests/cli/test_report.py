@@ -129,7 +129,7 @@ def test_a_study_is_asked_with_its_scale_and_choice(unalike, runs, tmp_path, mon
 
     fake = SimpleNamespace(
         built_in_studies=lambda: {"mine": "My study"},
-        load_study=lambda name: name,
+        load_study=lambda name, baselines: name,
         parse_only=lambda texts: tuple(texts),
         study_results=study_results,
     )

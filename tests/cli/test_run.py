@@ -254,3 +254,18 @@ def test_without_a_global_model_one_line_of_dashes_is_enough():
     assert [line.split("  ")[0] for line in with_one][1:4] == [
         f"{name}, global test" for name in ("accuracy", "auroc", "loss")
     ]
+
+
+def test_baselines_beside_a_run(unalike):
+    arguments = ("run", "--partition", "label-count(2)", "--rounds", "1", "--baselines", "--quiet")
+    answer = unalike(*arguments)
+    assert answer.code == 0
+    for name in ("fedavg-tuned", "local", "pooled", "own rows", "worst tenth"):
+        assert name in answer.out
+    told = unalike(*arguments, "--json").json
+    assert told["spec"]["algorithm"] == "fedavg"
+    assert [each["spec"]["algorithm"].partition("(")[0] for each in told["baselines"]] == [
+        "local",
+        "fedavg-tuned",
+        "pooled",
+    ]

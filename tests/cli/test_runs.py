@@ -375,3 +375,28 @@ def test_a_run_of_an_unknown_score_hides_no_other(unalike, errors):
     assert answer.code == 0
     assert "its score 'glory' is not known here" in answer.err
     assert "49.500" in answer.out
+
+
+def test_the_tree_of_a_clustered_run(unalike):
+    algorithm = "cfl(eps1=9, eps2=0, across=1, most=3)"
+    key = unalike(*QUICK, "--algorithm", algorithm, "--model", "mlp(4)").json["key"]
+    lines = unalike("runs", "tree", key).out.splitlines()
+    assert lines[0] == "node 0, parties 0, 1, 2, split in round 1"
+    assert len(lines) == 3
+    nodes = unalike("runs", "tree", key, "--json").json["nodes"]
+    assert [node["parent"] for node in nodes] == [None, 0, 0]
+    assert sorted(nodes[1]["parties"] + nodes[2]["parties"]) == nodes[0]["parties"] == [0, 1, 2]
+    made = unalike("runs", "tree", key, "-o", "tree.svg", "--node", "1", "--weights", "one.safetensors")
+    assert made.out.splitlines()[-2:] == ["tree.svg", "one.safetensors"]
+    assert Path("tree.svg").read_text().lstrip().startswith("<?xml")
+
+    from safetensors.torch import load_file
+
+    assert load_file("one.safetensors").keys() == {"body.1.weight", "body.1.bias", "head.weight", "head.bias"}
+
+
+def test_what_a_tree_needs(unalike):
+    key = unalike(*QUICK).json["key"]
+    assert "grows no tree of models" in unalike("runs", "tree", key).err
+    assert "--node N and --weights FILE.safetensors go together" in unalike("runs", "tree", key, "--node", "1").err
+    assert "-o must be a file whose name ends in .svg" in unalike("runs", "tree", key, "-o", "tree.gif").err

@@ -87,6 +87,30 @@ def test_run_and_look(finished, unalike):
     assert again.err == ""
 
 
+def test_baselines_beside_the_algorithms(unalike):
+    Path("own.toml").write_text(
+        "title = 'x'\n[base]\nrounds = 2\nsteps = 2\nheld_out = 0.3\nnewcomers = 0.2\ntest_by = 'labels'\n"
+        "partition = 'label-count(2)'\n[axes]\nalgorithm = ['fedprox(0.1)']\n"
+    )
+    answer = unalike("study", "run", "own.toml", "--baselines", "--quiet")
+    assert answer.code == 0
+    head = next(line for line in answer.out.splitlines() if line.startswith("dataset"))
+    for column in ("own rows", "worst tenth", "newcomers", "own labels", "worst tenth, own labels"):
+        assert column in head
+    assert "study report own.toml --baselines" in answer.out
+    lines = unalike("study", "report", "own.toml", "--baselines", "--json").json["lines"]
+    assert [line["algorithm"] for line in lines] == ["fedavg", "fedavg-tuned", "fedprox(0.1)", "local", "pooled"]
+    alone = next(line for line in lines if line["algorithm"] == "local")
+    assert alone["value"] is None
+    assert alone["by_party"]["own rows"]["mean"] > 0
+    assert len(unalike("study", "report", "own.toml", "--json").json["lines"]) == 1
+    assert unalike("study", "status", "own.toml", "--baselines", "--json").json["done"] == 5
+    rows = list(
+        csv.DictReader(io.StringIO(unalike("study", "export", "own.toml", "--baselines", "--csv", "-").out))
+    )
+    assert len(rows) == 5
+
+
 def test_only_and_scale(finished, unalike):
     name, runs = finished
     part = unalike(
@@ -184,7 +208,7 @@ def test_settings_that_differ_in_another_field_are_told_apart_beside_a_paper(fin
         (["export"], "Choose where to: --csv FILE or --parquet FILE."),
         (["export", "--csv", "x", "--parquet", "y"], "Choose where to"),
         (["export", "--csv", "x"], "There is no folder of runs runs."),
-        (["export", "--csv", "x", "--scale", "0.5"], "--only and --scale need a study."),
+        (["export", "--csv", "x", "--scale", "0.5"], "--only, --scale and --baselines need a study."),
         (["report", "bad.toml"], "bad.toml: axes.spead is no field of a run's spec."),
     ],
 )

@@ -281,9 +281,12 @@ SCORES = [
 ]
 SECOND_EDITION = [
     *of_file(
-        "algorithms/contract.py",
+        "algorithms/exchange.py",
         ("everybody is sent the same row", "self.values[int(self.which[party])]", "self.values[0]"),
         ("a row by the party's number", "self.values[int(self.which[party])]", "self.values[party % 3]"),
+    ),
+    *of_file(
+        "algorithms/contract.py",
         ("one strength for all weights", "(mu * drift).dot(drift) / 2", "mu.mean() * drift.dot(drift) / 2"),
         ("the half of each strength is forgotten", "(mu * drift).dot(drift) / 2", "(mu * drift).dot(drift)"),
     ),
@@ -293,8 +296,11 @@ SECOND_EDITION = [
         ("the same draws in each phase", "_signed(later * _PHASE)", "0"),
     ),
     *of_file(
-        "models/task.py",
+        "models/parts.py",
         ("layers that normalise rows are left out", "isinstance(module, _NORMALISES)", "False"),
+    ),
+    *of_file(
+        "models/derivatives.py",
         ("a gradient at another model", "point = w.detach()", "point = w.detach() * 0.5"),
     ),
     *of_file(

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from tests.contract import personal_algorithms
 from unalike.algorithms import Algorithm, ByParty, Phase, algorithm
 from unalike.errors import UserError
 from unalike.runs.check import (
@@ -17,8 +16,6 @@ from unalike.runs.check import (
     check_phases,
     check_resume,
 )
-
-assert personal_algorithms.NAMES  # FedAMP and Per-FedAvg are registered: nothing is caught in them
 
 
 @algorithm("broken-mutates-payload")
@@ -183,7 +180,7 @@ def test_each_check_catches_what_it_is_for_and_nothing_else(name, check, message
     with pytest.raises(AssertionError, match=message):
         check(name)
     check("fedavg")
-    check("per-fedavg" if check is check_adapt else "test-fedamp")
+    check("per-fedavg" if check is check_adapt else "fedamp")
 
 
 def test_a_branch_on_values_cannot_be_stacked():

@@ -1,21 +1,24 @@
 """Every registered algorithm passes the same checks on all engines."""
 
+from itertools import combinations
+
 import pytest
 
-from tests.contract import distilling_algorithms, paper_algorithms, personal_algorithms
+from tests.contract import distilling_algorithms, paper_algorithms
+from tests.helpers import LayerNormBody, NormBody, TanhBody
 from unalike.algorithms import ALGORITHMS
 from unalike.runs.check import check_algorithm
 
+assert all((LayerNormBody, NormBody, TanhBody))  # nets that are registered
 OURS = ("unalike.", "tests.contract.")
 REGISTERED = [
     entry.name
     for entry in ALGORITHMS
     if entry.cls.__module__.startswith(OURS) and not entry.name.startswith("broken-")
 ]
-PAPERS = [*paper_algorithms.NAMES, *personal_algorithms.NAMES, *distilling_algorithms.NAMES]
+PAPERS = [*paper_algorithms.NAMES, *distilling_algorithms.NAMES]
 NORM = {"model": "test-norm-body", "batch_size": 64}
 NEEDS = {"fedbn": NORM} | distilling_algorithms.NEEDS
-NEEDS = personal_algorithms.NEEDS | distilling_algorithms.NEEDS
 NEEDS |= {"mapper": {"validation": 0.4}, "dapper": {"validation": 0.4}}
 SETTINGS = {
     "momentum": {},
@@ -25,8 +28,13 @@ SETTINGS = {
 }
 THREE_NETS = {"model": "mlp(6,4)|mlp(8)|logistic"}
 VARIANTS = {
+    "ifca(option=gradient)": {},
+    "ifca(clusters=3)": {"newcomers": 0.34, "fine_tune": 1},
+    "fesem(least=4)": {"channel": "masked", "sample": 1.0},
     "per-fedavg(order=hf)": {},
-    "per-fedavg(order=exact)": {"model": "test-tanh"},
+    "per-fedavg(order=exact)": {},
+    "feddyn(weights=size)": {},
+    "pfedme(beta=2)": {"newcomers": 0.34},
     "ditto(base=scaffold(option=i), steps=2)": {"newcomers": 0.34},
     "ditto(base=fedprox(mu=0.5))": NORM,
     "fedper(2, base=fedprox(mu=0.5))": {"newcomers": 0.34},
@@ -37,9 +45,12 @@ VARIANTS = {
     "test-fedmd": THREE_NETS,
     "test-def-kt": {"sample": 1.0, "model": "mlp(6,4)", "optimiser": "sgd"},
     "test-fedgan(noise=3)": THREE_NETS,
-    "apfl(learn=false)": {"model": "test-norm-body", "batch_size": 64},
-    "test-fedamp": {"newcomers": 0.34},
+    "apfl(learn=false)": NORM,
     "fedrep(2)": {"fine_tune": 1},
+    "fedamp": {"newcomers": 0.34},
+    "cfl(eps1=9, eps2=0, across=1)": {"newcomers": 0.34},
+    "fl+hc(rounds=1, threshold=0.5)": {"sample": 1.0},
+    "kmeans-models(k=3, epochs=1, trim=0.2)": {},
 }
 
 
@@ -50,10 +61,29 @@ def test_the_papers_are_there():
     assert {*shipped, *PAPERS} <= set(REGISTERED)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("name", REGISTERED)
+FAMILIES = ("unalike.algorithms.personal", "unalike.algorithms.clustered")
+MANY = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith(FAMILIES)]
+PAIRS = list(combinations(SETTINGS, 2))
+
+
+def settings_of(name):
+    """All settings; of the families of many algorithms each plays two, the next pair for the next name.
+
+    So each setting meets half of a family's names, and each pair of settings every sixth: presets of one class,
+    which are neighbours in the list, play all four between them. Playing all takes minutes.
+    """
+    return PAIRS[MANY.index(name) % len(PAIRS)] if name in MANY else tuple(SETTINGS)
+
+
+@pytest.mark.parametrize(("name", "setting"), [(name, each) for name in REGISTERED for each in settings_of(name)])
 def test_holds_the_contract(name, setting):
     check_algorithm(name, **SETTINGS[setting] | NEEDS.get(name, {}))
+
+
+def test_all_settings_are_played_by_both_families():
+    for family in FAMILIES:
+        names = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith(family)]
+        assert {each for name in names for each in settings_of(name)} == set(SETTINGS)
 
 
 @pytest.mark.parametrize("text", VARIANTS)

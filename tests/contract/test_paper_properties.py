@@ -2,7 +2,10 @@
 
 import torch
 
+from tests.contract import paper_algorithms
 from unalike.runs.small import play, small_simulation
+
+assert paper_algorithms.NAMES  # they are registered
 
 
 def test_ditto_in_one_loss_without_pull_is_training_alone_and_its_shared_model_is_fedavgs():

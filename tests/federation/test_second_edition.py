@@ -6,9 +6,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.contract import distilling_algorithms, personal_algorithms  # noqa: F401  register algorithms
+from tests.contract import distilling_algorithms  # noqa: F401  registers algorithms
 from tests.federation import second_edition  # noqa: F401
-from tests.federation.inside import HOSPITALS, World, write_tables
+from tests.federation.inside import FOUR, HOSPITALS, World, write_tables
 from unalike.algorithms import Algorithm, ByParty, algorithm
 from unalike.channels.accountant import gauss_epsilon
 from unalike.data.sites import read_table
@@ -19,9 +19,9 @@ from unalike.runs.record import read_rounds
 
 NETS = "mlp(6)|mlp(5,4)|logistic"
 RUNS = {
-    "test-fedamp": {},
+    "fedamp": {},
     "ditto": {},
-    "ditto(base=scaffold)": {},
+    "ditto(base=scaffold)": {"model": "site-normed"},
     "fedrep": {},
     "per-fedavg": {},
     "fedbn": {"model": "site-normed"},
@@ -29,6 +29,10 @@ RUNS = {
     "test-def-kt": {},
     "test-fedgan": {},
     "site-relay": {},
+    "ifca": {},
+    "fesem": {},
+    "apfl": {},
+    "dapper": {},
 }
 
 
@@ -42,7 +46,7 @@ def public(tmp_path_factory):
 
 def world_of(path, name, public, **more):
     train = {"algorithm": name, "model": "mlp(6)", "rounds": 2, **RUNS.get(name, {}), **more.pop("train", {})}
-    return World.make(path, public=public if name == "test-fedmd" else None, train=train, **more)
+    return World.make(path, public=public if name in ("test-fedmd", "dapper") else None, train=train, **more)
 
 
 def exchanges(world):
@@ -97,7 +101,7 @@ def test_real_sites_make_the_bits_of_simulation(name, tmp_path, public):
     assert_same_models(tmp_path, simulation)
 
 
-@pytest.mark.parametrize("name", ["test-fedamp", "fedrep", "fedbn", "test-fedmd", "site-relay"])
+@pytest.mark.parametrize("name", ["fedamp", "ditto(base=scaffold)", "fedbn", "test-fedmd", "site-relay"])
 def test_sites_and_server_that_restart_change_no_bit(name, tmp_path, public):
     """Both in the middle of the first round (for FedMD: of what prepares), and again between two exchanges."""
     world = world_of(tmp_path, name, public)
@@ -145,11 +149,31 @@ def test_a_site_that_is_away_while_all_prepare_is_played_again_to_the_bit(tmp_pa
     assert result["server_sha256"] != world.simulation()[0].state.server_digest()
 
 
-@pytest.mark.parametrize("name", ["ditto", "site-mean-rows"])
+@pytest.mark.parametrize("name", ["fedper", "ditto(base=scaffold)"])
+def test_a_site_that_was_never_asked_adapts_what_it_keeps(name, tmp_path, public):
+    world = world_of(tmp_path, name, public, train={"rounds": 1, "sample": 0.34})
+    world.serve()
+    simulation, _ = world.simulation()
+    assert len(simulation.state.parties) < len(HOSPITALS)
+    assert_same_models(tmp_path, simulation)
+
+
+@pytest.mark.parametrize("name", ["ditto", "site-mean-rows", "ifca(clusters=1)", "ifca(option=gradient)"])
 def test_hidden_sums_of_phases_and_of_what_prepares(name, tmp_path, public):
     world = world_of(tmp_path, name, public, train={"channel": "masked"})
     assert world.serve()["server_sha256"] == world.simulation()[0].state.server_digest()
     assert not exchanges(world)[11]  # not one single upload was asked for
+
+
+def test_as_many_more_must_be_in_a_cluster_as_sites_may_be_missing(tmp_path):
+    """Of three members of a cluster one may leave after they were counted, and then the sum would be of two."""
+    train = {"channel": "masked", "algorithm": "ifca", "rounds": 1}
+    few = World.make(tmp_path / "few", FOUR, quorum=3, train=train)
+    with pytest.raises(UserError, match=r"Ifca\.least must be >= 4.*Write least=4, or ask for all parties"):
+        few.serve()
+    train["algorithm"] = "ifca(clusters=1, least=4)"
+    enough = World.make(tmp_path / "enough", FOUR, quorum=3, train=train)
+    assert enough.serve()["server_sha256"] == enough.simulation()[0].state.server_digest()
 
 
 @pytest.mark.parametrize("step", [2, 5, 6])
@@ -214,10 +238,10 @@ def test_a_site_that_weighs_more_than_its_rows_is_refused_in_phases_too(tmp_path
 
 
 def test_a_site_is_sent_its_own_row_and_no_other(tmp_path, public):
-    world = world_of(tmp_path, "test-fedamp", public)
+    world = world_of(tmp_path, "fedamp", public)
     world.serve()
     simulation, _ = world.simulation()
-    clouds = simulation.state.server["u"]
+    clouds = simulation.algorithm.send(simulation.task, simulation.state.server)["u"].values
     last = {}
     for node, raw, _ in world.transport.log:
         message = peek(raw)
@@ -269,7 +293,7 @@ def all_rows(header, vectors):
 
 
 ATTACKS = [
-    ("test-fedamp", all_rows, "its payload is"),
+    ("fedamp", all_rows, "its payload is"),
     (
         "fedrep",
         with_header(phases=[{"name": "head", "epochs": 1000, "trains": "head"}]),
@@ -296,7 +320,7 @@ def test_what_a_server_may_not_decide_is_refused(name, change, reason, tmp_path,
 @pytest.mark.parametrize("kind", ["evaluate", "finish"])
 @pytest.mark.parametrize(
     ("name", "change", "reason"),
-    [("test-fedamp", all_rows, "its payload is"), ("test-fedmd", with_header(round=0), "before round 1")],
+    [("fedamp", all_rows, "its payload is"), ("test-fedmd", with_header(round=0), "before round 1")],
 )
 def test_models_are_tried_at_the_agreed_place_only(kind, name, change, reason, tmp_path, public):
     world = world_of(tmp_path, name, public)

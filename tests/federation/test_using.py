@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from tests.contract import distilling_algorithms, personal_algorithms  # noqa: F401  register algorithms
+from tests.contract import distilling_algorithms  # noqa: F401  registers algorithms
 from tests.federation import second_edition  # noqa: F401
 from tests.federation.inside import HOSPITALS, World, write_tables
 from tests.helpers import frozen_model

@@ -60,6 +60,33 @@ def test_a_share_of_the_parties(made: Make) -> None:
     assert len(chosen) > 1
 
 
+@pytest.mark.parametrize("p", [0.3, 1.0])
+def test_groups_are_of_one_mind(made: Make, p: float) -> None:
+    data = made(np.arange(9_000) % 10, 10)
+    partition = make_partition(f"label-preference({p}, groups=3)", data, 9, 0)
+    (preferences,) = partition.distortions
+    kept: Any = preferences
+    permutations = [tuple(kept.permutation(party)) for party in range(9)]
+    assert permutations[0] == tuple(range(10))
+    assert all(permutations[party] == permutations[party % 3] for party in range(9))
+    assert len(set(permutations)) == 3
+    changed = []
+    for party, rows in enumerate(partition.rows):
+        seen, was = seen_by(data, partition, party)[1], data.y[rows]
+        changed.append(seen != was)
+        np.testing.assert_array_equal(seen[changed[-1]], np.array(permutations[party])[was[changed[-1]]])
+        assert abs(changed[-1].mean() - p * bool(party % 3)) <= 5 * np.sqrt(p * (1 - p) / len(rows))
+    assert p == 1 or (changed[1] != changed[4]).any()  # which rows is each party's own chance
+
+
+def test_groups_and_a_share_exclude_each_other(made: Make) -> None:
+    data = made(np.arange(9) % 3, 3)
+    with pytest.raises(UserError, match=r"groups and its share both say .* got 2 and 0.5. Leave one of them out"):
+        make_partition("label-preference(1, share=0.5, groups=2)", data, 2, 0)
+    with pytest.raises(UserError, match=r"label-preference's groups must be >= 0, got -1"):
+        make_partition("label-preference(1, groups=-1)", data, 2, 0)
+
+
 @pytest.mark.parametrize(("text", "name"), [("2", "p"), ("-0.5", "p"), ("0.5, share=1.1", "share")])
 def test_wrong_numbers(made: Make, text: str, name: str) -> None:
     with pytest.raises(UserError, match=rf"label-preference's {name} must be from 0 to 1"):

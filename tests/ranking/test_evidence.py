@@ -5,7 +5,9 @@ import pytest
 from tests.studies.made_up import DEGREES, write_run
 from unalike import run
 from unalike.measure.situation import Situation
+from unalike.ranking.blocks import run_blocks
 from unalike.ranking.evidence import own_comparisons
+from unalike.runs.results import read_records, settings
 from unalike.runs.spec import RunSpec
 
 BASE = {"dataset": "digits", "partition": "label-count(3)", "model": "mlp(8)", "rounds": 1, "epochs": 1}
@@ -42,6 +44,18 @@ def test_only_seeds_in_common_with_fedavg_count(folder, tmp_path):
     run(RunSpec.from_mapping({**BASE, "algorithm": "moon", "seed": 7}), runs=copy)
     here = Situation(**made["fedavg", 0].figures["degrees"])
     assert own_comparisons(copy, here) == own_comparisons(runs, here)
+
+
+def test_rows_at_one_place_are_no_evidence(folder, tmp_path):
+    import shutil
+
+    runs, made = folder
+    shutil.copytree(runs, copy := tmp_path / "runs")
+    run(RunSpec.from_mapping({**BASE, "algorithm": "pooled", "seed": 0}), runs=copy)
+    here = Situation(**made["fedavg", 0].figures["degrees"])
+    assert own_comparisons(copy, here) == own_comparisons(runs, here)
+    blocks = run_blocks(settings(read_records(copy)))
+    assert {name for block in blocks for name in block.trials} == {"fedavg", "fedprox"}
 
 
 def test_other_situations_are_no_evidence(folder):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from tests.contract import distilling_algorithms, personal_algorithms
+from tests.contract import distilling_algorithms
 from tests.helpers import EVERY_ENGINE, PROBE, probe, recorded
 from unalike.algorithms import Algorithm, Ask, Phase
 from unalike.errors import UserError
@@ -13,7 +13,6 @@ from unalike.models.batch import Batch
 from unalike.rounds import personal
 from unalike.runs.small import play, small_simulation
 
-assert personal_algorithms.NAMES
 assert distilling_algorithms.NAMES  # both are registered
 WHOLE = {"batch_size": 64, "optimiser": "sgd"}
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.contract import distilling_algorithms, personal_algorithms
+from tests.contract import distilling_algorithms
 from tests.helpers import EVERY_ENGINE, frozen_model
 from unalike.engines.sequential import Sequential
 from unalike.errors import UserError
@@ -17,7 +17,6 @@ from unalike.runs.run import Watcher, _origin, run
 from unalike.runs.small import distance, play, small_dataset, small_simulation
 
 assert distilling_algorithms.NAMES
-assert personal_algorithms.NAMES  # both are registered
 NETS = ["mlp(6,4)", "mlp(8)", "logistic"]
 
 

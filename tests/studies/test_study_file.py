@@ -27,6 +27,7 @@ BUILT_IN = {
     "rfedavg-parameters",
     "rfedavg-efficiency",
     "rfedavg-fairness",
+    "cfl-tree",
     "quick",
 }
 

@@ -22,6 +22,8 @@ from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.fedavgm import FedAvgM
+from unalike.algorithms.fedcurv import FedCurv
+from unalike.algorithms.feddyn import FedDyn
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
@@ -29,11 +31,14 @@ from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
 from unalike.algorithms.personal.ditto import Ditto
+from unalike.algorithms.personal.fedmeta import FedMetaMaml, FedMetaSgd
 from unalike.algorithms.personal.l2gd import L2gd
 from unalike.algorithms.personal.mapper import Dapper, Mapper
-from unalike.algorithms.personal.meta import PerFedAvg
+from unalike.algorithms.personal.meta import PerFedAvg, Reptile
 from unalike.algorithms.personal.partial import FedBabu, FedBn, FedPer, FedRep, LgFedAvg, Partial
 from unalike.algorithms.personal.pfedme import PFedMe
+from unalike.algorithms.personal.related import FedAmp, HeurFedAmp, Mocha
+from unalike.algorithms.personal.virtual import Virtual
 from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
@@ -51,12 +56,17 @@ __all__ = [
     "FeSem",
     "FedAdagrad",
     "FedAdam",
+    "FedAmp",
     "FedAvg",
     "FedAvgM",
     "FedAvgTuned",
     "FedBabu",
     "FedBn",
+    "FedCurv",
+    "FedDyn",
     "FedFmc",
+    "FedMetaMaml",
+    "FedMetaSgd",
     "FedNova",
     "FedPer",
     "FedProx",
@@ -64,6 +74,7 @@ __all__ = [
     "FedYogi",
     "FlHc",
     "Groups",
+    "HeurFedAmp",
     "HypCluster",
     "Ifca",
     "KMeansModels",
@@ -71,6 +82,7 @@ __all__ = [
     "LgFedAvg",
     "Local",
     "Mapper",
+    "Mocha",
     "Moon",
     "PFedMe",
     "Partial",
@@ -82,7 +94,9 @@ __all__ = [
     "RFedAvg",
     "RFedAvgPlus",
     "Replies",
+    "Reptile",
     "Scaffold",
     "Vectors",
+    "Virtual",
     "algorithm",
 ]

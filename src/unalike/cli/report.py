@@ -45,6 +45,9 @@ def report(
         list[str] | None,
         typer.Option("--only", metavar="FIELD=VALUE", help="of a study: only these runs; repeatable"),
     ] = None,
+    baselines: Annotated[
+        bool, typer.Option("--baselines", help="of a study: with the baselines that it was run with")
+    ] = False,
     runs: RunsFolder = DEFAULT_RUNS,
     plugin: Plugins = None,
     data_dir: DataDir = None,
@@ -67,7 +70,7 @@ def report(
     if figures is not None and figures.exists() and not figures.is_dir():
         raise UserError(f"--figures must be a folder, but {figures} is a file. Choose another name.")
     load_plugins(plugin)
-    page = _page(what, runs, scale, only or [])
+    page = _page(what, runs, scale, only or [], baselines=baselines)
     from unalike.report.page import write_page
 
     written: dict[str, Any] = {"page": str(output), "bytes": write_page(page, output, not no_data)}
@@ -91,16 +94,16 @@ def report(
         draw(str(latex))
 
 
-def _page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
+def _page(what: str, runs: Path, scale: float, only: list[str], *, baselines: bool) -> Any:
     """Whatever ``what`` names: a study, a run's folder, a folder of runs, or the beginning of a run's name."""
     from unalike.cli.store import find_run, read_runs
     from unalike.report.page import page_of_records, page_of_run
     from unalike.runs.results import read_record, read_records
 
     if _is_study(what):
-        return _study_page(what, runs, scale, only)
-    if only or scale != 1.0:
-        raise UserError(f"--only and --scale are for studies, and {what!r} is none. Leave them out.")
+        return _study_page(what, runs, scale, only, baselines=baselines)
+    if only or scale != 1.0 or baselines:
+        raise UserError(f"--only, --scale and --baselines are for studies, and {what!r} is none. Leave them out.")
     path = Path(what)
     if _is_folder(path) and not (path / "spec.toml").exists():
         records = read_records(path)
@@ -148,11 +151,11 @@ def _studies() -> list[str]:
     return list(built_in_studies())
 
 
-def _study_page(what: str, runs: Path, scale: float, only: list[str]) -> Any:
+def _study_page(what: str, runs: Path, scale: float, only: list[str], *, baselines: bool) -> Any:
     from unalike.report.page import page_of_study
     from unalike.studies.study import load_study, parse_only, study_results
 
-    results = study_results(load_study(what), runs, scale, parse_only(only))
+    results = study_results(load_study(what, baselines=baselines), runs, scale, parse_only(only))
     say_damaged(results.damaged)
     page = page_of_study(results, runs, only)
     if not page.settings and not page.failures:  # where runs failed, the page says why

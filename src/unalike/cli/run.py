@@ -46,6 +46,9 @@ def run(
             autocompletion=choices("tensorboard", "mlflow"),
         ),
     ] = None,
+    baselines: Annotated[
+        bool, typer.Option("--baselines", help="also training alone, FedAvg, FedAvg tuned, and all rows pooled")
+    ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     **fields: Any,
@@ -66,10 +69,15 @@ def run(
         load_plugins(plugin)
         chosen, auto = _spec(spec, given, runs, quiet=quiet)
         result = _train(chosen, runs, checkpoint_seconds, log or (), quiet=quiet, auto=auto)
+        more = _beside(chosen) if baselines else []
+        beside = [_train(each, runs, checkpoint_seconds, (), quiet=quiet, auto=False) for each in more]
     if as_json:
-        print_json(result.to_dict())
+        said = {"baselines": [each.to_dict() for each in beside]} if baselines else {}
+        print_json(result.to_dict() | said)
     else:
         _print(result, runs)
+        if baselines:
+            _print_beside([result, *beside])
 
 
 def _spec(file: Path | None, given: dict[str, Any], runs: Path, *, quiet: bool) -> tuple[RunSpec, bool]:
@@ -93,6 +101,25 @@ def _chosen(spec: RunSpec) -> tuple[str, ...]:
     """What ``auto`` chose, as flags."""
     tuned = ("--fine-tune", str(spec.fine_tune)) if spec.fine_tune else ()
     return ("--algorithm", spec.algorithm, *tuned)
+
+
+def _beside(spec: RunSpec) -> list[RunSpec]:
+    """The same run with each of the baselines, but for the one that it is itself."""
+    from unalike.studies.plan import baselines_of
+
+    own = spec.algorithm.partition("(")[0]
+    names = [name for name in baselines_of(spec.to_dict()) if name != own]
+    return [dataclasses.replace(spec, algorithm=name) for name in names]
+
+
+def _print_beside(results: Sequence[Result]) -> None:
+    """The algorithms of these runs side by side."""
+    from unalike.cli.study.show import print_lines
+    from unalike.runs.results import read_record, settings
+
+    records = [read_record(result.run_dir) for result in results if result.run_dir is not None]
+    draw("")
+    print_lines(settings(record for record in records if record is not None))
 
 
 def _train(

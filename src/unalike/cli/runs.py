@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from unalike.cli import complete
 from unalike.cli.commands import App
-from unalike.cli.options import DEFAULT_RUNS, AsJson, RunsFolder
+from unalike.cli.options import DEFAULT_RUNS, AsJson, Plugins, RunsFolder
 from unalike.cli.show import (
     MISSING,
     age,
@@ -118,6 +119,44 @@ def show_run(
     _draw_curve(run)
     if run.problem:
         say(run.problem)
+
+
+@app.command("tree")
+def show_tree_of_run(
+    key: Annotated[
+        str,
+        typer.Argument(
+            metavar="KEY",
+            help="beginning of the run's key or folder name",
+            autocompletion=complete.runs,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE.svg", help="also a picture: SVG, PNG or PDF"),
+    ] = None,
+    node: Annotated[int | None, typer.Option("--node", help="the node whose model --weights is to hold")] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", metavar="FILE.safetensors", help="where to write the model of --node"),
+    ] = None,
+    runs: RunsFolder = DEFAULT_RUNS,
+    plugin: Plugins = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the tree of models of a clustered run: which parties were told apart, when, and how well they do.
+
+    \b
+    Example:
+      unalike runs tree 3f2a -o tree.svg --node 3 --weights node-3.safetensors
+
+    For runs of cfl, fl+hc and kmeans-models. Every node is a model, which --node and --weights write to a file.
+    """
+    from unalike.cli.model_tree import show_tree
+    from unalike.cli.plugin import load_plugins
+
+    load_plugins(plugin)
+    show_tree(find_run(read_runs(runs), key, runs), output, node, weights, as_json)
 
 
 def _spec_lines(run: StoredRun) -> list[Any]:

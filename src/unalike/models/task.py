@@ -12,10 +12,11 @@ from functools import cached_property
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad
+from torch.func import functional_call
 
 from unalike.errors import UserError
 from unalike.models.batch import Batch
+from unalike.models.derivatives import Derivatives, NetOperation
 from unalike.models.extra import Extra
 from unalike.models.layout import WeightLayout, slices_of, tensors_digest
 from unalike.models.loss import CrossEntropy, Loss
@@ -71,7 +72,7 @@ class _Templates(threading.local):
         self.evaluating = copy.deepcopy(template).eval()
 
 
-class Task:
+class Task(Derivatives):
     """A net and its loss on a kind of data, as functions of a flat weight vector.
 
     ``objective`` is the loss, ``shape`` that of a row, ``classes`` how many classes there are (0 where the task is
@@ -109,7 +110,7 @@ class Task:
         self._public = public
         self.population = population
         self.least_opened = 1
-        self.operation: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+        self.operation: NetOperation | None = None
         self._extras: dict[str, Extra] = {}
         net = self._fresh_net(0).train()
         named = dict(net.named_parameters())
@@ -193,7 +194,7 @@ class Task:
         """Whether a layer normalises by statistics of the batch."""
         return any(isinstance(module, nn.modules.batchnorm._NormBase) for module in self.net.modules())
 
-    @property
+    @cached_property
     def rows_are_apart(self) -> bool:
         """Whether a row is evaluated by itself; not so by batch norm without running statistics."""
         return self.buffers.size > 0 or not self.has_batch_norm
@@ -265,17 +266,6 @@ class Task:
     def loss(self, w: Tensor, batch: Batch, track: bool = True) -> Tensor:
         """The mean of the task's loss over the batch's real rows: cross-entropy, unless another was chosen."""
         return self.loss_of(self.logits(w, batch, track), batch)
-
-    def gradient(self, w: Tensor, batch: Batch) -> Tensor:
-        """The gradient of ``loss`` at ``w`` as a plain vector: nothing is differentiated through it."""
-        point = w.detach()
-        try:
-            point.requires_grad_()
-        except RuntimeError:  # in a stack: vmap takes no leaves
-            gradient: Tensor = grad(lambda v: self.loss(v, batch, track=False))(point)
-            return gradient
-        with torch.enable_grad():  # one by one this is several times as fast
-            return torch.autograd.grad(self.loss(point, batch, track=False), point)[0]
 
     def loss_of(self, logits: Tensor, batch: Batch) -> Tensor:
         """The same, where the logits are at hand (an algorithm that also needs the features has both)."""

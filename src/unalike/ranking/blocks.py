@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
+from unalike.algorithms.personal.baselines import POOLED
 from unalike.errors import UserError, unknown
 from unalike.measure.situation import Kind, Situation
 from unalike.ranking.advice import SPLITS
@@ -146,7 +147,12 @@ def _published_kind(partition: str) -> str:
 
 
 def _ended(line: Line) -> tuple[Record, ...]:
-    """Those that count: finished, or failed; but a refused setting is no failure of the algorithm."""
+    """Those that count: finished, or failed; but a refused setting is no failure of the algorithm.
+
+    Rows at one place are no federation: what comes of them is shown beside others, and ranked with none.
+    """
+    if line.algorithm.split("(")[0] == POOLED:
+        return ()
     return tuple(
         record
         for record in line.records

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from unalike.algorithms.personal.baselines import POOLED
 from unalike.data import load_dataset
 from unalike.measure.situation import Situation, simulated_situation
 from unalike.partition import make_partition
@@ -32,7 +33,7 @@ def own_comparisons(runs: Path, situation: Situation, task: Task = "classificati
     groups: dict[str, dict[str, dict[int, Record]]] = defaultdict(lambda: defaultdict(dict))
     for record in by_global_model(read_records(runs)):
         found = _situation(record.figures)
-        if record.value is None or record.scale.score.task != task or found is None:
+        if record.value is None or record.scale.score.task != task or found is None or record.algorithm == POOLED:
             continue
         if situation.distance(found) <= SIMILAR:
             groups[record.setting][record.algorithm][record.seed] = record

@@ -11,7 +11,7 @@ Newcomers, which never train, select no round and are reported apart.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,13 +21,10 @@ from torch import Tensor
 from unalike.data.dataset import Array
 from unalike.rounds.federation import Federation
 from unalike.rounds.judging import Figures as Figures
-from unalike.rounds.judging import Judged, fewest, joined, judge
+from unalike.rounds.judging import Judged, fewest, judge
 from unalike.rounds.rows import Rows
-from unalike.rounds.threads import on_threads
+from unalike.rounds.together import Model, judge_each
 from unalike.scores import Score, choose, goodness, scores_of
-
-Model = Callable[[int], tuple[Tensor, Tensor]]
-"""By party, the weights, and the running statistics that go with them."""
 
 
 @dataclass(frozen=True)
@@ -82,31 +79,37 @@ def evaluate(
     validation = [nothing if k in newcomers else own.validation for k, own in enumerate(federation.parties)]
     # A personal model, where the algorithm has one, is what the parties would deploy: it selects the round.
     few = [score for score in scores if score is chosen or score.name == "accuracy"]
-    own = models.personal or models.shared
-    judged = own and _by_party(federation, models, own, federation.train, validation, few, threads)
-    keys = ("loss", *(score.key for score in few))
-    selecting = dict.fromkeys(keys) if judged is None else judged.figures(few)
-    figures |= {f"validation_{key}": selecting[key] for key in keys}
     held_out = [party.held_out for party in federation.parties]
-    figures |= _parties(federation, models, federation.train, held_out, chosen, threads)
+    own, look = models.personal or models.shared, _Look(federation, models, threads)
+    judged = own and look.each(own, federation.train, [validation, held_out], few)
+    keys = ("loss", *(score.key for score in few))
+    selecting = dict.fromkeys(keys) if judged is None else judged[0].figures(few)
+    figures |= {f"validation_{key}": selecting[key] for key in keys}
+    figures |= _parties(look, federation.train, held_out, chosen, None if judged is None else judged[1])
     if by_labels:
-        found = _parties(federation, models, federation.test, federation.test_by_labels, chosen, threads)
+        found = _parties(look, federation.test, federation.test_by_labels, chosen)
         figures |= {f"{key}_by_labels": value for key, value in found.items()}
     return figures
 
 
 def _parties(
-    federation: Federation, models: Models, data: Rows, rows: Sequence[Array], chosen: Score, threads: int
+    look: _Look, data: Rows, rows: Sequence[Array], chosen: Score, judged: Judged | None = None
 ) -> Figures:
-    """How the parties fare one by one on rows of their own, under the global model and under personal ones."""
+    """How the parties fare one by one on rows of their own, under the global model and under personal ones.
+
+    ``judged`` are these rows under the model that parties would deploy, where somebody has looked already.
+    """
+    federation, models = look.federation, look.models
     newcomers = set(federation.population.newcomers)
     enough = [len(own) >= fewest(federation.task_of(k)) for k, own in enumerate(rows)]
-    sizes = np.array([len(own) if judged else 0 for own, judged in zip(rows, enough, strict=True)])
+    sizes = np.array([len(own) if there else 0 for own, there in zip(rows, enough, strict=True)])
     figures: Figures = {}
     for key, model in (("parties", models.shared), ("personal", models.personal)):
         if model is None:
             continue
-        each = _by_party(federation, models, model, data, rows, [chosen], threads).each(chosen, sizes)
+        known = judged if key == "personal" or models.personal is None else None
+        (found,) = look.each(model, data, [rows], [chosen]) if known is None else [known]
+        each = found.each(chosen, sizes)
         figures[key] = summary([None if k in newcomers else one for k, one in enumerate(each)], chosen)
         if newcomers:  # the last is what they would deploy
             figures["newcomers"] = summary([one if k in newcomers else None for k, one in enumerate(each)], chosen)
@@ -161,27 +164,37 @@ def without_each(figures: Figures) -> Figures:
     }
 
 
-def _by_party(
-    federation: Federation,
-    models: Models,
-    model: Model,
-    data: Rows,
-    rows: Sequence[Array],
-    scores: Sequence[Score],
-    threads: int,
-) -> Judged:
-    """All parties' own rows, party after party, judged under each one's model."""
-    device = federation.task.device
-    if model is models.personal or models.own_buffers is not None or not federation.task.rows_are_apart:
+@dataclass(frozen=True)
+class _Look:
+    """How parties' own rows are judged under each one's model."""
 
-        def own(k: int) -> Judged:
-            index = torch.from_numpy(rows[k]).to(device)
-            return judge(federation.task_of(k), *model(k), data, index, scores)
+    federation: Federation
+    models: Models
+    threads: int
 
-        return joined(on_threads(threads, own, range(len(rows))))
-    # One model: all parties' rows in one go, each once, also where several parties have it.
-    together = np.concatenate(rows)
-    once, back = (together, None) if data is federation.train else np.unique(together, return_inverse=True)
-    index = torch.from_numpy(once).to(device)
-    judged = judge(federation.task, model(0)[0], models.buffers, data, index, scores, threads)
-    return judged if back is None else judged.at(torch.from_numpy(back).to(device))
+    def each(
+        self, model: Model, data: Rows, sets: Sequence[Sequence[Array]], scores: Sequence[Score]
+    ) -> list[Judged]:
+        """Each of several sets of rows by party, judged party after party."""
+        task, models = self.federation.task, self.models
+        if model is not models.personal and models.own_buffers is None and task.rows_are_apart:
+            return [self._together(model, data, rows, scores) for rows in sets]
+        task_of = self.federation.task_of
+        if not all(each.rows_are_apart for each in self.federation.tasks):  # then a set's rows are a batch
+            return [judge_each(task_of, model, data, rows, scores, self.threads) for rows in sets]
+        joint = [np.concatenate(parts) for parts in zip(*sets, strict=True)]
+        judged = judge_each(task_of, model, data, joint, scores, self.threads)
+        which = np.concatenate(
+            [np.repeat(range(len(sets)), list(map(len, parts))) for parts in zip(*sets, strict=True)]
+        )
+        places = (torch.from_numpy(np.flatnonzero(which == number)) for number in range(len(sets)))
+        return [judged.at(at.to(task.device)) for at in places] if len(sets) > 1 else [judged]
+
+    def _together(self, model: Model, data: Rows, rows: Sequence[Array], scores: Sequence[Score]) -> Judged:
+        """One model: all parties' rows in one go, each once, also where several parties have it."""
+        federation, device = self.federation, self.federation.task.device
+        together = np.concatenate(rows)
+        once, back = (together, None) if data is federation.train else np.unique(together, return_inverse=True)
+        index = torch.from_numpy(once).to(device)
+        judged = judge(federation.task, model(0)[0], self.models.buffers, data, index, scores, self.threads)
+        return judged if back is None else judged.at(torch.from_numpy(back).to(device))

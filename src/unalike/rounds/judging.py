@@ -97,22 +97,30 @@ def judge(
     Blocks of rows go through the net at once on that many threads; the bits are the same on any number.
     """
     objective = task.objective
-    whole = any(score.task == "classification" and score.needs != ("right",) for score in scores)
+    whole = needs_probabilities(scores)
 
     @torch.no_grad()  # a thread has a grad mode of its own
     def block(part: Tensor) -> Tensor:
         batch = batch_of(rows, part, buffers)
         return lines_of(objective, outputs_of(task, w, batch), batch.y, rows.unit, whole=whole)
 
-    true = rows.y[index]
-    if objective.task == "regression":
-        true = true.double() * rows.unit
+    true = true_of(task, rows, rows.y[index])
     if len(index) < fewest(task):
         width, dtype = (2 + task.classes, torch.float64) if whole else (2, w.dtype)
         return Judged(objective.task, torch.zeros(0, width, dtype=dtype, device=w.device), true[:0])
     # In even parts: none has one row, if there are more.
     parts = torch.tensor_split(index, math.ceil(len(index) / local.MEASURE_ROWS))
     return Judged(objective.task, torch.cat(on_threads(threads, block, parts)), true)
+
+
+def needs_probabilities(scores: Sequence[Score]) -> bool:
+    """Whether these scores look at the probabilities of all classes."""
+    return any(score.task == "classification" and score.needs != ("right",) for score in scores)
+
+
+def true_of(task: Task, rows: Rows, y: Tensor) -> Tensor:
+    """Labels as they are; targets in their own units."""
+    return y.double() * rows.unit if task.objective.task == "regression" else y
 
 
 def outputs_of(task: Task, w: Tensor, batch: Batch) -> Tensor:

@@ -18,6 +18,8 @@ from unalike.rounds.worker import Workers
 
 MOST_KEPT = 2**28
 """Numbers of adapted models that are kept between two looks at them; beyond, they are trained again."""
+MOST_REMEMBERED = 2**25
+"""Numbers of models that are not adapted and kept between two looks; beyond, they are made again."""
 ADAPTING = 10**6
 """The turn of an order that adapts: no exchange has its random streams."""
 
@@ -55,17 +57,22 @@ class PersonalModels:
         self._order_of, self._phases_of = order_of, phases_of
         self._measured: dict[int, Vectors] = {}
         self._known: dict[int, tuple[Tensor, Tensor]] = {}
+        self._made: dict[int, tuple[Tensor, Tensor]] = {}
         self._one_at_a_time = threading.Lock()
 
     def __call__(self, number: int) -> tuple[Tensor, Tensor]:
         """The party's weights, and the running statistics that go with them."""
+        if number in self._made:
+            return self._made[number]
         if not self._phases_of(number):
             order, worker = self._order_of(number), self._workers.worker(number)
             own = worker.own(order)
             if order.measures:
                 own["measured"] = self._measured_by(number, order)
-            me = worker.party(order, own, "")
-            return worker.recipe.algorithm.personal(me), order.own_statistics
+            made = worker.recipe.algorithm.personal(worker.party(order, own, "")), order.own_statistics
+            if len(self._made) * made[0].numel() < MOST_REMEMBERED:
+                self._made[number] = made
+            return made
         with self._one_at_a_time:
             if number not in self._known:
                 self._adapt(number)

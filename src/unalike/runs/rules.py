@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import torch
 
-from unalike.algorithms.contract import Algorithm, Phase, Vectors
-from unalike.channels import Channel
+from unalike.algorithms.contract import ALGORITHMS, Algorithm, Phase, Vectors
+from unalike.channels import CHANNELS, Channel
 from unalike.channels.rules import FEWEST_HIDDEN
 from unalike.errors import UserError
 from unalike.models.task import Task
@@ -56,6 +56,26 @@ def deploying(spec: RunSpec, recipe: Recipe, tasks: Sequence[Task]) -> tuple[Rec
         return recipe, [recipe.algorithm.adapt(task) for task in tasks]
     plain = replace(recipe, algorithm=FineTuned(recipe.algorithm), wire=None)
     return plain, [(Phase("fine-tune", epochs=spec.fine_tune),) for _ in tasks]
+
+
+def check_channel(algorithm: Algorithm, channel: Channel, *, everybody: bool) -> None:
+    """Refuse an algorithm that the channel does not carry; ``everybody``: whether all take part in each round."""
+    name, noisy = ALGORITHMS.brief(algorithm), channel.noise is not None
+    if algorithm.needs_each and (channel.hides_single or noisy):
+        raise UserError(
+            f"{name} needs to see single uploads, which --channel {CHANNELS.brief(channel)} "
+            "does not show. Choose another algorithm, or a channel without noise, masked and encrypted."
+        )
+    if algorithm.needs_exact and noisy:
+        raise UserError(
+            f"{name} divides by sums that --channel {CHANNELS.brief(channel)} adds noise to. "
+            "Choose another algorithm, or a channel without noise, such as masked."
+        )
+    if algorithm.overrides("prepare") and not everybody and (channel.hides_single or noisy):
+        raise UserError(
+            f"{name} prepares with all parties, but this channel is made for the cohort of a round. "
+            "Use --sample 1, or leave --channel out."
+        )
 
 
 def least_opened(channel: Channel, asked: int, needed: int) -> int:

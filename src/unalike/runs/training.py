@@ -29,6 +29,7 @@ from unalike.rounds.upload import Wire
 from unalike.runs.rules import (
     Diverged,
     asked_in,
+    check_channel,
     check_finite,
     cohort_of,
     cohort_size,
@@ -110,18 +111,7 @@ class Training(ABC):
                 f"{spec.algorithm} acts on features, but those of {spec.model} have no weights that are trained: "
                 "it would be FedAvg. Choose another --model."
             )
-        if self.algorithm.needs_each and (self.channel.hides_single or self.channel.noise is not None):
-            name, channel = ALGORITHMS.brief(self.algorithm), CHANNELS.brief(self.channel)
-            raise UserError(
-                f"{name} needs to see single uploads, which --channel {channel} "
-                "does not show. Choose another algorithm, or a channel without noise, masked and encrypted."
-            )
-        private = self.channel.noise is not None or self.channel.hides_single
-        if private and self._prepares and self.cohort_size < self.population.size:
-            raise UserError(
-                f"{spec.algorithm} prepares with all parties, but this channel is made for the cohort of a round. "
-                "Use --sample 1, or leave --channel out."
-            )
+        check_channel(self.algorithm, self.channel, everybody=self.cohort_size == self.population.size)
         norm = any(task.buffers.size for task in self.tasks)
         if len(self.tasks) > 1 and norm and not self.recipe.keeps_statistics:
             raise UserError("Nets that differ have no common statistics of batch norm. Use --batch-norm local.")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from unalike.algorithms import ALGORITHMS
+from unalike.algorithms.personal.baselines import BASELINES
 from unalike.data import DATASETS
 from unalike.data.folder import NotFound
 from unalike.errors import UserError, unknown
@@ -132,7 +133,7 @@ def plan_study(study: Study, scale: float = 1.0, only: Only | None = None) -> St
     goals: list[Goal] = []
     tunings: list[Tuning] = []
     try:
-        for fields in _combinations(study):
+        for fields in _with_baselines(study) if study.baselines else _combinations(study):
             own_tuning = fields.pop(TUNING, {})
             wanted = [
                 (place, seed)
@@ -208,6 +209,29 @@ def _combinations(study: Study) -> Iterator[Fields]:
         for value in values:
             fields = _over(fields, value)
         yield fields
+
+
+def _with_baselines(study: Study) -> Iterator[Fields]:
+    """The combinations, then in each of their settings the baselines that it lacks."""
+    asked: dict[str, tuple[Fields, set[str]]] = {}
+    for fields in _combinations(study):
+        yield dict(fields)
+        algorithm = fields.pop("algorithm", "fedavg")
+        fields.pop(TUNING, None)
+        name = algorithm.get("name") if isinstance(algorithm, Mapping) else str(algorithm).partition("(")[0]
+        asked.setdefault(repr(sorted(fields.items())), (fields, set()))[1].add(str(name))
+    for fields, names in asked.values():
+        for name in baselines_of(fields):
+            if name not in names:
+                yield {**fields, "algorithm": name}
+
+
+def baselines_of(fields: Mapping[str, Any]) -> list[str]:
+    """The baselines of a setting. Nets that differ share no model; with --fine-tune FedAvg's is tuned already."""
+    model = fields.get("model")
+    if isinstance(model, list | tuple) or MODELS.sign in str(model):
+        return ["local"]
+    return [name for name in BASELINES if name != "fedavg-tuned" or not fields.get("fine_tune")]
 
 
 def _over(fields: Fields, others: Mapping[str, Any]) -> Fields:

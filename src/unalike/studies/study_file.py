@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from importlib import resources
 from itertools import product
@@ -25,6 +25,8 @@ _TOP = {
     "about": str,
     "published": str,
     "published_setting": str,
+    "figure": str,
+    "baselines": bool,
     "target": (int, float),
     "seeds": list,
     "base": dict,
@@ -33,7 +35,7 @@ _TOP = {
     "tuning": dict,
     "notes": list,
 }
-_KINDS = {str: "text", list: "a list", dict: "a table", (int, float): "a number"}
+_KINDS = {str: "text", bool: "true or false", list: "a list", dict: "a table", (int, float): "a number"}
 _NOTE = {"dataset", "partition", "algorithm", "note"}
 TUNING = "tuning"
 """In a value of an axis: the fields in which its tuning runs differ, beside those of all tuning runs."""
@@ -52,6 +54,10 @@ class Study:
     published_setting: str = ""
     target: float | None = None
     """A value of the runs' score, as recorded (a fraction is no percentage): when was it reached?"""
+    last: int = 1
+    """Figures are means over so many rounds at the end, as some papers' are (``figure = "last 10"``)."""
+    baselines: bool = False
+    """Whether local, fedavg, fedavg-tuned and pooled are run in every setting, too."""
     seeds: tuple[int, ...] = (0,)
     base: Mapping[str, Any] = field(default_factory=dict)
     axes: Mapping[str, tuple[Fields, ...]] = field(default_factory=dict)
@@ -73,8 +79,13 @@ def built_in_studies() -> dict[str, str]:
     return {name: str(read_toml(text, name)["title"]) for name, text in sorted(read.items())}
 
 
-def load_study(name_or_path: str | Path) -> Study:
-    """The study of that name in the package, or in a file."""
+def load_study(name_or_path: str | Path, *, baselines: bool = False) -> Study:
+    """The study of that name in the package, or in a file; ``baselines``: with these, whatever the file says."""
+    found = _load(name_or_path)
+    return replace(found, baselines=True) if baselines else found
+
+
+def _load(name_or_path: str | Path) -> Study:
     text, path = str(name_or_path), Path(name_or_path)
     inside = _folder() / f"{text}.toml"
     try:
@@ -116,7 +127,7 @@ class _Reader:
         self._known("", values, _TOP)
         for key, value in values.items():
             kind: Any = _TOP[key]
-            if not isinstance(value, kind) or isinstance(value, bool):
+            if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
                 raise self.wrong(key, f"must be {_KINDS[kind]}, got {value!r}.")
         title = " ".join("".join(each if each.isprintable() else " " for each in values.get("title", "")).split())
         if not title:
@@ -136,6 +147,8 @@ class _Reader:
             values.get("about", "").strip(),
             *self._published(values.get("published"), values.get("published_setting", "")),
             self._target(values.get("target"), base, axes),
+            self._last(values.get("figure", "last 1")),
+            values.get("baselines", False),
             self._seeds("seeds", values.get("seeds", [0])),
             base,
             axes,
@@ -158,6 +171,13 @@ class _Reader:
                 rule = "above 0 and at most 1" if fraction else "a number"
                 raise self.wrong("target", f"must be {rule}, got {target}. {what}")
         return target
+
+    def _last(self, figure: str) -> int:
+        """The N of ``figure = "last N"``: over how many rounds at the end figures are averaged."""
+        word, _, number = figure.partition(" ")
+        if word != "last" or not number.isdecimal() or not int(number):
+            raise self.wrong("figure", f'must be "last" and a number of rounds, got {figure!r}. Try "last 10".')
+        return int(number)
 
     def _known(self, where: str, values: Fields, known: Any) -> None:
         for key in values:

@@ -15,6 +15,7 @@ from tests.algorithms.clustered.planted import (
 )
 from tests.helpers import ENGINES, EVERY_ENGINE, federation_of, one_round, recorded
 from unalike.algorithms import FedAvg, FedFmc, HypCluster, Ifca
+from unalike.channels.rules import FEWEST_HIDDEN
 from unalike.errors import UserError
 from unalike.rounds.judging import judge
 from unalike.rounds.work import LocalWork
@@ -123,6 +124,14 @@ def test_who_first_comes_between_forks_chooses_then():
     assert members(states) == list(GROUPS)
 
 
+def test_models_start_apart():
+    """The first from the run's initial weights; without a difference all parties would choose the same."""
+    simulation = small_simulation("ifca(clusters=3)")
+    w = simulation.state.server["w"]
+    assert torch.equal(w[0], simulation.initial)
+    assert min(float((w[a] - w[b]).norm()) for a, b in ((0, 1), (0, 2), (1, 2))) > 0.1
+
+
 # --- what is evaluated ---
 
 
@@ -194,6 +203,10 @@ def test_a_cluster_of_few_is_never_opened_where_single_uploads_are_hidden(option
     assert (plain.state.server["w"][1] - before[1]).norm() > 0.001
 
 
+def test_a_cluster_is_hidden_by_as_many_as_any_sum():
+    assert Ifca().least == FEWEST_HIDDEN
+
+
 def test_as_many_must_be_there_as_least_says():
     signs = (0, 0, 0, 0, 1, 1, 1)
     for least, opened in ((3, True), (4, False)):
@@ -207,8 +220,17 @@ def test_more_must_be_there_where_parties_may_be_missing():
     hidden = opposed("ifca", (0, 0, 0, 0, 1, 1, 1), models=(1, -1), channel="masked")
     assert hidden.task.least_opened == 3
     hidden.task.least_opened = 4  # as with a quorum of six of seven sites
-    before = hidden.state.server["w"]
-    assert torch.equal(play(hidden, 1).state.server["w"][1], before[1])
+    refused = ""
+    try:
+        play(hidden, 1)
+    except UserError as error:
+        refused = str(error)
+    assert refused.startswith("Ifca.least must be >= 4 where so many parties may be missing")
+
+
+def test_noise_is_refused():
+    with pytest.raises(UserError, match=r"ifca.* divides by sums that --channel clip.*gauss.* adds noise to"):
+        small_simulation("ifca", channel="clip(1.0)+gauss(0.5)")
 
 
 def test_messages_are_sums():

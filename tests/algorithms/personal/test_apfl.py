@@ -71,7 +71,7 @@ def test_with_a_share_of_all_the_own_model_is_trained_alone(engine):
 def test_the_shared_model_is_fedavgs_to_the_bit(engine, text):
     beside, average = (play(small_simulation(name, engine=engine), 3).state for name in (text, "fedavg"))
     assert beside.server_digest() == average.server_digest()
-    trained = [state["v"] for state in beside.parties.values() if state["met"]]
+    trained = [state["v"] for state in beside.parties.values() if state["known"]]
     assert len(trained) >= 4
     assert all((own != small_simulation("fedavg").initial).any() for own in trained)
 
@@ -80,7 +80,7 @@ def test_the_shared_model_is_fedavgs_to_the_bit(engine, text):
 def test_gradients_at_the_mixture_of_the_weights_equal_finite_differences(padding):
     task, (batch, x, y) = small_task(), some_rows(padding)
     shared, own = task.initial(0), task.initial(1)
-    state = {"v": own, "a": torch.tensor(0.3, dtype=torch.float64), "met": torch.ones((), dtype=torch.float64)}
+    state = {"v": own, "a": torch.tensor(0.3, dtype=torch.float64), "known": torch.ones((), dtype=torch.float64)}
     party, algorithm = a_party(task, {"w": shared}, state), Apfl(learn=False)
 
     def mixed(own, share=0.3):
@@ -120,13 +120,16 @@ def test_who_comes_late_begins_with_what_it_receives():
     assert torch.allclose(states[2]["v"], expected, atol=1e-14)
 
 
-def test_newcomers_have_the_shared_model_and_nobody_else_has():
-    simulation = play(small_simulation("apfl", newcomers=0.34, sample=1.0), 2)
-    models, newcomers = simulation.models(simulation.state), simulation.federation.population.newcomers
+@EVERY_ENGINE
+def test_newcomers_train_the_shared_model_and_nobody_else_does(engine):
+    fields = {"newcomers": 0.34, "sample": 1.0, "engine": engine}
+    simulation = play(small_simulation("apfl", **fields), 2)
+    tuned = play(small_simulation("fedavg", fine_tune=2, **fields), 2)
+    newcomers = simulation.federation.population.newcomers
     assert len(newcomers) == 2
     for number in range(6):
-        same = torch.equal(models.personal(number)[0], simulation.state.server["w"])
-        assert same == (number in newcomers)
+        one, other = (each.models(each.state).personal(number)[0] for each in (simulation, tuned))
+        assert torch.equal(one, other) == (number in newcomers)
 
 
 @pytest.mark.parametrize("alpha", ["-0.1", "1.1"])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from tests.contract import personal_algorithms
+from tests.helpers import NormBody
 from unalike.errors import UserError
 from unalike.federation.plan import Plan
 from unalike.models import MODELS
@@ -74,7 +74,7 @@ def test_alone_newcomers_are_reported_apart_and_select_nothing():
 
 
 def test_alone_statistics_of_batch_norm_are_each_partys_own():
-    assert personal_algorithms.NAMES  # the net is registered there
+    assert NormBody  # the net is registered
     simulation = play(small_simulation("local", model="test-norm-body", sample=1.0, batch_size=64), 1)
     assert len(simulation.state.own_buffers) == 6
     assert len({tuple(each.tolist()) for each in simulation.state.own_buffers.values()}) == 6

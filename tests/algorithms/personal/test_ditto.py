@@ -6,7 +6,7 @@ from torch import nn
 
 from tests.contract import paper_algorithms
 from tests.helpers import ENGINES, EVERY_ENGINE, one_round, quadratic_federation, rounds_by_hand
-from unalike.algorithms import Ditto
+from unalike.algorithms import Ditto, FedAvg, Scaffold
 from unalike.errors import UserError
 from unalike.models import MODELS
 from unalike.rounds.work import LocalWork
@@ -39,10 +39,11 @@ def test_ends_between_a_partys_own_optimum_and_the_shared_model(engine, lam):
 
 
 @ENGINES
-def test_without_a_pull_it_is_training_alone(engine):
+@pytest.mark.parametrize("base", [FedAvg(), Scaffold()])
+def test_without_a_pull_it_is_training_alone(engine, base):
     federation = parties()
     *_, (_, states) = rounds_by_hand(
-        Ditto(lam=0.0), federation, rounds=3, work=LocalWork(4, steps=2), lr=0.1, engine=engine
+        Ditto(base, lam=0.0), federation, rounds=3, work=LocalWork(4, steps=2), lr=0.1, engine=engine
     )
     alone = C + (1 - 0.1 * A) ** 6 * (federation.task.initial() - C)
     assert torch.allclose(personal(states), alone, atol=1e-12)

@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from tests.algorithms.regularised import a_party
-from tests.helpers import ENGINES, one_round, quadratic_federation, rounds_by_hand
+from tests.helpers import ENGINES, EVERY_ENGINE, one_round, quadratic_federation, rounds_by_hand
 from unalike.algorithms import ALGORITHMS, L2gd
 from unalike.errors import UserError
 from unalike.rounds.work import LocalWork
@@ -103,15 +105,27 @@ def test_who_comes_late_begins_with_the_mean():
     assert torch.equal(algorithm.personal(a_party(federation.task, server, states[2])), states[2]["x"])
 
 
-def test_one_message_a_round_and_newcomers_get_the_mean():
-    simulation = play(small_simulation("l2gd", newcomers=0.34, sample=1.0), 2)
-    _, row = simulation.play_round()
-    size = simulation.task.size * 4 * 4
-    assert row["traffic"] == {"up": {"x": size, "new": 16}, "down": {"w": size}}
-    found, newcomers = simulation.models(simulation.state), simulation.federation.population.newcomers
+def test_one_message_a_round():
+    _, row = small_simulation("l2gd", sample=1.0).play_round()
+    size = small_simulation("l2gd").task.size * 4 * 6
+    assert row["traffic"] == {"up": {"x": size, "new": 24}, "down": {"w": size}}
+
+
+@EVERY_ENGINE
+def test_newcomers_take_local_steps_from_the_mean(engine):
+    fields = {"newcomers": 0.34, "sample": 1.0, "batch_size": 64, "engine": engine}
+    simulation = play(small_simulation("l2gd(p=0.2)", **fields), 2)
+    tuned = small_simulation("fedavg", fine_tune=5, **fields)
+    tuned.state = replace(play(tuned, 2).state, server={"w": simulation.state.server["w"]})
+    newcomers = simulation.federation.population.newcomers
     for number in range(6):
-        same = torch.equal(found.personal(number)[0], simulation.state.server["w"])
-        assert same == (number in newcomers)
+        one, other = (each.models(each.state).personal(number)[0] for each in (simulation, tuned))
+        assert torch.allclose(one, other, atol=1e-6) == (number in newcomers)
+
+
+def test_noise_is_refused():
+    with pytest.raises(UserError):
+        small_simulation("l2gd", channel="clip(1)+gauss(1)")
 
 
 @pytest.mark.parametrize("text", ["lam=-1", "p=0", "p=1"])
@@ -120,7 +134,7 @@ def test_what_means_nothing_is_refused(text):
         ALGORITHMS.build(f"l2gd({text})")
 
 
-@pytest.mark.parametrize("engine", ["sequential", "vectorised", "compiled"])
+@EVERY_ENGINE
 def test_pulls_beyond_the_mean_are_refused(engine):
     with pytest.raises(UserError, match=r"must be at most 1, got 4.5. Lower lam or --lr, or raise p"):
         play(small_simulation("l2gd(lam=10)", engine=engine), 1)

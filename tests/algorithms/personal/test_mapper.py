@@ -1,5 +1,7 @@
 """Mapper and Dapper: choices are made on validation rows, and trainings are the papers'."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -99,12 +101,15 @@ def test_mapper_chooses_on_validation_rows():
     assert other > 0
 
 
-def test_mappers_newcomers_have_the_shared_model():
-    simulation = play(small_simulation("mapper(grid=(0.5,1))", newcomers=0.34, sample=1.0, validation=0.4), 2)
-    models, newcomers = simulation.models(simulation.state), simulation.federation.population.newcomers
+def test_mappers_newcomers_train_the_shared_model():
+    fields = {"newcomers": 0.34, "sample": 1.0, "validation": 0.4, "dtype": "float64"}
+    simulation = play(small_simulation("mapper(grid=(0.5,1))", **fields), 2)
+    tuned = play(small_simulation("fedavg", fine_tune=2, **fields), 2)
+    tuned.state = replace(tuned.state, server=simulation.state.server)
+    newcomers = simulation.federation.population.newcomers
     for number in range(6):
-        same = torch.equal(models.personal(number)[0], simulation.state.server["w"])
-        assert same == (number in newcomers)
+        one, other = (each.models(each.state).personal(number)[0] for each in (simulation, tuned))
+        assert torch.allclose(one, other, atol=1e-12) == (number in newcomers)
 
 
 def test_a_choice_needs_validation_rows():

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from tests.contract.personal_algorithms import TanhBody
 from tests.helpers import (
     ENGINES,
     EVERY_ENGINE,
@@ -15,7 +14,7 @@ from tests.helpers import (
     optimum,
     quadratic_federation,
 )
-from unalike.algorithms import ALGORITHMS, PerFedAvg
+from unalike.algorithms import ALGORITHMS, FedAvg, PerFedAvg, Reptile
 from unalike.algorithms.personal.meta import dealt
 from unalike.engines.sequential import Sequential
 from unalike.engines.vectorised import Vectorised
@@ -27,7 +26,6 @@ from unalike.runs.small import play, small_simulation
 CENTRES, CURVATURES = [[1.0, 2.0], [-1.0, 0.5], [3.0, -2.0]], [0.5, 1.0, 2.0]
 C, A = torch.tensor(CENTRES, dtype=torch.float64), torch.tensor(CURVATURES, dtype=torch.float64)[:, None]
 ORDERS = pytest.mark.parametrize("order", ["fo", "hf", "exact"])
-assert TanhBody  # test-tanh is registered: a net that can be differentiated twice
 
 
 def parties(sizes=(4, 8, 2)):
@@ -55,8 +53,6 @@ def test_the_fixed_point_tells_the_orders_apart(engine, order, power, batches):
 @EVERY_ENGINE
 @ORDERS
 def test_without_a_step_of_its_own_it_is_fedavg(engine, order):
-    if (engine, order) == ("compiled", "exact"):
-        pytest.skip("compiled nets have no second derivative")
     meta = small_simulation(f"per-fedavg(alpha=0, order={order}, batches=same)", engine=engine)
     object.__setattr__(meta.algorithm, "weight", lambda party: party.size)  # the paper's parties count the same
     average = play(small_simulation("fedavg", engine=engine), 2)
@@ -96,11 +92,6 @@ def test_passes_go_as_far_as_as_many_steps_on_all_rows(batch_size, optimiser):
         gradient = torch.cat([p.grad.reshape(-1) for p in net.parameters()])
         moved = (w - models.personal(number)[0]) / 3e-6
         assert (moved - gradient).norm() < 1e-3 * gradient.norm()
-
-
-def test_exact_is_refused_by_the_compiled_engine():
-    with pytest.raises(UserError, match=r"no second derivative\. Use --engine sequential"):
-        play(small_simulation("per-fedavg(order=exact)", engine="compiled"), 1)
 
 
 def test_other_optimisers_are_refused():
@@ -175,4 +166,46 @@ def test_batches_are_apart():
 def test_what_means_nothing_is_refused(text):
     with pytest.raises(UserError, match=text.split("=")[0]) as caught:
         ALGORITHMS.build(f"per-fedavg({text})")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+# --- Reptile ---
+
+
+@ENGINES
+def test_reptile_with_equal_parties_and_rate_one_is_fedavg(engine):
+    start, how = torch.tensor([0.7, -0.4], dtype=torch.float64), {"work": LocalWork(2, epochs=2), "lr": 0.1}
+    for sizes in ((4, 4, 4), (4, 8, 2)):
+        ends = [
+            one_round(algorithm, parties(sizes), {"w": start}, {}, engine=engine, **how)["w"]
+            for algorithm in (Reptile(), FedAvg())
+        ]
+        assert torch.allclose(*ends, rtol=0, atol=1e-14) == (sizes == (4, 4, 4))
+
+
+@ENGINES
+@pytest.mark.parametrize("server_lr", [0.5, 1.0, 1.5])
+def test_reptile_goes_a_part_of_the_way_to_the_plain_mean(engine, server_lr):
+    start = torch.tensor([0.7, -0.4], dtype=torch.float64)
+    how = {"work": LocalWork(8, steps=3), "lr": 0.1, "engine": engine}
+    after = one_round(Reptile(server_lr), parties(), {"w": start}, {}, **how)["w"]
+    ends = C + (1 - 0.1 * A) ** 3 * (start - C)
+    assert torch.allclose(after, start + server_lr * (ends.mean(dim=0) - start), atol=1e-13)
+
+
+@EVERY_ENGINE
+def test_reptiles_parties_train_further_before_use(engine):
+    """As far as fine-tuning FedAvg's model would, with the same passes."""
+    reptile = small_simulation("reptile(adapt_epochs=2)", engine=engine)
+    tuned = small_simulation("fedavg", fine_tune=2, engine=engine)
+    for number in range(6):
+        one, other = (each.models(each.state).personal(number)[0] for each in (reptile, tuned))
+        assert torch.allclose(one, other, atol=1e-6)
+        assert (one - reptile.initial).norm() > 1e-2
+
+
+@pytest.mark.parametrize("text", ["server_lr=0", "server_lr=nan", "server_lr=-1", "adapt_epochs=0"])
+def test_what_means_nothing_to_reptile_is_refused(text):
+    with pytest.raises(UserError, match=text.split("=")[0]) as caught:
+        ALGORITHMS.build(f"reptile({text})")
     assert len(str(caught.value).splitlines()) == 1

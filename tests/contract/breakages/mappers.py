@@ -5,7 +5,7 @@ from tests.contract.mutations import of_file
 from unalike.engines.sequential import Sequential
 
 CHECKS = [
-    (test_mapper.test_mappers_rounds_are_the_papers, Sequential(), (0.0, 0.5, 1.0), 1),
+    (test_mapper.test_mappers_rounds_are_the_papers, Sequential(), (0.2, 0.7), None),
     (test_mapper.test_dappers_models_are_trained_on_the_mixture_of_rows, Sequential()),
     (test_mapper.test_dappers_newcomers_take_the_middle_of_the_grid,),
     (test_mapper.test_mapper_chooses_on_validation_rows,),
@@ -37,11 +37,7 @@ MUTATIONS = of_file(
         "0 * self._own(party) + w",
     ),
     ("own models begin anew", "else self._own(party)[int(party.phase)]", 'else party.received["w"]'),
-    (
-        "the own model alone is used",
-        "share * (chosen @ self._own(party)) + (1 - share) * shared",
-        "chosen @ self._own(party)",
-    ),
+    ("the shared model is left out", "@ self._own(party)) + (1 - share) *", "@ self._own(party)) + 0 *"),
     ("Dapper chooses on training rows", 'self.send(task, server), rows="validation"', "self.send(task, server)"),
     (
         "public rows count as own ones",

@@ -1,4 +1,4 @@
-"""What breaks Per-FedAvg, and the tests that notice."""
+"""What breaks Per-FedAvg and Reptile, and the tests that notice."""
 
 from tests.algorithms.personal import test_meta
 from tests.contract.mutations import of_file
@@ -8,31 +8,29 @@ ONE = Sequential()
 MUTATIONS = [
     *of_file(
         "algorithms/personal/meta.py",
-        ("H is left out of every order", 'if self.order != "fo":', "if False:"),
-        ("H is added", "gradient = gradient - self.alpha * bend", "gradient = gradient + self.alpha * bend"),
-        ("H has no alpha before it", "gradient - self.alpha * bend", "gradient - bend"),
         (
-            "the step of alpha goes uphill",
-            "here - self.alpha * task.gradient(here",
-            "here + self.alpha * task.gradient(here",
+            "H is left out of every order",
+            'if self.order == "fo":\n            return task',
+            "if True:\n            return task",
         ),
-        ("the gradient is that before the step", "task.gradient(moved, second)", "task.gradient(here, second)"),
+        ("H is added", "gradient - self.alpha * self._bend", "gradient + self.alpha * self._bend"),
+        ("H has no alpha before it", "gradient - self.alpha * self._bend", "gradient - self._bend"),
+        ("the step of alpha goes uphill", "descend(here, first, self.alpha)", "descend(here, first, -self.alpha)"),
+        ("the gradient is that before the step", "w + (moved - here), second", "w, second"),
         ("both ends of the difference are one", "task.gradient(w - step, batch)", "task.gradient(w, batch)"),
         ("the same rows serve as D and D'", "return first, second, second", "return first, first, second"),
         ("padding is dealt out", "real * (place == k)", "(place == k) * 1.0"),
         ("a part without rows is the mean of nothing", "torch.where(mask.sum() > 0, mask, real)", "mask"),
-        ("parties count by their rows", "return equal_weight(party)", "return party.size"),
-        (
-            "the adapted model is adapted at the run's rate",
-            'if party.phase == "adapt" else grad',
-            "if False else grad",
-        ),
+        ("the model is adapted at the run's rate", 'if party.phase == "adapt" else grad', "if False else grad"),
         ("several passes go as far as one", "self.alpha * self.adapt_epochs)", "self.alpha)"),
+        ("Reptile's rate is forgotten", 'self.server_lr * replies.mean["delta"]', 'replies.mean["delta"]'),
+        ("Reptile goes away from the mean", '+ self.server_lr * replies.mean["delta"]', '- replies.mean["delta"]'),
     ),
     *of_file(
         "algorithms/personal/descent.py",
         ("momentum goes further than is counted", "party.lr * party.step_sum", "party.lr * party.steps"),
         ("each batch goes as far as a pass", "party.lr * party.step_sum", "party.lr"),
+        ("parties count by their rows", "return party.size / party.size", "return party.size"),
     ),
 ]
 CHECKS = [
@@ -40,6 +38,7 @@ CHECKS = [
         (test_meta.test_the_fixed_point_tells_the_orders_apart, ONE, order, power, "same")
         for order, power in (("fo", 1), ("hf", 2), ("exact", 2))
     ),
+    (test_meta.test_reptile_goes_a_part_of_the_way_to_the_plain_mean, ONE, 0.5),
     *((test_meta.test_a_batch_is_dealt_out_by_its_real_rows, count, 3) for count in (2, 7)),
     (test_meta.test_batches_are_apart,),
     (test_meta.test_parties_use_their_model_after_one_step_on_all_their_training_rows, "sequential"),

@@ -97,3 +97,14 @@ def test_what_does_not_fit(task, operation, batch):
     ):
         with pytest.raises(ValueError):
             operation(w, x)
+
+
+@pytest.mark.parametrize(("steps", "pull"), [(1, 0.0), (4, 0.0), (4, 1.5)])
+def test_descent_on_one_batch(task, operation, batch, steps, pull):
+    """In one call, as step by step; the weights that it starts from stay."""
+    w = task.initial()
+    before, expected = w.clone(), task.descend(w, batch, 0.3, steps, pull)
+    found = operation.descend(w, batch, 0.3, steps, pull)
+    assert torch.equal(w, before)
+    assert close(found - w, expected - w)
+    assert (expected - w).norm() > 0.01

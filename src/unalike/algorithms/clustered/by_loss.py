@@ -55,7 +55,7 @@ class Ifca(ByLoss):
         payload = self.send(task, server)
         counted = yield Ask("measure", payload, phase="choose")
         if task.least_opened > 1:
-            payload = {**payload, "members": counted.sum["members"].to(server["w"]).round()}
+            payload = self.with_members(task, payload, counted)
         replies = yield Ask("measure", payload, phase="train")
         return {"w": server["w"] + replies.mean["delta"]}
 
@@ -82,7 +82,7 @@ class HypCluster(ByLoss):
     """
 
 
-@algorithm("fedfmc", paper="Kopparapu and Lin 2020 (arXiv:2006.10937), the fork")
+@algorithm("fedfmc", paper="Kopparapu et al. 2020 (arXiv:2006.10937), the fork")
 class FedFmc(ByLoss):
     """The fork of FedFMC: parties choose between several models at times, and stay with their choice in between.
 

@@ -6,8 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from unalike.algorithms.contract import Algorithm, Ask, Kind, Party, Replies, Vectors
-from unalike.channels.rules import FEWEST_HIDDEN
+from unalike.algorithms.contract import Algorithm, Ask, Kind, Party, Payload, Replies, Vectors
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from unalike.models.task import Task
 
 Tried = Literal["loss", "ensemble", "mean"]
+FEWEST = 3
+"""Parties of a cluster in a sum that hides them, as of any such sum (``channels/rules.py``)."""
 
 
 @dataclass(frozen=True)
@@ -35,35 +36,32 @@ class Clusters(Algorithm):
 
     On a channel that hides single uploads the parties first add up how many are in each cluster, which is all that
     the server learns, and those in a cluster of fewer than ``least`` keep their updates at home: the sum of a
-    cluster of one is that party's model, and of two each could subtract its own. Where the plan lets parties be
-    missing, as many more must be there.
+    cluster of one is that party's model, and of two each could subtract its own. Where a plan lets parties be
+    missing, ``least`` must be larger by their number: they may leave after they were counted.
     """
 
     plain: ClassVar[frozenset[str]] = frozenset({"members"})
+    needs_exact: ClassVar[bool] = True
     kind: ClassVar[Kind] = "measure+train"
     """The exchange of a round; "train" where the choice needs no pass over the party's rows."""
     clusters: int = 2
     tried: Tried = "loss"
-    least: int = FEWEST_HIDDEN
+    least: int = FEWEST
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "measures_personal", self.tried == "loss")
         name = type(self).__name__
         if self.clusters < 1:
             raise UserError(f"{name}.clusters must be >= 1, got {self.clusters}. Try 2.")
-        if self.least < FEWEST_HIDDEN:
+        if self.least < FEWEST:
             raise UserError(
-                f"{name}.least must be >= {FEWEST_HIDDEN}, got {self.least}: the sum of a cluster of one is that "
+                f"{name}.least must be >= {FEWEST}, got {self.least}: the sum of a cluster of one is that "
                 "party's update, and of two each could subtract its own. Leave it out."
             )
 
     def choice(self, party: Party) -> Tensor:
         """The number of the cluster that the party takes now, as a 0-d tensor of whole numbers."""
         raise NotImplementedError
-
-    @property
-    def measures_personal(self) -> bool:
-        """The least loss is found in one pass over the party's training rows."""
-        return self.tried == "loss"
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """Models that start apart: the first is the run's own, the others are drawn like it."""
@@ -80,11 +78,19 @@ class Clusters(Algorithm):
         payload = self.send(task, server)
         if task.least_opened > 1:
             counted = yield Ask("measure", payload, phase="choose")
-            members = counted.sum["members"].to(server["w"]).round()
-            replies = yield Ask("train", {**payload, "members": members}, phase="train")
+            replies = yield Ask("train", self.with_members(task, payload, counted), phase="train")
         else:
             replies = yield Ask(self.kind, payload)
         return self.fold(task, server, replies)
+
+    def with_members(self, task: Task, payload: Payload, counted: Replies) -> Payload:
+        """The payload with how many are in each cluster, by which a party sees whether its own may be opened."""
+        if task.least_opened > self.least:
+            raise UserError(
+                f"{type(self).__name__}.least must be >= {task.least_opened} where so many parties may be missing "
+                f"from a hidden sum, got {self.least}. Write least={task.least_opened}, or ask for all parties."
+            )
+        return {**payload, "members": counted.sum["members"].to(task.dtype).round()}
 
     def measure(self, party: Party, batch: Batch) -> Vectors:
         """The loss of each model."""
@@ -107,7 +113,7 @@ class Clusters(Algorithm):
         member = self.member(party)
         if "members" not in party.received:
             return member
-        return member * (party.received["members"] >= max(self.least, party.task.least_opened))
+        return member * (party.received["members"] >= self.least)
 
     def start(self, party: Party) -> Tensor:
         """The model of the party's cluster."""

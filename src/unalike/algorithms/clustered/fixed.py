@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from unalike.models.task import Task
 
 
-@algorithm("groups")
+@algorithm("groups", paper="McMahan et al. 2017 (arXiv:1602.05629), FedAvg in each group")
 class Groups(Clusters):
     """Groups that are known before training, such as countries or kinds of device: FedAvg in each of them.
 
@@ -45,7 +45,7 @@ class Groups(Clusters):
         return {"w": w.expand(self.clusters, -1).clone()}
 
     def choice(self, party: Party) -> Tensor:
-        """The party's group."""
+        """The party's group, by its number."""
         if not self.of:
             return party.number % self.clusters
         return at(party.number.new_tensor(self.of), party.number)

@@ -53,7 +53,7 @@ def _lloyd(vectors: Tensor, centres: Tensor, trim: float) -> tuple[float, list[i
     labels = _squares(vectors, centres).argmin(dim=1)
     for _ in range(_STEPS):
         centres = centres.clone()
-        for group in labels.unique().tolist():  # one that is empty keeps its centre
+        for group in sorted(set(labels.tolist())):  # one that is empty keeps its centre
             centres[group] = trimmed_mean(vectors[labels == group], trim)
         before, labels = labels, _squares(vectors, centres).argmin(dim=1)
         if labels.equal(before):
@@ -63,7 +63,7 @@ def _lloyd(vectors: Tensor, centres: Tensor, trim: float) -> tuple[float, list[i
 
 
 def _squares(vectors: Tensor, centres: Tensor) -> Tensor:
-    """Squared distances [vectors, centres]."""
+    """Squared distances of every vector from every centre."""
     import torch
 
     return torch.cdist(vectors, centres, compute_mode="donot_use_mm_for_euclid_dist") ** 2

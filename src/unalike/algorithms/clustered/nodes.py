@@ -125,4 +125,5 @@ def count(server: Vectors) -> int:
 def directions(updates: Tensor) -> Tensor:
     """Updates [parties, weights] as unit vectors; one that is zero stays zero."""
     norms = updates.norm(dim=1, keepdim=True)
-    return updates / norms.where(norms > 0, norms + 1)
+    unit: Tensor = updates / norms.where(norms > 0, norms + 1)
+    return unit

@@ -11,6 +11,8 @@ from unalike.algorithms.contract import Ask, Phase, Replies, Vectors, algorithm
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from unalike.models.task import Task
 
 
@@ -29,17 +31,19 @@ class FlHc(OneSplit):
     After ``rounds`` rounds of FedAvg comes one in which every party trains from the joint model w. Its updates
     w_k - w are clustered agglomeratively: two clusters are merged, nearest first, while their distance is at most
     ``threshold`` in the ``metric`` (l1, l2, cosine) and ``linkage`` (single, complete, average; ward, for l2).
-    From then on there is FedAvg in each cluster alone. Threshold 0 leaves everyone alone; inf is FedAvg.
+    From then on there is FedAvg in each cluster alone. Threshold 0 leaves everyone alone; infinity is FedAvg.
 
     Cosine distances (from 0 to 2) are the default, as they do not depend on the net, the learning rate and the
-    local work; a threshold of 1 parts updates that do not agree. The updates by which parties are clustered count
+    local work. A threshold of 0.7 after 10 rounds was chosen on digits, with 8 and 20 parties: those that are
+    alike merge below 0.52, planted groups (permuted labels) above 0.92. Many more rounds need a larger one, as
+    updates of alike parties become mostly noise. The updates by which parties are clustered count
     as the first step of their clusters. Departure: the paper asks everybody in that round. With ``--sample`` below
     1 the joint model waits, and is sent to each new cohort, until everybody has answered; a party that never does
     leaves it waiting. A newcomer gets the joint model as it was then.
     """
 
     rounds: int = 10
-    threshold: float = 1.0
+    threshold: float = 0.7
     metric: Metric = "cosine"
     linkage: Linkage = "average"
 
@@ -47,7 +51,7 @@ class FlHc(OneSplit):
         if not self.rounds >= 0:
             raise UserError(f"FlHc.rounds must be >= 0, got {self.rounds}. Use 10.")
         if not self.threshold >= 0:
-            raise UserError(f"FlHc.threshold must be >= 0, got {self.threshold}. Use 1, or inf for FedAvg.")
+            raise UserError(f"FlHc.threshold must be >= 0, got {self.threshold}. Use 0.7.")
         if self.linkage == "ward" and self.metric != "l2":
             raise UserError(f"FlHc's ward linkage is for metric l2, got {self.metric}. Use linkage=average.")
 
@@ -89,6 +93,12 @@ class KMeansModels(OneSplit):
         if not 0 <= self.trim < 0.5:
             raise UserError(f"KMeansModels.trim must be at least 0 and below 0.5, got {self.trim}. Use 0.1, or 0.")
 
+    def init_server(self, task: Task, w: Tensor) -> Vectors:
+        """The root alone; more groups than parties are refused."""
+        if self.k > task.population:
+            raise UserError(f"KMeansModels.k is {self.k}, but there are {task.population} parties. Lower k.")
+        return super().init_server(task, w)
+
     def phases(self, task: Task, round: int) -> tuple[Phase, ...]:
         """Before round 1 the long training alone, then the run's local work."""
         return (Phase(),) if round else (Phase("alone", epochs=self.epochs),)
@@ -97,10 +107,6 @@ class KMeansModels(OneSplit):
         """Everybody trains alone; the models are grouped, and every group begins at the mean of its own."""
         replies = yield Ask("train", self.send(task, server))
         numbers = list(replies.each)
-        if len(numbers) < self.k:
-            raise UserError(
-                f"KMeansModels.k is {self.k}, but {len(numbers)} parties train. Use at most that many."
-            )
         made = {**noted(server, replies.each), "round": server["round"]}  # before the first round
         groups = k_means(made["update"][numbers], self.k, self.trim, task.generator(0))
         parts = [[numbers[place] for place in group] for group in groups]

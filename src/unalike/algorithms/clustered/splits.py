@@ -34,7 +34,7 @@ class Cfl(NodeModels):
     many nodes (2 L - 1 for L groups); a tree that is full is not split any more.
 
     Departures. Noise stands still, too: where updates are mostly noise, the mean of many is small. So a group is
-    split only if no two parties of different parts are more similar than ``across``; 1 is the paper's rule. The
+    split only if no two parties of different parts are more similar than ``across`` (1: always). The
     defaults were chosen on digits: they split planted groups (permuted labels) and keep parties together that are
     alike, for 8 and 20 parties with 2 and 10 local epochs. The paper asks everybody in each round. Where some are
     absent (``--sample``), the criterion looks at the latest update of every member since the group began, and

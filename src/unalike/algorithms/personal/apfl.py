@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from unalike.algorithms.contract import Algorithm, Ask, Party, Replies, Vectors, algorithm
+from unalike.algorithms.contract import Algorithm, Ask, Party, Phase, Replies, Vectors, algorithm
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ class Apfl(Algorithm):
     do not apply. (FedTorch, the authors' code, mixes outputs in place of weights, takes a mixture of two
     gradients for this one, and adds 0.02 a to it; none of it is done here.)
 
-    v begins at the model that the party first received. So a party that never took part, such as a newcomer, has
-    w for a model; ``--fine-tune`` trains it further before it is tried. The paper averages the sampled parties
-    plainly; here they count by their rows, as in FedAvg. The run's momentum and weight decay apply to v as to w,
-    and the running statistics of batch norm are those of w.
+    v begins at the model that the party first received. A party that never took part, such as a newcomer, has a
+    share of 0, that is w, and trains it for the run's local work before it uses it. The paper averages the
+    sampled parties plainly; here they count by their rows, as in FedAvg. The run's momentum and weight decay
+    apply to v as to w, and the running statistics of batch norm are those of w.
     """
 
     alpha: float = 0.5
@@ -44,7 +44,7 @@ class Apfl(Algorithm):
 
     def init_party(self, task: Task, w: Tensor) -> Vectors:
         """The own model, its share, and whether it was ever trained."""
-        return {"v": w, "a": w.new_tensor(self.alpha), "met": w.new_zeros(())}
+        return {"v": w, "a": w.new_tensor(self.alpha), "known": w.new_zeros(())}
 
     def round(self, task: Task, server: Vectors) -> Generator[Ask, Replies, Vectors]:
         """One exchange; where shares are learnt, a pass over all rows comes first."""
@@ -63,15 +63,27 @@ class Apfl(Algorithm):
 
         return torch.cat([party.received["w"], self._own(party)])
 
-    def beside(self, party: Party) -> Tensor:
-        """The share in this round's training."""
+    def adapt(self, task: Task) -> tuple[Phase, ...]:
+        """A newcomer trains the shared model for the run's local work."""
+        return (Phase("adapt"),)
+
+    def adapts(self, known: bool) -> bool:
+        """Newcomers alone do: all others have a mixture."""
+        return not known
+
+    def beside(self, party: Party) -> Tensor | None:
+        """The share in this round's training; a newcomer that adapts has no second model."""
+        return None if party.phase == "adapt" else self._share(party)
+
+    def _share(self, party: Party) -> Tensor:
+        """The share after this round's move."""
         share = party.state["a"]
         return (share - party.lr * party.measured["slope"]).clamp(0, 1) if self.learn else share
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
         """FedAvg's update; the own model and its share stay."""
         shared, own = w.chunk(2)
-        state = {"v": own, "a": self.beside(party), "met": party.state["met"] * 0 + 1}
+        state = {"v": own, "a": self._share(party), "known": party.state["known"] * 0 + 1}
         return {"delta": shared - party.received["w"]}, state
 
     def personal(self, party: Party) -> Tensor:
@@ -80,10 +92,10 @@ class Apfl(Algorithm):
 
         share, shared = party.state["a"], party.received["w"]
         mixture = share * party.state["v"] + (1 - share) * shared
-        return torch.where(party.state["met"] > 0, mixture, shared)
+        return torch.where(party.state["known"] > 0, mixture, shared)
 
     def _own(self, party: Party) -> Tensor:
         """The own model: where it was never trained, the shared one."""
         import torch
 
-        return torch.where(party.state["met"] > 0, party.state["v"], party.received["w"])
+        return torch.where(party.state["known"] > 0, party.state["v"], party.received["w"])

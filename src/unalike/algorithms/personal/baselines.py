@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
     from unalike.models.task import Task
 
+POOLED = "pooled"
+BASELINES = ("local", "fedavg", "fedavg-tuned", POOLED)
+"""What ``--baselines`` puts beside the algorithms that are asked for."""
+
 
 @algorithm("local")
 class Local(Algorithm):
@@ -58,7 +62,7 @@ class Local(Algorithm):
         return party.state["w"]
 
 
-@algorithm("pooled")
+@algorithm(POOLED)
 class Pooled(Algorithm):
     """All parties' training rows at one place and one model: what could be had if rows might leave.
 

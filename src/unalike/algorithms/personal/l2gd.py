@@ -39,15 +39,16 @@ class L2gd(Algorithm):
     p = lam/(L + lam), where L is the smoothness of the f_i. lam = 0 is training alone. The iterates stay in a
     neighbourhood of the optimum that shrinks with the learning rate.
 
-    The server keeps the mean of the models of all parties that ever took part, absent ones included, and how many
-    they are; it sees plain sums of changes alone. The paper lets everybody take part in every iteration; here the
-    absent rest. A party that comes late, and a newcomer, has the mean for a model (``--fine-tune`` lets it take
-    local steps before it is tried). The paper has no global model; the mean stands for it, as it is what newcomers
+    The server keeps the mean of the models of all parties that ever took part, absent ones included, and how
+    many they are; it sees plain sums of changes alone. The paper lets everybody take part in every iteration;
+    here the absent rest, and a party that comes late begins with the mean. A newcomer takes 1/p local steps from
+    the mean before it uses it. The paper has no global model; the mean stands for it, as it is what newcomers
     get. Further departures: steps see batches, where the paper's see all rows, and the run's momentum and weight
     decay apply within a round.
     """
 
     plain: ClassVar[frozenset[str]] = frozenset({"x", "new"})
+    needs_exact: ClassVar[bool] = True
     lam: float = 0.5
     p: float = 0.1
 
@@ -65,39 +66,44 @@ class L2gd(Algorithm):
         """As many local steps as the coin says."""
         return (Phase(steps=self.coins(task, round)[1]),)
 
+    def adapt(self, task: Task) -> tuple[Phase, ...]:
+        """A newcomer takes as many local steps from the mean as a round has on average."""
+        return (Phase("adapt", steps=round(1 / self.p)),)
+
+    def adapts(self, known: bool) -> bool:
+        """Newcomers alone do: all others have a model of their own."""
+        return not known
+
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The mean, and of how many models it is one: none yet."""
         return {"w": w, "count": w.new_zeros(())}
 
     def init_party(self, task: Task, w: Tensor) -> Vectors:
-        """Nothing yet: ``met`` says whether there is a model."""
-        return {"x": w.new_zeros(w.shape), "met": w.new_zeros(())}
+        """The own model, and whether it was ever trained."""
+        return {"x": w, "known": w.new_zeros(())}
 
     def start(self, party: Party) -> Tensor:
         """The party's model after the pulls."""
-        import torch
-
         pull = party.lr * self.lam * (1 - self.p) / self.p
         if pull > 1:
             raise UserError(
                 f"L2gd's pull, lr lam (1 - p) / p, must be at most 1, got {pull:g}. Lower lam or --lr, or raise p."
             )
         kept = (1 - pull) ** self.coins(party.task, party.round)[0]
-        mean = party.received["w"]
-        return torch.where(party.state["met"] > 0, kept * party.state["x"] + (1 - kept) * mean, mean)
+        return kept * self.personal(party) + (1 - kept) * party.received["w"]
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
-        """The change of what the party adds to the sum of all models, and whether it is new there."""
-        met = party.state["met"]
-        return {"x": w - party.state["x"], "new": 1 - met}, {"x": w, "met": met * 0 + 1}
+        """By how much the party's model changed, and whether it is a new one."""
+        known = party.state["known"]
+        return {"x": w - self.personal(party), "new": 1 - known}, {"x": w, "known": known * 0 + 1}
 
     def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
-        """The mean over all who ever took part: absent parties' models are in it as they last were."""
+        """The mean over all who ever took part, absent ones included; new models have come in at the old mean."""
         count = server["count"] + replies.sum["new"]
-        return {"w": (server["count"] * server["w"] + replies.sum["x"]) / count, "count": count}
+        return {"w": server["w"] + replies.sum["x"] / count, "count": count}
 
     def personal(self, party: Party) -> Tensor:
         """The party's own model; the mean where it has none."""
         import torch
 
-        return torch.where(party.state["met"] > 0, party.state["x"], party.received["w"])
+        return torch.where(party.state["known"] > 0, party.state["x"], party.received["w"])

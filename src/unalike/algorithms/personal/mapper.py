@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 PAPER = "Mansour et al. 2020 (arXiv:2002.10619)"
 SHARED = "shared"
 """The phase that trains the shared model; those before it have the number of a share in the grid."""
+ADAPT = "adapt"
+"""The phase before a model is used."""
 
 
 def _check_grid(name: str, grid: tuple[float, ...]) -> None:
@@ -65,10 +67,18 @@ class Mapper(Algorithm):
         if self.steps is not None and self.steps < 1:
             raise UserError(f"Mapper.steps must be 1 or more, got {self.steps}. Leave it out for the run's work.")
 
+    def adapt(self, task: Task) -> tuple[Phase, ...]:
+        """A newcomer trains the shared model for the run's local work."""
+        return (Phase(ADAPT),)
+
+    def adapts(self, known: bool) -> bool:
+        """Newcomers alone do: all others have a mixture."""
+        return not known
+
     def init_party(self, task: Task, w: Tensor) -> Vectors:
         """An own model for each share, which share is chosen, and whether the party ever trained."""
         chosen = w.new_zeros(len(self.grid))
-        return {"v": w.expand(len(self.grid), -1).clone(), "chosen": chosen, "met": w.new_zeros(())}
+        return {"v": w.expand(len(self.grid), -1).clone(), "chosen": chosen, "known": w.new_zeros(())}
 
     def phases(self, task: Task, round: int) -> tuple[Phase, ...]:
         """The own models one after the other; at a share of 0 there is nothing to train."""
@@ -89,6 +99,8 @@ class Mapper(Algorithm):
 
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
         """The mixture's loss, of which one model moves and the other is fixed."""
+        if party.phase == ADAPT:
+            return party.task.loss(w, batch)
         if party.phase == SHARED:
             return party.task.loss(self._mixture(party, self._choice(party), w), batch)
         share = self.grid[int(party.phase)]
@@ -105,13 +117,13 @@ class Mapper(Algorithm):
     def keep(self, party: Party, w: Tensor) -> Vectors:
         """The own model of this phase's share is kept."""
         own = _with_row(self._own(party), int(party.phase), w)
-        return {**party.state, "v": own, "met": party.state["met"] * 0 + 1}
+        return {**party.state, "v": own, "known": party.state["known"] * 0 + 1}
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
         """The shared model's update, and the share that was chosen; of own models nothing leaves the party."""
         if party.phase != SHARED:
             return {}, self.keep(party, w)
-        state = {"v": self._own(party), "chosen": self._choice(party), "met": party.state["met"] * 0 + 1}
+        state = {"v": self._own(party), "chosen": self._choice(party), "known": party.state["known"] * 0 + 1}
         return {"delta": w - party.received["w"]}, state
 
     def personal(self, party: Party) -> Tensor:
@@ -119,13 +131,13 @@ class Mapper(Algorithm):
         import torch
 
         shared = party.received["w"]
-        return torch.where(party.state["met"] > 0, self._mixture(party, party.state["chosen"], shared), shared)
+        return torch.where(party.state["known"] > 0, self._mixture(party, party.state["chosen"], shared), shared)
 
     def _own(self, party: Party) -> Tensor:
         """The own models: where they were never trained, the shared one."""
         import torch
 
-        return torch.where(party.state["met"] > 0, party.state["v"], party.received["w"])
+        return torch.where(party.state["known"] > 0, party.state["v"], party.received["w"])
 
     def _choice(self, party: Party) -> Tensor:
         """1 for the share that this round chooses."""
@@ -174,7 +186,7 @@ class Dapper(Algorithm):
 
     def adapt(self, task: Task) -> tuple[Phase, ...]:
         """The same training from the shared model, with the share that was chosen."""
-        return (Phase("adapt"),)
+        return (Phase(ADAPT),)
 
     def round(self, task: Task, server: Vectors) -> Generator[Ask, Replies, Vectors]:
         """One exchange; where there is a choice, it ends with a pass over the validation rows."""
@@ -184,10 +196,10 @@ class Dapper(Algorithm):
 
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
         """The loss on the mixture of own and public rows; FedAvg's for the shared model."""
-        own = party.task.loss(w, batch, track=party.phase in (SHARED, "adapt"))
+        own = party.task.loss(w, batch, track=party.phase in (SHARED, ADAPT))
         if party.phase == SHARED:
             return own
-        share = party.state["lam"] if party.phase == "adapt" else self.grid[int(party.phase)]
+        share = party.state["lam"] if party.phase == ADAPT else self.grid[int(party.phase)]
         return share * own + (1 - share) * party.task.loss(w, self._public(party.task, batch), track=False)
 
     def measure(self, party: Party, batch: Batch) -> Vectors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from unalike.algorithms.contract import Algorithm, Party, Phase, algorithm
+from unalike.algorithms.contract import Algorithm, Party, Phase, Replies, Vectors, algorithm
 from unalike.algorithms.personal.descent import equal_weight, pace, steer
 from unalike.errors import UserError
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from unalike.models.batch import Batch
     from unalike.models.task import Task
-
-Order = Literal["fo", "hf", "exact"]
 
 
 def dealt(party: Party, batch: Batch, parts: int) -> list[Batch]:
@@ -30,21 +28,6 @@ def dealt(party: Party, batch: Batch, parts: int) -> list[Batch]:
     return [replace(batch, mask=torch.where(mask.sum() > 0, mask, real)) for mask in masks]
 
 
-def bend(task: Task, w: Tensor, u: Tensor, batch: Batch, order: Order, delta: float) -> Tensor:
-    """H(w) u, the Hessian times a vector: differentiated twice, or as a difference of gradients ("hf")."""
-    if order == "hf":
-        step = delta * u
-        return (task.gradient(w + step, batch) - task.gradient(w - step, batch)) / (2 * delta)
-    from torch.func import grad
-
-    def slope(v: Tensor) -> Tensor:
-        along: Tensor = grad(lambda point: task.loss(point, batch, track=False))(v).dot(u)
-        return along
-
-    bent: Tensor = grad(slope)(w)
-    return bent
-
-
 @algorithm("per-fedavg", paper="Fallah et al. 2020 (arXiv:2002.07948), Algorithm 1")
 class PerFedAvg(Algorithm):
     """A shared start from which one gradient step gives each party a good model of its own.
@@ -53,7 +36,7 @@ class PerFedAvg(Algorithm):
     rate, goes along (I - alpha H(w; D'')) g(v; D'), where v = w - alpha g(w; D), g is a gradient, H the Hessian.
 
     ``order``: "fo" leaves H out; "hf" takes H u as the difference of the gradients at w + delta u and w - delta u,
-    over 2 delta; "exact" differentiates twice, which compiled nets cannot. ``batches``: "apart" deals the rows of
+    over 2 delta; "exact" differentiates twice. ``batches``: "apart" deals the rows of
     a batch out to D, D' and D'' (of "fo" to D and D'), so that they are independent as in the paper; a batch with
     fewer rows than that serves whole. "same": the whole batch is all three, with more rows in each, but biased.
     Parties count the same, as in the paper.
@@ -63,8 +46,8 @@ class PerFedAvg(Algorithm):
     """
 
     needs_sgd: ClassVar[bool] = True
-    alpha: float = 0.01
-    order: Order = "fo"
+    alpha: float = 0.1
+    order: Literal["fo", "hf", "exact"] = "fo"
     batches: Literal["apart", "same"] = "apart"
     delta: float = 1e-3
     adapt_epochs: int = 1
@@ -95,11 +78,19 @@ class PerFedAvg(Algorithm):
         if party.phase == "adapt":
             return task.loss(w, batch)
         first, second, third = self._batches(party, batch)
-        moved = here - self.alpha * task.gradient(here, first)
+        moved = task.descend(here, first, self.alpha)
+        if self.order == "fo":
+            return task.loss(w + (moved - here), second)
         gradient = task.gradient(moved, second)
-        if self.order != "fo":
-            gradient = gradient - self.alpha * bend(task, here, gradient, third, self.order, self.delta)
+        gradient = gradient - self.alpha * self._bend(task, here, gradient, third)
         return steer(w, task.loss(moved, second), gradient)
+
+    def _bend(self, task: Task, w: Tensor, u: Tensor, batch: Batch) -> Tensor:
+        """H(w) u: differentiated twice, or as a difference of gradients."""
+        if self.order == "exact":
+            return task.curvature(w, u, batch)
+        step = self.delta * u
+        return (task.gradient(w + step, batch) - task.gradient(w - step, batch)) / (2 * self.delta)
 
     def _batches(self, party: Party, batch: Batch) -> tuple[Batch, Batch, Batch]:
         """D, D' and D'' of the paper; "fo" has no use for the last."""
@@ -110,3 +101,36 @@ class PerFedAvg(Algorithm):
             return first, second, second
         first, second, third = dealt(party, batch, 3)
         return first, second, third
+
+
+@algorithm(
+    "reptile", paper="Nichol et al. 2018 (arXiv:1803.02999), Algorithm 2; Jiang et al. 2019 (arXiv:1909.12488)"
+)
+class Reptile(Algorithm):
+    """FedAvg in which parties count the same, with a server rate; each trains its model further before use.
+
+    Reptile in batches: w <- w + server_lr times the plain mean of (w_k - w) after local training. Its tasks are
+    the parties, as in Jiang et al., who take it for the last rounds after FedAvg; here it is there from the first.
+    Before a party uses its model, it trains it for ``adapt_epochs`` on its own rows as in any round.
+    """
+
+    server_lr: float = 1.0
+    adapt_epochs: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.server_lr < float("inf"):
+            raise UserError(f"Reptile.server_lr must be above 0, got {self.server_lr}. Use 1 for plain means.")
+        if self.adapt_epochs < 1:
+            raise UserError(f"Reptile.adapt_epochs must be at least 1, got {self.adapt_epochs}.")
+
+    def adapt(self, task: Task) -> tuple[Phase, ...]:
+        """Plain training on the party's own rows."""
+        return (Phase("adapt", epochs=self.adapt_epochs),)
+
+    def weight(self, party: Party) -> Tensor:
+        """Parties count the same, whatever their rows."""
+        return equal_weight(party)
+
+    def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
+        """The server goes a part of the way to the mean, or beyond it."""
+        return {"w": server["w"] + self.server_lr * replies.mean["delta"]}

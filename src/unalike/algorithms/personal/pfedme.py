@@ -29,9 +29,8 @@ class PFedMe(Algorithm):
     (The authors' code decays theta by 0.001 without a word; this does not.)
 
     What a party uses is theta(w), computed when it is needed: ``inner_steps`` passes over all its training rows,
-    each as far as one step of ``inner_lr``. (The paper's is what the last batch of its last round left, and is
-    none for a party that was never asked.) Every inner step starts anew from w; the authors' code goes on from the
-    theta of the batch before.
+    each as far as one step of ``inner_lr``. (The authors' code uses what the last batch of a party's last round
+    left.) In every local step theta starts anew from w; the authors' code goes on from the batch before.
     """
 
     needs_sgd: ClassVar[bool] = True
@@ -72,11 +71,9 @@ class PFedMe(Algorithm):
         """The loss of theta on this batch, with the gradient of the Moreau envelope, lam (w - theta)."""
         if party.phase == "theta":
             return super().loss(party, w, batch)
-        here = theta = w.detach()
-        for _ in range(self.inner_steps):
-            theta = theta - self.inner_lr * (party.task.gradient(theta, batch) + self.lam * (theta - here))
-        return steer(w, party.task.loss(theta, batch), self.lam * (here - theta))
+        theta = party.task.descend(w, batch, self.inner_lr, self.inner_steps, pull=self.lam)
+        return steer(w, party.task.loss(theta, batch), self.lam * (w - theta))
 
     def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
-        """Line 13 of the paper: beta of the way to the mean, and beyond it where beta is above 1."""
+        """The server goes beta of the way to the mean, and beyond it where beta is above 1."""
         return {"w": server["w"] + self.beta * replies.mean["delta"]}

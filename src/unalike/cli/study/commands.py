@@ -38,6 +38,10 @@ OnlyTexts = Annotated[
     typer.Option("--only", metavar="FIELD=VALUE", help="only these runs: dataset=adult,seed=0; repeatable"),
 ]
 
+Baselines = Annotated[
+    bool, typer.Option("--baselines", help="beside training alone, FedAvg, FedAvg tuned, and all rows pooled")
+]
+
 
 @app.command("list")
 def list_studies(as_json: AsJson = False) -> None:
@@ -59,6 +63,7 @@ def run_study(
     ] = None,
     scale: Scale = 1.0,
     only: OnlyTexts = None,
+    baselines: Baselines = False,
     retry: Annotated[bool, typer.Option("--retry", help="try runs again that diverged or were killed")] = False,
     plugin: Plugins = None,
     data_dir: DataDir = None,
@@ -78,7 +83,7 @@ def run_study(
 
     load_plugins(plugin)
     wanted = parse_only(only or [])
-    found = load_study(study)
+    found = load_study(study, baselines=baselines)
     follower = study_follower(quiet=quiet)
     module = "unalike.cli.study.worker" if plugin else "unalike.studies.worker"
     command = [sys.executable, "-m", module, *map(str, plugin or ())]
@@ -100,7 +105,7 @@ def run_study(
         ended.where = follower.where
         raise ended from stop
     print_report(study_results(found, runs, scale, wanted))
-    arguments = [study, *_selection(scale, only), *_elsewhere(runs)]
+    arguments = [study, *_selection(scale, only, baselines=baselines), *_elsewhere(runs)]
     arguments += [word for path in plugin or () for word in ("--plugin", str(path))]
     draw("", f"Again: {program()} study report {shlex.join(arguments)}")
 
@@ -110,6 +115,7 @@ def show_status(
     study: Name,
     scale: Scale = 1.0,
     only: OnlyTexts = None,
+    baselines: Baselines = False,
     plugin: Plugins = None,
     data_dir: DataDir = None,
     runs: RunsFolder = DEFAULT_RUNS,
@@ -122,7 +128,7 @@ def show_status(
     from unalike.studies.study import load_study, parse_only, plan_study
 
     load_plugins(plugin)
-    found = load_study(study)
+    found = load_study(study, baselines=baselines)
     schedule = Schedule(plan_study(found, scale, parse_only(only or [])), runs, looking=True)
     now = schedule.progress(schedule.mark_busy(is_busy))
     say_damaged(schedule.damaged)
@@ -151,6 +157,7 @@ def report_study(
     study: Name,
     scale: Scale = 1.0,
     only: OnlyTexts = None,
+    baselines: Baselines = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="a page")] = None,
     plugin: Plugins = None,
     data_dir: DataDir = None,
@@ -165,7 +172,7 @@ def report_study(
     if output is not None:
         check_output(output, ("-o", ".html", ".htm"))
     load_plugins(plugin)
-    results = study_results(load_study(study), runs, scale, parse_only(only or []))
+    results = study_results(load_study(study, baselines=baselines), runs, scale, parse_only(only or []))
     say_damaged(results.damaged)
     if output is not None:
         _write_page(results, runs, output, only or [])
@@ -211,6 +218,7 @@ def export_store(
     rounds: Annotated[bool, typer.Option("--rounds", help="one row a round instead of one a run")] = False,
     scale: Scale = 1.0,
     only: OnlyTexts = None,
+    baselines: Baselines = False,
     plugin: Plugins = None,
     runs: RunsFolder = DEFAULT_RUNS,
 ) -> None:
@@ -223,12 +231,13 @@ def export_store(
 
     if (csv is None) == (parquet is None):
         raise UserError("Choose where to: --csv FILE or --parquet FILE.")
-    if study is None and (only or scale != 1.0):
-        raise UserError("--only and --scale need a study. Write: unalike study export STUDY ...")
+    if study is None and (only or scale != 1.0 or baselines):
+        raise UserError("--only, --scale and --baselines need a study. Write: unalike study export STUDY ...")
     if not runs.is_dir():
         raise UserError(f"There is no folder of runs {runs}. Check --runs.")
     load_plugins(plugin)
-    keys = None if study is None else study_keys(load_study(study), runs, scale, parse_only(only or []))
+    found = None if study is None else load_study(study, baselines=baselines)
+    keys = None if found is None else study_keys(found, runs, scale, parse_only(only or []))
     with Store(runs) as store:
         store.sync()
         rows = [row for row in store.rows(rounds=rounds) if keys is None or row["key"] in keys]
@@ -241,8 +250,9 @@ def export_store(
     say(f"Written: {len(rows)} rows to {target}")
 
 
-def _selection(scale: float, only: list[str] | None) -> list[str]:
+def _selection(scale: float, only: list[str] | None, *, baselines: bool) -> list[str]:
     return [
+        *(["--baselines"] if baselines else []),
         *(["--scale", str(scale)] if scale != 1.0 else []),
         *(part for text in only or [] for part in ("--only", text)),
     ]

@@ -9,14 +9,16 @@ from unalike.cli.brief import brief
 from unalike.cli.show import MISSING, Paragraph, draw, duration, indented, size, table
 from unalike.ranking.comparison import Compared
 from unalike.ranking.published import TABLES
+from unalike.runs.by_party import FIGURES, figure, is_personal, on_test_set, over_parties
 from unalike.runs.results import Line, Setting
-from unalike.runs.scales import Scale, Spread, scale_of, spread
+from unalike.runs.scales import Scale, Spread, scale_of
 from unalike.studies.study import StudyResults
 
 MARK = {True: "yes", False: "NO", None: ""}
 _WHERE = ("dataset", "partition")
 _SENT = "sent a party and round"
 _SCORE = "score"
+_WORST = "worst party"
 
 
 def print_report(results: StudyResults) -> None:
@@ -29,7 +31,7 @@ def print_report(results: StudyResults) -> None:
     if study.published:
         _print_compared(results)
     else:
-        _print_lines(results)
+        print_lines(results.settings, study.target, study.last)
     if results.tuned:
         draw("", "Tuned on validation rows:")
         for place, tuned in results.tuned.items():
@@ -100,21 +102,24 @@ def _compared_row(cell: Compared, scale: Scale, notes: list[str]) -> list[str]:
     ]
 
 
-def _print_lines(results: StudyResults) -> None:
-    target = results.study.target
-    apart = differing(results.settings)
-    scales = {setting.scale for setting in results.settings}
+def print_lines(settings: list[Setting], target: float | None = None, last: int = 1) -> None:
+    """A line for each algorithm in each setting: its figures, means over the ``last`` rounds, and its costs."""
+    apart = differing(settings)
+    scales = {setting.scale for setting in settings}
     common = next(iter(scales)) if len(scales) == 1 else None
-    figures = [common.words if common else _SCORE, "seeds", "worst party", _SENT, "time"]
+    by_party = _party_columns(settings, last)
+    figures = [common.words if common else _SCORE, "seeds", *by_party, _SENT, "time"]
+    costs = len(figures)
     if target is not None:
         figures.append(f"rounds to {common.short(common.factor * target) if common else target}")
     rows, waiting = [], 0
-    for setting in results.settings:
+    for setting in settings:
         for line in setting.lines:
             if not line.finished:
                 waiting += 1
                 continue
-            row = [*_place(setting, apart), line.algorithm, *_figures(line, "" if common else line.scale.words)]
+            score = "" if common else line.scale.words
+            row = [*_place(setting, apart), line.algorithm, *_figures(line, score, by_party, last)]
             if target is not None:
                 reached = line.rounds_to(line.scale.factor * target)
                 row.append(MISSING if reached is None else f"{reached.mean:.0f}")
@@ -126,36 +131,58 @@ def _print_lines(results: StudyResults) -> None:
                 rows,
                 right=[name for name in figures if name != _SENT],
                 text=["partition", _SENT],
-                spare=[_SENT, "time", "seeds", *reversed(apart), *figures[5:]],
+                spare=[_SENT, "time", "seeds", *reversed(apart), *figures[costs:], *reversed(by_party[3:])],
             )
         )
     if waiting:
         draw(f"{waiting} further lines have no finished run.")
-    draw(
-        Paragraph(
-            f"{_scores(results.settings)} after the last round: on the test set, and of the worst party on its "
-            "held-out rows."
-        )
+    when = "after the last round" if last == 1 else f"as means over the last {last} rounds that were evaluated"
+    draw(Paragraph(f"{_scores(settings)} {when}: {_explained(by_party)}"))
+
+
+def _party_columns(settings: Sequence[Setting], last: int) -> list[str]:
+    """What is told of single parties: the worst; where they have models of their own, all that there is."""
+    lines = [line for setting in settings for line in setting.lines]
+    if not any(map(is_personal, lines)):
+        return [_WORST]
+    return [name for name in FIGURES if any(over_parties(line, name, last) for line in lines)]
+
+
+def _explained(by_party: Sequence[str]) -> str:
+    """What the columns are, in a sentence."""
+    if by_party == [_WORST]:
+        return "on the test set, and of the worst party on its held-out rows."
+    own = "the mean over parties on their own held-out rows, and over the tenth of them that fares worst"
+    labels = "the same on rows of the test set that have a party's labels" * any(
+        "labels" in one for one in by_party
     )
+    new = "newcomers never took part in training" * any("newcomers" in one for one in by_party)
+    said = "; ".join(filter(None, ["on the test set under the global model", own, labels, new]))
+    return f"{said}. A party uses its own model where it has one, else the global one."
 
 
-def _figures(line: Line, score: str) -> list[str]:
+def _figures(line: Line, score: str, by_party: Sequence[str], last: int) -> list[str]:
     """The cells of a line; ``score`` is told with the value where lines go by different ones."""
-    value, worst = line.value or personal(line, "mean"), personal(line, "worst")
-    seconds = line.mean("seconds")
+    seconds, value = line.mean("seconds"), on_test_set(line, last)
+    told = [_worst(line) if name == _WORST else over_parties(line, name, last) for name in by_party]
     return [
         MISSING if value is None else f"{score} {line.scale.text(value, unit='')}".strip(),
         str(len(line.finished)),
-        MISSING if worst is None else line.scale.text(worst, unit=""),
+        *(MISSING if each is None else line.scale.text(each, unit="") for each in told),
         traffic(line),
         MISSING if seconds is None else duration(seconds),
     ]
 
 
-def personal(line: Line, name: str) -> Spread | None:
-    """A figure of the score over parties, as it is told, under the model that they would use."""
-    by_party = (record.figures.get("personal") or record.figures.get("parties") or {} for record in line.finished)
-    return spread(value for each in by_party if (value := line.scale.told(each.get(name))) is not None)
+def _worst(line: Line) -> Spread | None:
+    """The score of the worst party, under the model that it would use."""
+    return figure(line, ("personal", "parties"), "worst")
+
+
+def _by_party(line: Line, last: int) -> dict[str, Any]:
+    """All that is known of single parties, ready for JSON."""
+    found = {name: over_parties(line, name, last) for name in FIGURES}
+    return {name: each._asdict() for name, each in found.items() if each is not None}
 
 
 def traffic(line: Line) -> str:
@@ -203,8 +230,9 @@ def report_dict(results: StudyResults) -> dict[str, Any]:
                 **{name: one.spec.get(name) for name in apart},
                 "algorithm": line.algorithm,
                 "score": line.scale.name,
-                "value": line.value._asdict() if line.value else None,
-                "worst_party": worst._asdict() if (worst := personal(line, "worst")) else None,
+                "value": value._asdict() if (value := on_test_set(line, results.study.last)) else None,
+                "worst_party": worst._asdict() if (worst := _worst(line)) else None,
+                "by_party": _by_party(line, results.study.last),
                 "bytes_up": line.mean("bytes_up"),
                 "bytes_down": line.mean("bytes_down"),
                 "seconds": line.mean("seconds"),

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from unalike.engines.compiled.library import Kernel
+from unalike.engines.compiled.library import Data, Descent, Kernel, Steps
 from unalike.errors import UserError
+from unalike.models.batch import Batch
 
 
 class Operation:
@@ -20,9 +21,20 @@ class Operation:
 
     def __call__(self, w: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """Logits and features; differentiable in w, once."""
+        if not torch.is_grad_enabled() and not torch._C._are_functorch_transforms_active():
+            logits, features, _ = self.kernel.forward(
+                w, x
+            )  # what autograd does around it takes as long as a batch
+            return logits, features
         kept = _Kept(self.kernel, keep=torch.is_grad_enabled() and w.requires_grad)
         logits, features = _Forward.apply(w, x, kept)  # type: ignore[no-untyped-call]
         return logits, features
+
+    def descend(self, w: Tensor, batch: Batch, lr: float, steps: int, pull: float) -> Tensor:
+        """All steps of gradient descent on one batch, in one call."""
+        rows = torch.arange(len(batch.y)).expand(steps, -1).contiguous()
+        descent = Descent(lr, strength=pull, centre=w if pull else None)
+        return self.kernel.train(w, Data(batch.x.contiguous(), batch.y), Steps(rows), descent)[0]
 
 
 class _Kept:
