@@ -32,7 +32,8 @@ def test_takes_stored_measurements(unalike, tmp_path):
     fresh = json.loads(
         unalike("recommend", *FEW, "--partition", "label-count(1)", "--json", "--runs", str(tmp_path)).out
     )
-    unseen = {**fresh["situation"], "concept": None, "concept_expected": None}  # of real sites it is not measured
+    names = ("concept", "concept_expected", "together", "together_expected")  # of real sites they are not measured
+    unseen = {**fresh["situation"], **dict.fromkeys(names)}
     assert stored == {**fresh, "situation": unseen}
     assert stored["situation"]["one_label"] == 1
 
@@ -151,3 +152,29 @@ def test_auto_works_for_regression(unalike, tmp_path):
     common = ["--dataset", "diabetes", "--parties", "3", "--rounds", "1", "--algorithm", "auto", "--json"]
     result = unalike("run", *common, "--runs", str(tmp_path))
     assert result.json["spec"]["algorithm"] == "fedavg"
+
+
+def test_parties_that_want_other_labels_are_advised_models_of_their_own(unalike, tmp_path):
+    result = unalike("recommend", *FEW, "--partition", "label-preference(1.0)", "--runs", str(tmp_path))
+    assert result.code == 0
+    assert "(parties give the same rows other labels)" in result.out.splitlines()[0]
+    assert "no single model can be right for all" in result.out
+    assert "made with this package" in result.out
+    assert "--own-rows" not in result.out
+
+
+def test_own_rows_are_another_question(unalike, tmp_path):
+    heart = ["recommend", "--dataset", "heart", "--partition", "natural", "--runs", str(tmp_path)]
+    assert "ask with --own-rows" in unalike(*heart).out
+    own = unalike(*heart, "--own-rows")
+    assert "(label skew, each party on its own rows)" in own.out.splitlines()[0]
+    assert "cannot be told from that" in own.out
+    assert unalike(*heart, "--own-rows", "--json").json["own_models"] is True
+
+
+def test_auto_trains_models_of_the_parties_own_where_they_want_other_labels(unalike, tmp_path):
+    common = [*FEW, "--partition", "label-preference(1.0)", "--model", "mlp(8)", "--rounds", "1", "--epochs", "1"]
+    result = unalike("run", *common, "--algorithm", "auto", "--json", "--runs", str(tmp_path))
+    assert result.code == 0
+    assert result.json["spec"]["algorithm"] != "fedavg" or result.json["spec"]["fine_tune"]
+    assert "other labels" in result.err

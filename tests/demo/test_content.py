@@ -162,8 +162,17 @@ def test_what_is_said_of_digits(found, alone, together, own, words):
     part = found.digits
     rights = {name: np.full((2, 359), value) for name, value in ((ALONE, alone), (FEDAVG, together), (OWN, own))}
     methods = {split: with_answers(each, **rights) for split, each in part.methods.items()}
-    for text in read_digits(replace(part, methods=methods)):
-        assert words in text
+    *splits, last = read_digits(replace(part, methods=methods))
+    assert all(words in text for text in splits)
+    assert "shown to be worse" in last
+
+
+def test_a_method_that_is_beaten_is_not_praised(found):
+    methods = {
+        split: with_answers(each, Ditto=np.zeros((2, 359)), alone=np.ones((2, 359)))
+        for split, each in found.digits.methods.items()
+    }
+    assert "shown to be worse" not in " ".join(read_digits(replace(found.digits, methods=methods)))
 
 
 def test_picture_shows_the_figures(found, tmp_path):

@@ -57,12 +57,13 @@ def test_by_chance_is_what_a_random_split_shows(dataset):
         ("quantity-dirichlet(0.3)", "digits", "alike"),
         ("feature-shift(scale, 3)", "digits", "unclear"),
         ("natural", "heart", "unclear"),
+        ("fcube", "fcube", "unclear"),  # every feature alone is alike, two together are not
         ("label-dirichlet(0.5)+label-preference(1.0)", "digits", "unclear"),
     ],
 )
 def test_what_parties_want(partition, dataset, wishes):
     for seed in (0, 1):
-        assert of(partition, dataset, None if partition == "natural" else 10, seed).wishes == wishes
+        assert of(partition, dataset, None if partition in ("natural", "fcube") else 10, seed).wishes == wishes
 
 
 def test_what_was_not_measured_is_said():

@@ -107,11 +107,11 @@ def test_rounds_count_by_the_parties_own_mean():
 
 def test_a_failed_run_of_a_personal_algorithm_fails_among_its_like():
     """What failed has no figures: the registered class says that it would have had personal models."""
-    failed = record("fedrep", state="failed")
+    failed = record("ditto", state="failed")
     records = [shared(), personal(), failed, record("fedprox", state="failed")]
     assert {each.algorithm for each in by_global_model(records)} == {"fedavg", "fedprox"}
     last = tables(records)[0].entries[-1]
-    assert (last.algorithm, last.failed) == ("fedrep", 1)
+    assert (last.algorithm, last.failed) == ("ditto", 1)
 
 
 def test_names():

@@ -21,6 +21,7 @@ from unalike.report.page.numbers import (
     thin,
 )
 from unalike.report.page.parties import MOST_LABELS, MOST_PARTIES, Looker, heat_map, principal_components
+from unalike.report.page.sections import _training
 from unalike.report.page.summary import lead, summary
 from unalike.runs.results import Line, settings
 from unalike.runs.run import run
@@ -290,3 +291,13 @@ def test_features_are_those_of_the_best_model_where_less_is_better(tmp_path):
     errors = {line.algorithm: line.value.mean for line in setting.lines}
     assert Looker(1).look(setting).features["algorithm"] == min(errors, key=errors.get)
     assert len(set(errors.values())) == 2
+
+
+def test_without_a_global_model_the_page_opens_with_a_curve_that_there_is():
+    rounds = tuple({**row, "accuracy": None, "loss": None} for row in record("local").rounds)
+    (setting,) = settings([replace(record("local"), rounds=rounds)])
+    text = str(_training(setting))
+    assert "Test accuracy" not in text
+    assert 'data-metric="train_loss" aria-pressed="true"' in text
+    (both,) = settings([replace(record("local"), rounds=rounds), record("fedavg")])
+    assert 'data-metric="score" aria-pressed="true"' in str(_training(both))

@@ -160,7 +160,7 @@ def _tables(
     for name in algorithms:
         if name not in set().union(*known):
             raise unknown("algorithm in these results", name, set().union(*known))
-    made = []
+    made: list[list[Table]] = []
     for blocks, names in zip(kinds, known, strict=True):
         wanted = [name for name in algorithms if name in names]
         shown = bool(blocks) and bool(wanted or not algorithms)

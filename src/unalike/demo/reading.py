@@ -70,7 +70,12 @@ def _no_better_than_guessing(found: Hospitals) -> list[str]:
 
 def read_digits(found: UnevenDigits) -> list[str]:
     """When a model of one's own pays, and against what."""
-    return [_of_split(found, split) for split in SPLITS]
+    gaps = [found.difference(OWN, other, split) for split in SPLITS for other in (FEDAVG, ALONE)]
+    beaten = any(gap.beyond_noise and gap.mean < 0 for gap in gaps)
+    either = (
+        [] if beaten else ["In neither case is Ditto shown to be worse than another; it trains twice as much."]
+    )
+    return [*(_of_split(found, split) for split in SPLITS), *either]
 
 
 def _of_split(found: UnevenDigits, split: str) -> str:

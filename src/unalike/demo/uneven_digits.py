@@ -6,8 +6,8 @@ local steps in a round; Ditto trains two models, and so takes twice as many.
 How the settings were chosen: on validation images (a fifth of each party's, seeds 100 to 102), never on test
 images. With two digits a party, the learning rates 0.05, 0.1 and 0.2 had a validation loss of 0.151, 0.113 and
 0.114 after 30 rounds, averaged over alone, FedAvg and Ditto. With five digits a party and a rate of 0.1, Ditto's
-lam of 0.03 and 0.1 then gave 0.111 and 0.099. That parties have something to learn from each other with five digits, and
-hardly anything with two, was seen there too, and is why both are shown.
+lam of 0.03 and 0.1 then gave 0.111 and 0.099. That parties have something to learn from each other with five
+digits, and hardly anything with two, was seen there too, and is why both are shown.
 """
 
 from __future__ import annotations

@@ -9,8 +9,10 @@ of a label are alike everywhere. An even random split shows (cells - labels) / (
 pairs of party and label that have rows.
 
 Other shares of the labels (label skew) leave it alone. It grows where features are shifted (P(x | y) differs with
-P(x)), and where the same features have other labels (P(y | x) differs): in the second case P(x) stays as it is,
-which tells the two apart. Only means are compared, and so a difference that leaves them in place is not seen.
+P(x)), and where the same features have other labels (P(y | x) differs): in the second case P(x) stays as it is.
+So features must be known to be alike as a whole, and not one by one only. ``together`` is the same share, of the
+products of two features and without regard to labels. Only means are compared: a difference that leaves them in
+place is not seen.
 """
 
 from __future__ import annotations
@@ -21,27 +23,44 @@ from typing import NamedTuple
 import numpy as np
 
 from unalike.data.dataset import Array
+from unalike.measure.extract import PROJECTED, project
 
 
-class Concept(NamedTuple):
-    """The share between parties, and what an even random split would show."""
+class Share(NamedTuple):
+    """The share of a spread that lies between parties, and what an even random split would show."""
 
     degree: float
     expected: float
 
 
-def concept_of(features: Sequence[Array], labels: Sequence[Array]) -> Concept:
+def concept_of(features: Sequence[Array], labels: Sequence[Array]) -> Share:
     """From each party's rows: features [rows, dimensions] and labels [rows], whole numbers from 0 on."""
-    x, y = np.concatenate(features).astype(np.float64), np.concatenate(labels)
-    party = np.repeat(np.arange(len(labels)), [len(own) for own in labels])
-    by_label, count = _explained(x, y)
-    by_both, cells = _explained(x, y * len(labels) + party)
-    spread = (x**2).sum(axis=0) - by_label
-    told = spread > 1e-9 * (1 + by_label)  # a column that the label decides says nothing
-    if not told.any() or len(y) <= count:
-        return Concept(0.0, 0.0)
-    shares = (by_both - by_label)[told] / spread[told]
-    return Concept(float(shares.mean().clip(0, 1)), (cells - count) / (len(y) - count))
+    return _between(np.concatenate(features).astype(np.float64), np.concatenate(labels), _party(features))
+
+
+def together_of(features: Sequence[Array]) -> Share:
+    """Whether features differ two by two: the products of all pairs; of many dimensions, of a projection."""
+    x = np.concatenate(features).astype(np.float64)
+    if x.shape[1] > PROJECTED:
+        x = project(x)
+    x = x - x.mean(axis=0)
+    one, other = np.triu_indices(x.shape[1])
+    return _between(x[:, one] * x[:, other], np.zeros(len(x), np.int64), _party(features))
+
+
+def _party(features: Sequence[Array]) -> Array:
+    return np.repeat(np.arange(len(features)), [len(own) for own in features])
+
+
+def _between(x: Array, group: Array, party: Array) -> Share:
+    by_group, count = _explained(x, group)
+    by_both, cells = _explained(x, group * (party.max() + 1) + party)
+    spread = (x**2).sum(axis=0) - by_group
+    told = spread > 1e-9 * (1 + by_group)  # a column that the label decides says nothing
+    if not told.any() or len(x) <= count:
+        return Share(0.0, 0.0)
+    shares = (by_both - by_group)[told] / spread[told]
+    return Share(float(shares.mean().clip(0, 1)), (cells - count) / (len(x) - count))
 
 
 def _explained(x: Array, group: Array) -> tuple[Array, int]:

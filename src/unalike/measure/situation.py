@@ -11,7 +11,7 @@ import numpy as np
 
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
-from unalike.measure.concept import concept_of
+from unalike.measure.concept import concept_of, together_of
 from unalike.measure.extract import party_features, party_labels
 from unalike.measure.federated_cdf import Measurement
 from unalike.measure.plain import plain_figures
@@ -45,8 +45,8 @@ class Situation:
     label: total variation between a party's labels and all parties', mean over parties by rows. quantity: the
     share of rows that would have to move for equal sizes, divided by the largest possible. one_label: the share
     of parties that have a single label. feature: the Kolmogorov-Smirnov distance of features, mean over
-    dimensions and parties. concept: how much rows of one label differ between parties (``concept``). The last two
-    are None where they were not measured.
+    dimensions and parties. concept: how much rows of one label differ between parties, together: how much products
+    of two features do (``concept``). The last three are None where they were not measured.
     """
 
     label: float
@@ -57,6 +57,8 @@ class Situation:
     feature_expected: float | None = None
     concept: float | None = None
     concept_expected: float | None = None
+    together: float | None = None
+    together_expected: float | None = None
 
     @property
     def label_skewed(self) -> bool:
@@ -65,15 +67,16 @@ class Situation:
 
     @property
     def feature_skewed(self) -> bool:
-        """Whether features differ by clearly more than chance."""
-        return self.feature is not None and _clearly(self.feature, self.feature_expected or 0.0)
+        """Whether features differ by clearly more than chance, one by one or (where measured) two by two."""
+        degrees = ((self.feature, self.feature_expected), (self.together, self.together_expected))
+        return any(degree is not None and _clearly(degree, by_chance or 0.0) for degree, by_chance in degrees)
 
     @property
     def wishes(self) -> Wishes:
         """Whether parties give the same rows other labels: P(y | x) differs.
 
-        Rows of a label that differ between parties show it where features as a whole, P(x), are alike. Else
-        shifted features may be the cause.
+        Rows of a label that differ between parties show it where features, P(x), are alike one by one and two by
+        two. Else shifted features may be the cause.
         """
         if self.concept is None:
             return "not measured"
@@ -158,7 +161,7 @@ def simulated_situation(dataset: Dataset, partition: Partition) -> Situation:
     """
     if partition.parties == 1:  # like itself
         only = sum(counts > 0 for counts in next(iter(party_labels(dataset, partition).values())).values())
-        return Situation(0.0, 0.0, 0.0, float(only == 1), 0.0, 0.0, 0.0, 0.0)
+        return Situation(0.0, 0.0, 0.0, float(only == 1), *[0.0] * 6)
     if partition.parties > SAMPLED_PARTIES:
         if partition.distortions:  # they go by a party's place among all
             dataset, partition = as_seen(dataset, partition)
@@ -193,8 +196,14 @@ def _with_concept(
     if dataset.task == "regression":  # a target is no label
         return situation
     labels = [seen_by(dataset, partition, k)[1] for k in range(partition.parties)]
-    found = concept_of(list(features.values()), labels)
-    return replace(situation, concept=found.degree, concept_expected=found.expected)
+    concept, together = concept_of(list(features.values()), labels), together_of(list(features.values()))
+    return replace(
+        situation,
+        concept=concept.degree,
+        concept_expected=concept.expected,
+        together=together.degree,
+        together_expected=together.expected,
+    )
 
 
 def _fingerprint(dataset: Dataset, partition: Partition) -> str:

@@ -28,6 +28,10 @@ SIMPLE = {"local": "training alone", REFERENCE: "FedAvg", "fedavg-tuned": "fine-
 SOURCE = "runs made with this package, docs/advice.md"
 
 
+COLUMNS = ("dataset", "partition", "parties", "kind", "wishes", "algorithm", "mean", "worst_tenth", "seeds")
+"""Of the table of the package."""
+
+
 @dataclass(frozen=True)
 class Row:
     """One algorithm in one setting: the parties' own mean and their worst tenth's, in percent, over seeds."""
@@ -138,7 +142,7 @@ def _why(situation: Situation) -> str:
     said = f"by {situation.concept:.2f} (by chance {situation.concept_expected or 0.0:.2f})"
     if situation.wishes == "differ":
         return (
-            f"Rows of one label differ between parties {said}, while features as a whole are alike: "
+            f"Rows of one label differ between parties {said}, while features are alike as far as can be seen: "
             "parties give the same rows other labels, and no single model can be right for all."
         )
     if situation.wishes == "unclear":

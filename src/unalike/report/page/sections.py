@@ -111,15 +111,16 @@ def _bar(value: float) -> Html:
 
 
 def _training(setting: Setting) -> Html:
-    radios = [
-        tag(
-            "button",
-            title,
-            type="button",
-            data_metric=name,
-            aria_pressed="true" if name == SCORE else "false",
-        )
+    """The curves that there are: without a global model in any line, there are none of its score and loss."""
+    there = {
+        name: title
         for name, title in metrics(setting.scale).items()
+        if any(line.curve(None if name == SCORE else name) for line in setting.lines if line.finished)
+    }
+    first = next(iter(there), "")
+    radios = [
+        tag("button", title, type="button", data_metric=name, aria_pressed="true" if name == first else "false")
+        for name, title in there.items()
     ]
     return tag(
         "div",
