@@ -113,14 +113,17 @@ def test_the_loss_is_that_of_a_draw_and_the_divergence_from_the_cavity():
     server, states = passes(algorithm, [[0, 1, 2]])
     me = party_of(1, server, states[1], task)
     rows = torch.cat([C[1], A[1]]).expand(8, -1)
-    mean, log_deviation = algorithm.gaussian(me, torch.tensor([0.3, -0.2, 0.4, 0.1], dtype=torch.float64))
+    w = torch.tensor([0.3, -0.2, 0.4, 0.1], dtype=torch.float64)
+    mean, width = algorithm.gaussian(me, w)
+    deviation = width * server["precision"] ** -0.5
+    assert torch.allclose(width, w[2:].exp())
     precision, shift = (me.received[key] - me.state[key] for key in ("precision", "shift"))
-    divergence = kl_divergence(Normal(mean, log_deviation.exp()), Normal(shift / precision, precision**-0.5)).sum()
-    expected = task.loss(mean + log_deviation.exp(), Batch(rows, rows[:, 0])) + divergence / 8
-    found = algorithm.loss(me, torch.tensor([0.3, -0.2, 0.4, 0.1], dtype=torch.float64), Up(rows, rows[:, 0]))
+    divergence = kl_divergence(Normal(mean, deviation), Normal(shift / precision, precision**-0.5)).sum()
+    expected = task.loss(mean + deviation, Batch(rows, rows[:, 0])) + divergence / 8
+    found = algorithm.loss(me, w, Up(rows, rows[:, 0]))
     assert torch.allclose(found, expected, atol=1e-12)
     assert torch.equal(algorithm.gaussian(me, algorithm.start(me))[0], server["shift"] / server["precision"])
-    assert torch.allclose(algorithm.gaussian(me, algorithm.start(me))[1].exp() ** -2, server["precision"])
+    assert torch.equal(algorithm.gaussian(me, algorithm.start(me))[1], torch.ones(2, dtype=torch.float64))
 
 
 def test_every_step_has_a_draw_of_its_own():

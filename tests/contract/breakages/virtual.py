@@ -19,14 +19,14 @@ MUTATIONS = of_file(
     ("means are subtracted, not shifts", "found * mean - shift}", "mean - shift / precision}"),
     (
         "a variance in place of a precision",
-        "(-2 * log_deviation).exp().maximum",
-        "(2 * log_deviation).exp().maximum",
+        "/ width**2).maximum",
+        "* width**2).maximum",
     ),
-    ("precisions below 0", ".exp().maximum(precision)", ".exp()"),
+    ("precisions below 0", ".maximum(precision)", ""),
     ("noise is drawn once", "batch.normal(len(mean))", "party.normal(len(mean))"),
-    ("no noise at all", " + log_deviation.exp() * batch.normal(len(mean))", ""),
-    ("a deviation in place of a variance", "(2 * log_deviation).exp())", "log_deviation.exp())"),
-    ("the divergence of the cavity from q", "- 1 - 2 * log_deviation", "- 1 + 2 * log_deviation"),
+    ("no noise at all", " + width / posterior.sqrt() * batch.normal(len(mean))", ""),
+    ("a deviation in place of a variance", "/ posterior * width**2", "/ posterior * width"),
+    ("the divergence of the cavity from q", "- 1 - spread.log()", "- 1 + spread.log()"),
     ("the divergence counts for each row", "+ divergence / party.size", "+ divergence"),
     ("half of the divergence is forgotten", ".sum() / 2", ".sum()"),
     (
@@ -37,7 +37,7 @@ MUTATIONS = of_file(
     ("all of the factor is sent, not its change", "(value - party.state[key])", "value"),
     ("what is undamped", "self.damping * (value", "(value"),
     ("absent parties' factors are forgotten", "server[key] + replies", "replies"),
-    ("training starts from another width", "widened - precision.log() / 2", "widened - precision.log()"),
+    ("training starts from another width", "widened.exp()", "2 * widened.exp()"),
     ("a prior of another width", "self.deviation**-2", "self.deviation**-1"),
 )
 CHECKS = [

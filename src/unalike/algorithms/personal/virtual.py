@@ -79,11 +79,11 @@ class Virtual(Algorithm):
         return party.received["shift"].new_zeros(2 * party.task.size)
 
     def gaussian(self, party: Party, w: Tensor) -> tuple[Tensor, Tensor]:
-        """q_k, from what is trained: the mean and the logarithm of the deviation of each weight."""
+        """q_k, from what is trained: each weight's mean, and how many times as wide as the posterior it is."""
         precision = party.received["precision"]
         moved, widened = w[: len(precision)], w[len(precision) :]
         unit = (party.size / precision.clamp(min=party.size)).sqrt()
-        return self.personal(party) + unit * moved, widened - precision.log() / 2
+        return self.personal(party) + unit * moved, widened.exp()
 
     def cavity(self, party: Party) -> tuple[Tensor, Tensor]:
         """Precision and shift of the posterior without the party's own factor."""
@@ -92,18 +92,19 @@ class Virtual(Algorithm):
 
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
         """The loss of weights drawn from q_k, and the divergence of q_k from the cavity."""
-        mean, log_deviation = self.gaussian(party, w)
+        mean, width = self.gaussian(party, w)
         precision, shift = self.cavity(party)
-        drawn = mean + log_deviation.exp() * batch.normal(len(mean))
-        apart = precision * ((mean - shift / precision) ** 2 + (2 * log_deviation).exp())
-        divergence = (apart - 1 - 2 * log_deviation - precision.log()).sum() / 2
+        posterior = party.received["precision"]
+        drawn = mean + width / posterior.sqrt() * batch.normal(len(mean))
+        spread = precision / posterior * width**2  # the variance of q_k, in units of the cavity's
+        divergence = (precision * (mean - shift / precision) ** 2 + spread - 1 - spread.log()).sum() / 2
         return party.task.loss(drawn, batch) + divergence / party.size
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
         """The new factor is q_k divided by the cavity; part of the way to it is gone."""
-        mean, log_deviation = self.gaussian(party, w)
+        mean, width = self.gaussian(party, w)
         precision, shift = self.cavity(party)
-        found = (-2 * log_deviation).exp().maximum(precision)
+        found = (party.received["precision"] / width**2).maximum(precision)
         factor = {"precision": found - precision, "shift": found * mean - shift}
         changes = {key: self.damping * (value - party.state[key]) for key, value in factor.items()}
         return changes, {key: party.state[key] + change for key, change in changes.items()}
