@@ -61,15 +61,17 @@ def summary() -> str:
         if (standing := ranked(blocks)) is None:
             continue
         ranking, reference = standing
-        found = {name: [block.value(name, block.trials[name]) for block in blocks if name in block.trials]
-                 for name in SIMPLE}  # fmt: skip
+        means = [
+            statistics.fmean(block.value(name, block.trials[name]) or 0.0 for block in blocks) for name in SIMPLE
+        ]
         better = [
             f"{one.algorithm} ({one.median_gain:+.1f}, p {one.p:.3f})" for one in ranking if one.shown_better
         ]
         others = [one for one in ranking if not one.shown_better and one.algorithm != reference]
         nearest = "none" + "".join(f"; next {one.algorithm} ({one.median_gain:+.1f})" for one in others[:1])
-        means = [f"{statistics.fmean(values):.1f}" for values in found.values()]
-        lines.append([title, str(len(blocks)), *means, reference, "; ".join(better) or nearest])
+        lines.append(
+            [title, str(len(blocks)), *(f"{mean:.1f}" for mean in means), reference, "; ".join(better) or nearest]
+        )
     head = ["parties", "settings", "local", "FedAvg", "tuned", "best simple", "shown to be better (median gain)"]
     return table(head, lines)
 
