@@ -42,6 +42,7 @@ VARIANTS = {
     "partial(own=('body.0.bias', 'head'), own_epochs=1, base=fednova)": {"newcomers": 0.34},
     "partial(own=())": {},
     "fedbn": {"model": "test-layer-norm"},
+    "pfedme(around=local)": {"newcomers": 0.34},
     "test-fedmd": THREE_NETS,
     "test-def-kt": {"sample": 1.0, "model": "mlp(6,4)", "optimiser": "sgd"},
     "test-fedgan(noise=3)": THREE_NETS,

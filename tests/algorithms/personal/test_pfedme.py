@@ -61,14 +61,21 @@ def test_a_strong_pull_is_fedavg_with_equal_weights(engine):
 
 
 @EVERY_ENGINE
-def test_parties_use_theta_of_all_their_training_rows(engine):
+@pytest.mark.parametrize("around", ["shared", "local"])
+def test_parties_use_theta_of_all_their_training_rows(engine, around):
     """K steps of gradient descent by hand for f_k(theta) + lam/2 ||theta - w||^2."""
     fields = {"dtype": "float32" if engine == "compiled" else "float64", "batch_size": 64, "engine": engine}
     fields["optimiser"] = "sgd"
-    simulation = play(small_simulation("pfedme(lam=2, inner_steps=4, inner_lr=0.1)", **fields), 2)
-    w, models = simulation.state.server["w"], simulation.models(simulation.state)
+    text = f"pfedme(lam=2, inner_steps=4, inner_lr=0.1, around={around})"
+    simulation = play(small_simulation(text, newcomers=0.17, **fields), 1)
+    shared, models = simulation.state.server["w"], simulation.models(simulation.state)
+    own = simulation.state.parties
+    assert len(own) == (3 if around == "local" else 0)  # who took part; one is a newcomer, two were not asked
+    if around == "local":  # what they came to is what the server has the mean of
+        assert torch.allclose(torch.stack([each["w"] for each in own.values()]).mean(dim=0), shared, atol=1e-6)
     for number in range(6):
-        theta = w
+        theta = w = own[number]["w"] if number in own else shared
+        assert (number in own) == bool((w != shared).any())
         for _ in range(4):
             net, (x, y) = by_hand(simulation, number, theta)
             nn.functional.cross_entropy(net(x)[0], y).backward()

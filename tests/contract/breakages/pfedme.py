@@ -16,14 +16,17 @@ MUTATIONS = [
         ("the server's beta is forgotten", "self.beta * replies", "replies"),
         (
             "the model in use is held near nothing",
-            "return (self.lam, party.received",
-            "return (0.0, party.received",
+            "return (self.lam, self.personal",
+            "return (0.0, self.personal",
         ),
         (
             "the model in use is made at the run's rate",
             'if party.phase == "theta" else grad',
             "if False else grad",
         ),
+        ("a party that never trained has a model", 'party.state["trained"] * (party', "(party"),
+        ("theta is near the shared w always", 'if self.around == "shared":', "if True:"),
+        ("the party's own w is lost", 'kept = {"w": w,', 'kept = {"w": w * 0,'),
         ("passes go as far as one", "self.inner_lr * self.inner_steps)", "self.inner_lr)"),
         ("theta stays halfway", 'Phase("theta", epochs=self.inner_steps)', 'Phase("theta", epochs=1)'),
     ),
@@ -36,5 +39,8 @@ MUTATIONS = [
 ]
 CHECKS = [
     (test_pfedme.test_a_round_is_the_papers, ONE, 0.5),
-    (test_pfedme.test_parties_use_theta_of_all_their_training_rows, "sequential"),
+    *(
+        (test_pfedme.test_parties_use_theta_of_all_their_training_rows, "sequential", w)
+        for w in ("shared", "local")
+    ),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from unalike.algorithms.contract import Algorithm, Party, Phase, Replies, Vectors, algorithm
 from unalike.algorithms.personal.descent import equal_weight, pace, steer
@@ -29,8 +29,11 @@ class PFedMe(Algorithm):
     (The authors' code decays theta by 0.001 without a word; this does not.)
 
     What a party uses is theta(w), computed when it is needed: ``inner_steps`` passes over all its training rows,
-    each as far as one step of ``inner_lr``. (The authors' code uses what the last batch of a party's last round
-    left.) In every local step theta starts anew from w; the authors' code goes on from the batch before.
+    each as far as one step of ``inner_lr``. (The paper's is what the last batch of its last round left, and is
+    none for a party that was never asked.) ``around``: theta is held near the "shared" w, as in the paper's
+    problem, or near the "local" w that the party's own last round came to, as in the paper's Algorithm 1 and
+    experiments, which is more personal; a party that never took part has the shared one alone. Every inner step
+    starts anew from w; the authors' code goes on from the theta of the batch before.
     """
 
     needs_sgd: ClassVar[bool] = True
@@ -38,6 +41,7 @@ class PFedMe(Algorithm):
     inner_steps: int = 5
     inner_lr: float = 0.05
     beta: float = 1.0
+    around: Literal["shared", "local"] = "shared"
 
     def __post_init__(self) -> None:
         for field in ("lam", "inner_lr", "beta"):
@@ -59,9 +63,20 @@ class PFedMe(Algorithm):
         """Parties count the same, whatever their rows."""
         return equal_weight(party)
 
+    def init_party(self, task: Task, w: Tensor) -> Vectors:
+        """Where theta is held near it, the party's own w; none of it counts before the party has trained."""
+        return {"w": w, "trained": w.new_zeros(())} if self.around == "local" else {}
+
+    def personal(self, party: Party) -> Tensor:
+        """What theta starts from and is held near."""
+        shared = party.received["w"]
+        if self.around == "shared":
+            return shared
+        return shared + party.state["trained"] * (party.state["w"] - shared)
+
     def proximal(self, party: Party) -> tuple[float, Tensor] | None:
-        """The personal model is held near the received one."""
-        return (self.lam, party.received["w"]) if party.phase == "theta" else None
+        """The personal model is held near the one that it starts from."""
+        return (self.lam, self.personal(party)) if party.phase == "theta" else None
 
     def correct(self, party: Party, w: Tensor, grad: Tensor) -> Tensor:
         """Where theta is computed before use, the rate of a pass is ``inner_lr``."""
@@ -73,6 +88,11 @@ class PFedMe(Algorithm):
             return super().loss(party, w, batch)
         theta = party.task.descend(w, batch, self.inner_lr, self.inner_steps, pull=self.lam)
         return steer(w, party.task.loss(theta, batch), self.lam * (w - theta))
+
+    def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
+        """The update leaves; the party's own w stays where theta needs it."""
+        kept = {"w": w, "trained": party.size / party.size} if self.around == "local" else party.state
+        return {"delta": w - party.received["w"]}, kept
 
     def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
         """The server goes beta of the way to the mean, and beyond it where beta is above 1."""
