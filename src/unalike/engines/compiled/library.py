@@ -172,10 +172,10 @@ class Kernel:
         return torch.cat(after) if len(after) > 1 else after[0], float(loss)
 
     def _from_still_layers(self, w: Tensor, data: Data, steps: Steps, first: int) -> tuple[int, Data, Steps]:
-        """The first layer that moves, and in place of the rows what comes before it, computed once for each row.
+        """The first layer that moves, and in place of rows what they are before it, computed once for each row.
 
-        That is where layers below stay as they are, as weights before ``first`` do, and would see a row again as it
-        was: then all is as if they had, to the bit. Elsewhere all layers run in every step: 0, and what was given.
+        So where layers below it have their weights before ``first``, which stay, and see the same row again: the
+        bits are those of running them in each step. Elsewhere it is layer 0, and the rows themselves.
         """
         begin = self.chain.still(first)
         if not begin or steps.top is not None:

@@ -93,8 +93,9 @@ def _calls(chain: Chain, width: int) -> str:
         backward += _backward(chain, tape, k, width)
     return "\n".join(
         [
-            "/* The layers from number `begin` up to `end`, which is LAYERS for all that are left. */",
-            "static void forward(const float *w, const float *frozen, float *tape, int lanes, int begin, int end) {",
+            "/* The layers from number `begin` up to, but not with, number `end`. */",
+            "static void forward(const float *w, const float *frozen, float *tape, int lanes, int begin,",
+            "                    int end) {",
             "    (void)frozen;",
             *(f"    if (begin <= {k} && {k} < end) {line};" for k, line in enumerate(forward)),
             "}\n",
