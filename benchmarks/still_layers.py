@@ -1,4 +1,4 @@
-"""A round of FedRep where the frozen body runs once for each row of the head's phase, and where it runs in each step.
+"""A round of FedRep: in the head's phase the frozen body runs once for each row, or in each step.
 
     python -m benchmarks.still_layers
 
@@ -49,8 +49,9 @@ def main() -> None:
     torch.set_num_threads(1)
     chosen = [workload.quick() for workload in WORK] if given.quick else WORK
     head = ["work, 10 parties", "weights", "body in each step", "once for each row", "times as fast", "bits"]
-    text = f"CPU seconds a round, one thread, medians of {given.repeats} interleaved turns on a busy machine.\n{made()}"
-    publish("still-layers", f"{text}\n\n{table(head, [measure(work, given.repeats) for work in chosen])}", given)
+    text = f"CPU seconds a round, one thread, medians of {given.repeats} interleaved turns on a busy machine."
+    rows = [measure(work, given.repeats) for work in chosen]
+    publish("still-layers", f"{text}\n{made()}\n\n{table(head, rows)}", given)
 
 
 if __name__ == "__main__":
