@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, ClassVar
 
-from unalike.algorithms.contract import Ask, Party, Payload, Replies, Vectors, algorithm
+from unalike.algorithms.contract import Ask, Party, Payload, Phase, Replies, Vectors, algorithm
 from unalike.algorithms.personal.partial import LgFedAvg
 from unalike.algorithms.personal.related import MOST_NUMBERS
 from unalike.errors import UserError
@@ -22,8 +22,8 @@ class LgFedAvgEnsemble(LgFedAvg):
 
     A new device has no local model, so the paper lets all local models, each below the shared layers, answer and
     averages their outputs: here the probabilities of the classes, or the numbers of a regression. They are the
-    last own layers of every party that was ever asked. Those who were asked use their own, as in ``lg-fedavg``;
-    with ``adapt_all`` they adapt it, which newcomers never do. Training has the bits of ``lg-fedavg``.
+    last own layers of every party that was ever asked. Those who were asked use their own, as in ``lg-fedavg``, and
+    nobody adapts. Training has the bits of ``lg-fedavg``.
 
     What it shows: nothing stays at home. Every party uploads its own layers beside its update, the server must see
     them single and keeps those of all, and a newcomer is sent all of them: whole nets, each fitted to one party's
@@ -36,10 +36,10 @@ class LgFedAvgEnsemble(LgFedAvg):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.adapt_epochs is not None and not self.adapt_all:
+        if self.adapt_epochs is not None or self.adapt_all:
             raise UserError(
-                "LgFedAvgEnsemble.adapt_epochs needs adapt_all: newcomers use others' layers as they are, got "
-                f"adapt_epochs={self.adapt_epochs} alone. Leave it out, or use lg-fedavg."
+                "LgFedAvgEnsemble lends newcomers the layers of others as they are, and nobody adapts, got "
+                f"adapt_epochs={self.adapt_epochs}, adapt_all={self.adapt_all}. Leave them out, or use lg-fedavg."
             )
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
@@ -75,9 +75,9 @@ class LgFedAvgEnsemble(LgFedAvg):
         except StopIteration as end:
             return {**end.value, "lent": lent, "seen": seen}
 
-    def adapts(self, known: bool) -> bool:
-        """Newcomers never do: they use the layers of others."""
-        return self.adapt_all and known
+    def adapt(self, task: Task) -> tuple[Phase, ...]:
+        """Nobody does: newcomers use the layers of others."""
+        return ()
 
     def init_party(self, task: Task, w: Tensor) -> Vectors:
         """As in LG-FedAvg, and that the party was never asked."""
