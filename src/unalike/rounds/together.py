@@ -61,7 +61,11 @@ def judge_each(
 
     def judged(block: list[int]) -> Judged:
         task, own = task_of(block[0]), [rows[k] for k in block]
-        models = [model(k) for k in block]
+        models: list[tuple[Tensor, Tensor]] = []
+        for k in block:
+            models.append(model(k))
+            if len(block) > 1 and sum(w.numel() for w, _ in models) > MOST_WEIGHTS:  # of ensembles
+                return joined([judged([one]) for one in block])
         if len(block) == 1:  # it may have more rows than a forward pass takes
             index = torch.from_numpy(own[0]).to(task.device)
             return judge(task, *models[0], data, index, scores)

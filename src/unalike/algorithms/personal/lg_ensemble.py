@@ -22,8 +22,8 @@ class LgFedAvgEnsemble(LgFedAvg):
 
     A new device has no local model, so the paper lets all local models, each below the shared layers, answer and
     averages their outputs: here the probabilities of the classes, or the numbers of a regression. They are the
-    last own layers of every party that was ever asked. Those who were asked use their own, as in ``lg-fedavg``, and
-    nobody adapts. Training has the bits of ``lg-fedavg``.
+    last own layers of every party that was ever asked. Those who were asked use their own, as in ``lg-fedavg``,
+    and nobody adapts. Training has the bits of ``lg-fedavg``.
 
     What it shows: nothing stays at home. Every party uploads its own layers beside its update, the server must see
     them single and keeps those of all, and a newcomer is sent all of them: whole nets, each fitted to one party's
@@ -93,6 +93,7 @@ class LgFedAvgEnsemble(LgFedAvg):
         import torch
 
         seen = party.received["seen"] > 0
+        # A number is looked at: nobody adapts, so no engine asks a stack of parties.
         if party.state["asked"] > 0 or not seen.any():
             return super().personal(party)
         split, shared = self.split(party.task), party.received["w"]
