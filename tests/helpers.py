@@ -245,3 +245,11 @@ def probe(**methods):
 
 
 EVERY_ENGINE = pytest.mark.parametrize("engine", ["sequential", "vectorised", "compiled"])
+
+
+NEEDS = {
+    "fedbn": {"model": "test-norm-body", "batch_size": 64},
+    "mapper": {"validation": 0.4},
+    "dapper": {"validation": 0.4},
+}
+"""The settings without which a shipped algorithm cannot be tried on the small run."""

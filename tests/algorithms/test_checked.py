@@ -433,5 +433,5 @@ def test_a_state_in_the_algorithm_itself():
 
 def test_what_is_sent_is_said_in_the_words_that_sites_consent_to():
     mine(sends="everything")
-    assert mistake().startswith("Mine.sends must be one of updates, scores on public rows, ")
+    assert mistake().startswith("Mine.sends must be one of nothing, updates, scores on public rows, ")
     assert mistake().endswith("got 'everything'.")

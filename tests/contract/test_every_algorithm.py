@@ -5,6 +5,7 @@ from itertools import combinations
 import pytest
 
 from tests.contract import distilling_algorithms, paper_algorithms
+from tests.helpers import NEEDS as SHIPPED_NEEDS
 from tests.helpers import LayerNormBody, NormBody, TanhBody
 from unalike.algorithms import ALGORITHMS
 from unalike.runs.check import check_algorithm
@@ -18,8 +19,7 @@ REGISTERED = [
 ]
 PAPERS = [*paper_algorithms.NAMES, *distilling_algorithms.NAMES]
 NORM = {"model": "test-norm-body", "batch_size": 64}
-NEEDS = {"fedbn": NORM} | distilling_algorithms.NEEDS
-NEEDS |= {"mapper": {"validation": 0.4}, "dapper": {"validation": 0.4}}
+NEEDS = SHIPPED_NEEDS | distilling_algorithms.NEEDS
 SETTINGS = {
     "momentum": {},
     "steps": {"epochs": None, "steps": 5},

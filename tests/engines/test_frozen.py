@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from tests.contract import paper_algorithms
-from tests.helpers import Frozen, frozen_model
+from tests.helpers import NEEDS, Frozen, frozen_model
 from unalike.algorithms import ALGORITHMS
 from unalike.data import load_dataset
 from unalike.errors import UserError
@@ -41,7 +41,9 @@ def whole(simulation):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_keeps_its_bits_and_is_no_part_of_the_vector(name, engine):
-    simulation = small_simulation(name, model=frozen_model("body.1"), engine=engine)
+    simulation = small_simulation(
+        name, **{**NEEDS.get(name, {}), "model": frozen_model("body.1"), "engine": engine}
+    )
     net = Frozen(("body.1",)).build((5,), 3)
     free = sum(p.numel() for p in net.parameters() if p.requires_grad)
     assert simulation.task.size == free == sum(p.numel() for p in net.parameters()) - (5 * 6 + 6)
@@ -128,7 +130,7 @@ def test_equals_a_net_with_the_constant_written_by_hand(name, engine):
     """The same bits and the same bytes on the wire; and values that were loaded are not drawn anew."""
     digests, traffic = set(), []
     for text in ("test-pretrained", "test-pretrained(by_hand=true)"):
-        simulation = small_simulation(name, model=text, engine=engine)
+        simulation = small_simulation(name, **{**NEEDS.get(name, {}), "model": text, "engine": engine})
         for _ in range(3):
             simulation.state, row = simulation.play_round()
         digests.add(simulation.state.digest())

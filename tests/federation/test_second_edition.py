@@ -34,10 +34,8 @@ RUNS = {
     "fesem": {},
     "apfl": {},
     "dapper": {},
-    **{name: {} for name in ("fedper", "lg-fedavg", "fedbabu", "partial(own='body.0')", "local", "fedavg-tuned")},
     "lg-fedavg-ensemble": {},
-    **{name: {} for name in ("pfedme", "fedmeta-maml", "fedmeta-sgd", "reptile", "l2gd", "mapper", "feddyn")},
-    **{name: {} for name in ("heurfedamp", "mocha", "virtual", "fedcurv", "fedfmc(every=2)", "groups")},
+    **{name: {} for name in ("partial(own='body.0')", "fedavg-tuned", "l2gd", "mapper", "fedfmc(every=2)")},
     **{name: {} for name in ("cfl(eps1=9, eps2=0, across=1)", "fl+hc(rounds=1, threshold=0.5)", "kmeans-models")},
 }
 

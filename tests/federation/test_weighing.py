@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
+from tests.helpers import NEEDS
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.contract import Algorithm, Phase
 from unalike.engines.sequential import Sequential
@@ -19,7 +20,7 @@ OURS = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("u
 
 def asked(name, algorithm=None, **changes):
     """The workers of a first exchange, and what each is asked."""
-    simulation = small_simulation(name, engine="sequential")
+    simulation = small_simulation(name, engine="sequential", **NEEDS.get(name, {}))
     ask = next(simulation.algorithm.round(simulation.task, simulation.state.server))
     recipe = simulation.recipe if algorithm is None else replace(simulation.recipe, algorithm=algorithm)
     crew, ledger = Crew(simulation.federation, recipe), Ledger(simulation.state.buffers)

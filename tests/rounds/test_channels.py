@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.helpers import PROBE, NormBody, Watched, probe
+from tests.helpers import NEEDS, PROBE, NormBody, Watched, probe
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.contract import Algorithm, Ask
 from unalike.channels import Participation
@@ -43,22 +43,27 @@ def test_no_channel_is_not_written_into_a_spec():
 @pytest.mark.parametrize("channel", ["clip(1.0)", "quantise(8)", "topk(0.1)+ternary", "masked(range=64)", NOISY])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_algorithm_runs_or_is_refused_in_one_line(name, channel):
-    needs_each = ALGORITHMS.build(name).needs_each
-    if needs_each and ("masked" in channel or "gauss" in channel):
-        with pytest.raises(
-            UserError, match=rf"{re.escape(name)} needs to see single uploads, which --channel"
-        ) as refused:
-            small_simulation(name, channel=channel)
+    algorithm, noisy = ALGORITHMS.build(name), "gauss" in channel
+    reasons = [
+        (algorithm.needs_each and ("masked" in channel or noisy), "needs to see single uploads, which --channel"),
+        (algorithm.needs_exact and noisy, "divides by sums that --channel"),
+    ]
+    reason = next((why for so, why in reasons if so), None)
+    fields = NEEDS.get(name, {})
+    if reason:
+        with pytest.raises(UserError, match=rf"{re.escape(name)} {reason}") as refused:
+            small_simulation(name, channel=channel, **fields)
         assert "\n" not in str(refused.value)
         return
-    simulation = play(small_simulation(name, channel=channel), 2)
+    simulation = play(small_simulation(name, channel=channel, **fields), 2)
     assert all(torch.isfinite(value).all() for value in simulation.state.tensors().values())
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_clip_that_never_clips_changes_nothing(name):
-    free = play(small_simulation(name, engine="sequential"), 2)
-    clipped = play(small_simulation(name, engine="sequential", channel="clip(1e9)"), 2)
+    fields = {"engine": "sequential", **NEEDS.get(name, {})}
+    free = play(small_simulation(name, **fields), 2)
+    clipped = play(small_simulation(name, channel="clip(1e9)", **fields), 2)
     assert free.state.digest() == clipped.state.digest()
 
 

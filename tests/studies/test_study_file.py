@@ -17,6 +17,10 @@ from unalike.studies.plan import plan_study
 from unalike.studies.study_file import built_in_studies, load_study, read_study
 
 BUILT_IN = {
+    "personal-mnist",
+    "ifca-rotated",
+    "fedrep-cifar",
+    "fedrep-cifar-net",
     "niid-table3",
     "niid-local-epochs",
     "niid-batch-size",

@@ -26,19 +26,19 @@ from unalike.data.dataset import Array
 from unalike.measure.extract import PROJECTED, project
 
 
-class Share(NamedTuple):
+class BetweenParties(NamedTuple):
     """The share of a spread that lies between parties, and what an even random split would show."""
 
     degree: float
     expected: float
 
 
-def concept_of(features: Sequence[Array], labels: Sequence[Array]) -> Share:
+def concept_of(features: Sequence[Array], labels: Sequence[Array]) -> BetweenParties:
     """From each party's rows: features [rows, dimensions] and labels [rows], whole numbers from 0 on."""
     return _between(np.concatenate(features).astype(np.float64), np.concatenate(labels), _party(features))
 
 
-def together_of(features: Sequence[Array]) -> Share:
+def together_of(features: Sequence[Array]) -> BetweenParties:
     """Whether features differ two by two: the products of all pairs; of many dimensions, of a projection."""
     x = np.concatenate(features).astype(np.float64)
     if x.shape[1] > PROJECTED:
@@ -52,15 +52,15 @@ def _party(features: Sequence[Array]) -> Array:
     return np.repeat(np.arange(len(features)), [len(own) for own in features])
 
 
-def _between(x: Array, group: Array, party: Array) -> Share:
+def _between(x: Array, group: Array, party: Array) -> BetweenParties:
     by_group, count = _explained(x, group)
     by_both, cells = _explained(x, group * (party.max() + 1) + party)
     spread = (x**2).sum(axis=0) - by_group
     told = spread > 1e-9 * (1 + by_group)  # a column that the label decides says nothing
     if not told.any() or len(x) <= count:
-        return Share(0.0, 0.0)
+        return BetweenParties(0.0, 0.0)
     shares = (by_both - by_group)[told] / spread[told]
-    return Share(float(shares.mean().clip(0, 1)), (cells - count) / (len(x) - count))
+    return BetweenParties(float(shares.mean().clip(0, 1)), (cells - count) / (len(x) - count))
 
 
 def _explained(x: Array, group: Array) -> tuple[Array, int]:

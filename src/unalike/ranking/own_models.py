@@ -82,8 +82,8 @@ def recommend_own(situation: Situation, own: Sequence[Block] = (), task: Task = 
     """Advice for parties that each use a model of their own; ``own`` are blocks of similar runs of the user's."""
     kind = None if situation.wishes == "differ" else situation.kind
     table = shipped_blocks(kind) if task == "classification" else ()
-    mine = _ranked(own)
-    ranking, reference = mine or _ranked(table) or ([UNTRIED], REFERENCE)
+    mine = ranked(own)
+    ranking, reference = mine or ranked(table) or ([UNTRIED], REFERENCE)
     blocks, source = (own, f"{len(own)} settings of your own runs") if mine else (table, SOURCE)
     first = ranking[0]
     if first is UNTRIED:
@@ -113,7 +113,7 @@ def best_simple(blocks: Sequence[Block]) -> str | None:
     return min(often, key=lambda name: statistics.fmean(places[name]) if places[name] else 0.0, default=None)
 
 
-def _ranked(blocks: Sequence[Block]) -> tuple[list[Standing], str] | None:
+def ranked(blocks: Sequence[Block]) -> tuple[list[Standing], str] | None:
     """Who stands how against the best simple way; None where too little was compared."""
     reference = best_simple(blocks)
     if reference is None:

@@ -98,9 +98,9 @@ def test_a_party_sends_its_whole_net_and_gets_the_shared_layers_alone():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"channel": "masked"}, "needs to see single uploads"),
+        ({"channel": "masked", "sample": 1.0}, "needs to see single uploads"),
         ({"channel": "clip(1.0)+gauss(0.1)"}, "needs to see single uploads"),
-        ({"channel": "encrypted"}, "needs to see single uploads"),
+        ({"channel": "encrypted", "sample": 1.0}, "needs to see single uploads"),
         ({"model": "test-norm-body", "batch_size": 64}, "running statistics, which stay at home"),
         ({"options": "(adapt_epochs=2)"}, "nobody adapts, got adapt_epochs=2"),
         ({"options": "(adapt_all=true)"}, "nobody adapts"),

@@ -34,8 +34,8 @@ class FlHc(OneSplit):
     From then on there is FedAvg in each cluster alone. Threshold 0 leaves everyone alone; infinity is FedAvg.
 
     Cosine distances (from 0 to 2) are the default, as they do not depend on the net, the learning rate and the
-    local work. A threshold of 0.7 after 10 rounds was chosen on digits, with 8 and 20 parties: those that are
-    alike merge below 0.52, planted groups (permuted labels) above 0.92. Many more rounds need a larger one, as
+    local work. A threshold of 0.8 after 10 rounds was chosen on digits, with 8 and 20 parties: those that are
+    alike merge below 0.73, planted groups (permuted labels) above 0.92. Many more rounds need a larger one, as
     updates of alike parties become mostly noise. The updates by which parties are clustered count
     as the first step of their clusters. Departure: the paper asks everybody in that round. With ``--sample`` below
     1 the joint model waits, and is sent to each new cohort, until everybody has answered; a party that never does
@@ -43,7 +43,7 @@ class FlHc(OneSplit):
     """
 
     rounds: int = 10
-    threshold: float = 0.7
+    threshold: float = 0.8
     metric: Metric = "cosine"
     linkage: Linkage = "average"
 
@@ -51,7 +51,7 @@ class FlHc(OneSplit):
         if not self.rounds >= 0:
             raise UserError(f"FlHc.rounds must be >= 0, got {self.rounds}. Use 10.")
         if not self.threshold >= 0:
-            raise UserError(f"FlHc.threshold must be >= 0, got {self.threshold}. Use 0.7.")
+            raise UserError(f"FlHc.threshold must be >= 0, got {self.threshold}. Use 0.8.")
         if self.linkage == "ward" and self.metric != "l2":
             raise UserError(f"FlHc's ward linkage is for metric l2, got {self.metric}. Use linkage=average.")
 

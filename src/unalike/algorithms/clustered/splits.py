@@ -36,7 +36,8 @@ class Cfl(NodeModels):
     Departures. Noise stands still, too: where updates are mostly noise, the mean of many is small. So a group is
     split only if no two parties of different parts are more similar than ``across`` (1: always). The
     defaults were chosen on digits, with 8 and 20 parties and 2 local epochs, so that planted groups (permuted
-    labels) are split and alike parties are not: other data may need others. The paper asks everybody in each round. Where some are
+    labels) are split and alike parties are not: other data may need others. The paper asks everybody in each
+    round. Where some are
     absent (``--sample``), the criterion looks at the latest update of every member since the group began, and
     waits until there is one of each; only those who answered move the model. A newcomer gets the root's model; the
     paper's walk down the tree, to the child whose members' updates are more similar to its own, is

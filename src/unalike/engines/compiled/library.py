@@ -181,7 +181,8 @@ class Kernel:
         if not begin or steps.top is not None:
             return 0, data, steps
         seen = steps.index[steps.index >= 0]
-        rows, size = seen.unique(), self.chain.layers[begin].given.size
+        rows: Tensor = seen.unique()  # type: ignore[no-untyped-call]
+        size = self.chain.layers[begin].given.size
         if len(rows) == len(seen) or len(rows) * size * 4 > LARGEST_KEPT:
             return 0, data, steps
         w, values, tape = self._vector("w", w), torch.empty(len(rows), size), self._take(1)
