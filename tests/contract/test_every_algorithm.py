@@ -39,6 +39,7 @@ VARIANTS = {
     "ditto(base=fedprox(mu=0.5))": NORM,
     "fedper(2, base=fedprox(mu=0.5))": {"newcomers": 0.34},
     "lg-fedavg(base=scaffold)": NORM,
+    "lg-fedavg-ensemble(1, base=scaffold)": {"newcomers": 0.34},
     "partial(own=('body.0.bias', 'head'), own_epochs=1, base=fednova)": {"newcomers": 0.34},
     "partial(own=())": {},
     "fedbn": {"model": "test-layer-norm"},

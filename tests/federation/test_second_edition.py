@@ -34,6 +34,7 @@ RUNS = {
     "fesem": {},
     "apfl": {},
     "dapper": {},
+    "lg-fedavg-ensemble": {},
     **{name: {} for name in ("partial(own='body.0')", "fedavg-tuned", "l2gd", "mapper", "fedfmc(every=2)")},
     **{name: {} for name in ("cfl(eps1=9, eps2=0, across=1)", "fl+hc(rounds=1, threshold=0.5)", "kmeans-models")},
 }

@@ -33,6 +33,7 @@ from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
 from unalike.algorithms.personal.ditto import Ditto
 from unalike.algorithms.personal.fedmeta import FedMetaMaml, FedMetaSgd
 from unalike.algorithms.personal.l2gd import L2gd
+from unalike.algorithms.personal.lg_ensemble import LgFedAvgEnsemble
 from unalike.algorithms.personal.mapper import Dapper, Mapper
 from unalike.algorithms.personal.meta import PerFedAvg, Reptile
 from unalike.algorithms.personal.partial import FedBabu, FedBn, FedPer, FedRep, LgFedAvg, Partial
@@ -80,6 +81,7 @@ __all__ = [
     "KMeansModels",
     "L2gd",
     "LgFedAvg",
+    "LgFedAvgEnsemble",
     "Local",
     "Mapper",
     "Mocha",

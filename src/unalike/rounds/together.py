@@ -61,7 +61,11 @@ def judge_each(
 
     def judged(block: list[int]) -> Judged:
         task, own = task_of(block[0]), [rows[k] for k in block]
-        models = [model(k) for k in block]
+        models: list[tuple[Tensor, Tensor]] = []
+        for k in block:
+            models.append(model(k))
+            if len(block) > 1 and sum(w.numel() for w, _ in models) > MOST_WEIGHTS:  # of ensembles
+                return joined([judged([one]) for one in block])
         if len(block) == 1:  # it may have more rows than a forward pass takes
             index = torch.from_numpy(own[0]).to(task.device)
             return judge(task, *models[0], data, index, scores)
@@ -93,9 +97,9 @@ def _judge_block(
     task: Task, models: Sequence[tuple[Tensor, Tensor]], data: Rows, rows: Sequence[Array], scores: Sequence[Score]
 ) -> Judged:
     """The rows of a few parties, one party after the other."""
-    outputs, y = (
-        _stacked(task, models, data, rows) if _can_be_stacked(task) else _in_turn(task, models, data, rows)
-    )
+    alike = len({w.shape for w, _ in models}) == 1  # an ensemble may be beside single nets
+    outputs_and_labels = _stacked if alike and _can_be_stacked(task) else _in_turn
+    outputs, y = outputs_and_labels(task, models, data, rows)
     whole = needs_probabilities(scores)
     table = lines_of(task.objective, outputs, y, data.unit, whole=whole)
     return Judged(task.objective.task, table, true_of(task, data, y))

@@ -87,9 +87,9 @@ class LgFedAvg(OwnLayers):
     Local representations and a global model on top of them. ``layers``: how many of the first layers are own;
     without a number it is the whole body. Departures: the authors' code starts from a model that FedAvg has
     trained, counts all parties the same and keeps each party's best model by its test rows; here training starts
-    from the run's initial weights, parties count by size, and the last model is used. The paper's rule for a
-    device without a model, the mean of the outputs of all local models, would send every party's own layers to
-    it: it is not offered. A newcomer trains first layers of its own below the shared ones (see ``OwnLayers``).
+    from the run's initial weights, parties count by size, and the last model is used. A newcomer trains first
+    layers of its own below the shared ones (see ``OwnLayers``). The paper's rule for a device without a model, the
+    mean of the outputs of all local models, needs everybody's own layers: that is ``lg-fedavg-ensemble``.
     """
 
     layers: int | None = None

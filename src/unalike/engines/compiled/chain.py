@@ -92,6 +92,13 @@ class Chain:
         """Multiplications with a weight in one row's forward pass."""
         return sum(layer.weights * layer.made.height * layer.made.width for layer in self.layers)
 
+    def still(self, first: int) -> int:
+        """How many of the first layers stay as they are where only weights from place ``first`` on move."""
+        count = 0
+        while count < len(self.layers) - 1 and self.layers[count].span[1] <= first:
+            count += 1
+        return count
+
 
 class NotAChain(Exception):
     """Why a net cannot be described."""

@@ -16,6 +16,8 @@ from unalike.engines.compiled.source import CROP, source_of
 
 KINDS = (torch.float32, torch.uint8, torch.int16)
 """Numbers that the kernels read."""
+LARGEST_KEPT = 2**27
+"""Bytes that the values of a party's rows may take while layers below them stay as they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,7 @@ class _Training(Structure):
     _fields_ = (
         ("data", _Data),
         *((name, c_void_p) for name in ("index", "top", "left", "flip")),
-        *((name, c_int64) for name in ("steps", "width")),
+        *((name, c_int64) for name in ("steps", "width", "begin")),
         *((name, c_float) for name in ("lr", "momentum", "weight_decay", "strength")),
         *((name, c_void_p) for name in ("strengths", "centre", "linear")),
         *((name, c_int64) for name in ("first", "last")),
@@ -98,6 +100,7 @@ class Kernel:
             ("block", c_int64, []),
             ("forward", None, [*[c_void_p] * 3, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
             ("backward", None, [c_void_p, c_void_p, c_int64, *[c_void_p] * 4]),
+            ("values", None, [*[c_void_p] * 2, POINTER(_Data), c_void_p, *[c_int64] * 2, *[c_void_p] * 2]),
             ("train", c_double, [POINTER(_Training)]),
         ):
             function = getattr(library, f"unalike_{name}")
@@ -135,6 +138,9 @@ class Kernel:
     def train(self, w: Tensor, data: Data, steps: Steps, descent: Descent) -> tuple[Tensor, float]:
         """The weights after all steps from ``w`` (and those of a second model after them), and the mean loss."""
         self._check_rows(data, steps)
+        data = Data(data.x, data.y, *(None if v is None else _ready(v) for v in (data.shift, data.scale)))
+        first, last = self._moving(descent.trains)
+        begin, data, steps = self._from_still_layers(w, data, steps, first)
         strength, strengths = _strength(descent.strength)
         terms = {"centre": descent.centre, "linear": descent.linear, "strengths": strengths}
         # Named, so that none is freed before the call is over.
@@ -143,14 +149,13 @@ class Kernel:
         plan = {
             name: _checked(name, getattr(steps, name), steps.index) for name in ("index", "top", "left", "flip")
         }
-        shift, scale = (None if v is None else _ready(v) for v in (data.shift, data.scale))
-        first, last = self._moving(descent.trains)
         tape = self._take(1)
         training = _Training(
-            data=_Data(_at(data.x), _at(data.y), _at(shift), _at(scale), KINDS.index(data.x.dtype)),
+            data=_read(data),
             **{name: _at(value) for name, value in (plan | vectors).items()},
             steps=steps.index.shape[0],
             width=steps.index.shape[1],
+            begin=begin,
             lr=descent.lr,
             momentum=descent.momentum,
             weight_decay=descent.weight_decay,
@@ -165,6 +170,28 @@ class Kernel:
         self.give_back(tape)
         after = [vectors[name] for name in ("w", "own") if name in vectors]
         return torch.cat(after) if len(after) > 1 else after[0], float(loss)
+
+    def _from_still_layers(self, w: Tensor, data: Data, steps: Steps, first: int) -> tuple[int, Data, Steps]:
+        """The first layer that moves, and in place of rows what they are before it, computed once for each row.
+
+        So where layers below it have their weights before ``first``, which stay, and see the same row again: the
+        bits are those of running them in each step. Elsewhere it is layer 0, and the rows themselves.
+        """
+        begin = self.chain.still(first)
+        if not begin or steps.top is not None:
+            return 0, data, steps
+        seen = steps.index[steps.index >= 0]
+        rows: Tensor = seen.unique()  # type: ignore[no-untyped-call]
+        size = self.chain.layers[begin].given.size
+        if len(rows) == len(seen) or len(rows) * size * 4 > LARGEST_KEPT:
+            return 0, data, steps
+        w, values, tape = self._vector("w", w), torch.empty(len(rows), size), self._take(1)
+        self._library.unalike_values(
+            _at(w), _at(self._frozen), _read(data), _at(rows), len(rows), begin, _at(tape), _at(values)
+        )
+        self.give_back(tape)
+        place = torch.where(steps.index < 0, steps.index, torch.searchsorted(rows, steps.index))
+        return begin, Data(values, data.y[rows]), Steps(place)
 
     def _vectors(self, w: Tensor, descent: Descent) -> dict[str, Tensor]:
         """The vectors that steps change: of the one model, and of the second where there is one."""
@@ -220,6 +247,11 @@ def _joined(parts: tuple[tuple[str, int], ...], named: Mapping[str, Tensor]) -> 
         if name not in named or named[name].numel() != size:
             raise ValueError(f"{name} is frozen: its {size} weights must be given")
     return torch.cat([_ready(named[name]).reshape(-1) for name, _ in parts]) if parts else None
+
+
+def _read(data: Data) -> _Data:
+    """The rows as C reads them; what they are made of must be kept until then."""
+    return _Data(*map(_at, (data.x, data.y, data.shift, data.scale)), KINDS.index(data.x.dtype))
 
 
 def _strength(strength: float | Tensor) -> tuple[float, Tensor | None]:

@@ -65,6 +65,7 @@ def _constants(chain: Chain, width: int) -> str:
         "WIDTH": given.width,
         "CROP": CROP,
         "WEIGHTS": chain.size,
+        "LAYERS": len(chain.layers),
         "CLASSES": chain.layers[-1].made.size,
         "FEATURES": chain.layers[-1].given.size,
         "AT_INPUT": tape.values[0],
@@ -75,7 +76,13 @@ def _constants(chain: Chain, width: int) -> str:
         "AT_MORE": tape.more,
         "TAPE": tape.end,
     }
-    return "".join(f"#define {name} {value}\n" for name, value in constants.items())
+    tables = {
+        "BEFORE": tape.values,  # where the values before each layer lie, and how many a row has there
+        "SIZES": [given.size, *(layer.made.size for layer in chain.layers)],
+    }
+    lines = [f"#define {name} {value}\n" for name, value in constants.items()]
+    lines += [f"static const int {name}[] = {{{', '.join(map(str, t))}}};\n" for name, t in tables.items()]
+    return "".join(lines)
 
 
 def _calls(chain: Chain, width: int) -> str:
@@ -86,9 +93,11 @@ def _calls(chain: Chain, width: int) -> str:
         backward += _backward(chain, tape, k, width)
     return "\n".join(
         [
-            "static void forward(const float *w, const float *frozen, float *tape, int lanes) {",
+            "/* The layers from number `begin` up to, but not with, number `end`. */",
+            "static void forward(const float *w, const float *frozen, float *tape, int lanes, int begin,",
+            "                    int end) {",
             "    (void)frozen;",
-            *(f"    {line};" for line in forward),
+            *(f"    if (begin <= {k} && {k} < end) {line};" for k, line in enumerate(forward)),
             "}\n",
             "/* For the weights from `first` up to `last`: a layer with one of them gets its gradient whole. */",
             "static void backward(const float *w, const float *frozen, float *tape, const float *more,",

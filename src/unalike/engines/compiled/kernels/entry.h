@@ -11,10 +11,22 @@ void unalike_forward(const float *w, const float *frozen, const float *x, int64_
         for (int n = 0; n < here; n++)
             memcpy(tape + AT_ROWS + n * ROW_STRIDE, x + (first + n) * INPUT, INPUT * sizeof(float));
         settle(tape, here);
-        forward(w, frozen, tape, lanes_for(here));
+        forward(w, frozen, tape, lanes_for(here), 0, LAYERS);
         gather(tape + AT_LOGITS, logits + first * CLASSES, CLASSES, here);
         gather(tape + AT_FEATURES, features + first * FEATURES, FEATURES, here);
         if (keep_tapes) tape += TAPE;
+    }
+}
+
+/* What `count` rows of the data are before layer number `end`: [count][SIZES[end]]. */
+void unalike_values(const float *w, const float *frozen, const struct data *data, const int64_t *rows, int64_t count,
+                    int64_t end, float *tape, float *values) {
+    for (int64_t first = 0; first < count; first += BLOCK) {
+        const int here = (int)(count - first < BLOCK ? count - first : BLOCK);
+        for (int n = 0; n < here; n++) read_row(data, rows[first + n], tape + AT_ROWS + n * ROW_STRIDE);
+        settle(tape, here);
+        forward(w, frozen, tape, lanes_for(here), 0, (int)end);
+        gather(tape + BEFORE[end], values + first * SIZES[end], SIZES[end], here);
     }
 }
 
@@ -64,6 +76,7 @@ struct training {
     const int64_t *top, *left;
     const uint8_t *flip; /* the same shape, or null: how each row is cropped and mirrored */
     int64_t steps, width;
+    int64_t begin; /* the first layer to run: rows are what is before it, as unalike_values leaves them */
     float lr, momentum, weight_decay, strength;
     const float *strengths, *centre, *linear; /* [WEIGHTS], or null; no strengths: all are one */
     int64_t first, last;
@@ -74,19 +87,36 @@ struct training {
     float *tape;
 };
 
-/* One block of a step: its summed loss at w; the gradient is added to d_w. */
-static double train_block(const struct training *t, const float *w, float *d_w, int64_t at, int here, float share) {
+/* The rows of a block, cropped and mirrored as the plan says. */
+static void take_rows(const struct training *t, int64_t at, int here) {
     float *plain = t->tape + AT_INPUT; /* free until the block is settled */
-    int64_t labels[BLOCK];
     for (int n = 0; n < here; n++) {
-        const int64_t number = t->index[at + n];
         float *to = t->tape + AT_ROWS + n * ROW_STRIDE;
-        labels[n] = t->data.y[number];
-        read_row(&t->data, number, t->top ? plain : to);
+        read_row(&t->data, t->index[at + n], t->top ? plain : to);
         if (t->top) crop_flip(plain, to, (int)t->top[at + n], (int)t->left[at + n], t->flip[at + n]);
     }
     settle(t->tape, here);
-    forward(w, t->frozen, t->tape, lanes_for(here));
+}
+
+/* The same where rows are values before layer number `begin`. */
+static void take_values(const struct training *t, int64_t at, int here) {
+    const int size = SIZES[t->begin];
+    float *to = t->tape + BEFORE[t->begin];
+    for (int n = 0; n < lanes_for(here); n++) {
+        const float *from = n < here ? (const float *)t->data.x + t->index[at + n] * size : 0;
+        for (int i = 0; i < size; i++) to[i * BLOCK + n] = from ? from[i] : 0;
+    }
+}
+
+/* One block of a step: its summed loss at w; the gradient is added to d_w. */
+static double train_block(const struct training *t, const float *w, float *d_w, int64_t at, int here, float share) {
+    int64_t labels[BLOCK];
+    for (int n = 0; n < here; n++) labels[n] = t->data.y[t->index[at + n]];
+    if (t->begin)
+        take_values(t, at, here);
+    else
+        take_rows(t, at, here);
+    forward(w, t->frozen, t->tape, lanes_for(here), (int)t->begin, LAYERS);
     const double loss = cross_entropy(t->tape + AT_LOGITS, labels, here, share);
     backward(w, t->frozen, t->tape, 0, d_w, here, lanes_for(here), t->first, t->last);
     return loss;
