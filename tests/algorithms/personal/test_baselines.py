@@ -89,6 +89,7 @@ def test_pooled_is_descent_on_all_training_rows(newcomers):
     federation = simulation.federation
     rows = np.concatenate([federation.parties[number].train for number in federation.population.members])
     assert len(federation.population.members) == (4 if newcomers else 6)
+    assert simulation.population.most_rows == len(rows)
     assert torch.allclose(simulation.state.server["w"], by_hand(simulation, rows, 6), atol=1e-12)
 
 
