@@ -112,7 +112,8 @@ class FedRep(OwnLayers):
 
     ``head_epochs`` and ``body_epochs`` are the local work, whatever the run's is. While one part is trained the
     other one keeps its bits, and each phase has new momentum. ``layers``: how many of the last layers are the
-    head. The paper averages the bodies plainly; ``base`` counts parties by size. The authors' experiments end in a round that everybody trains in, and average the figures of the last
+    head. The paper averages the bodies plainly; ``base`` counts parties by size. The authors' experiments end in a
+    round that everybody trains in, and average the figures of the last
     ten rounds; here the head of a party is as it last trained it, and newcomers train theirs (see ``OwnLayers``).
     """
 

@@ -29,7 +29,8 @@ class PFedMe(Algorithm):
     (The authors' code decays theta by 0.001 without a word; this does not.)
 
     What a party uses is theta(w), computed when it is needed: ``inner_steps`` passes over all its training rows,
-    each as far as one step of ``inner_lr``; the run's momentum and weight decay apply to them. (The authors' code uses what the last batch of a party's last round
+    each as far as one step of ``inner_lr``; the run's momentum and weight decay apply to them. (The
+    authors' code uses what the last batch of a party's last round
     left.) In every local step theta starts anew from w; the authors' code goes on from the batch before.
     """
 
