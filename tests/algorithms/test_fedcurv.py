@@ -111,6 +111,11 @@ def test_rounding_never_makes_a_strength_negative():
     assert strength.item() == 0
 
 
+def test_batch_norm_without_statistics_is_refused_as_it_cannot_take_rows_one_by_one():
+    with pytest.raises(UserError, match=r"FedCurv looks at rows one by one.*Use --batch-norm average or local"):
+        play(small_simulation("fedcurv", model="test-norm-body", batch_size=64, batch_norm="drop"), 1)
+
+
 def test_a_negative_lam_is_refused():
     with pytest.raises(UserError, match=r"FedCurv.lam must be >= 0, got -1.0. Use 0 for FedAvg"):
         small_simulation("fedcurv(lam=-1)")

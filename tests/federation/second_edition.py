@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from unalike.algorithms import Algorithm, Ask, ByParty, algorithm
+from unalike.algorithms import Algorithm, Ask, ByParty, Phase, algorithm
 from unalike.models.model import register_model
 from unalike.models.task import Net
 
@@ -88,3 +88,14 @@ class Normed:
             nn.Sequential(nn.Linear(shape[0], self.width), nn.BatchNorm1d(self.width), nn.ReLU()),
             nn.Linear(self.width, classes),
         )
+
+
+@algorithm("site-newcomers-tune")
+class NewcomersTune(Algorithm):
+    """FedAvg that those tune before use who keep no state; here that is everybody."""
+
+    def adapt(self, task):
+        return (Phase("tune", epochs=1),)
+
+    def adapts(self, known):
+        return not known

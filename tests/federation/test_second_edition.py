@@ -163,6 +163,13 @@ def test_a_site_that_was_never_asked_adapts_what_it_keeps(name, tmp_path, public
     assert_same_models(tmp_path, simulation)
 
 
+def test_statistics_that_a_site_keeps_are_no_state_by_which_it_is_known(tmp_path):
+    train = {"model": "site-normed", "batch_norm": "local"}
+    world = world_of(tmp_path, "site-newcomers-tune", None, train=train)
+    world.serve()
+    assert_same_models(tmp_path, world.simulation()[0])
+
+
 @pytest.mark.parametrize("name", ["ditto", "site-mean-rows", "ifca(clusters=1)", "ifca(option=gradient)"])
 def test_hidden_sums_of_phases_and_of_what_prepares(name, tmp_path, public):
     world = world_of(tmp_path, name, public, train={"channel": "masked"})

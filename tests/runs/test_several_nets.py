@@ -66,9 +66,9 @@ def test_resumed_to_the_bit(engine):
 
 
 def test_one_model_for_all_is_refused():
-    for text in ("fedavg", "scaffold", "ditto"):
+    for text in ("fedavg", "scaffold", "ditto", "fedrep", "fedamp", "ifca", "cfl"):
         with pytest.raises(
-            UserError, match=r"has one model for all, which nets that differ .* cannot share\. Name one"
+            UserError, match=r"has models to share, which nets that differ .* cannot share\. Name one"
         ):
             small_simulation(text, model="mlp(6,4)|mlp(8)")
 

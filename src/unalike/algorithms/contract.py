@@ -171,7 +171,10 @@ class Algorithm:
         return ()
 
     def adapts(self, known: bool) -> bool:
-        """Whether a party trains the phases of ``adapt``; ``known``: it has taken part in a round before."""
+        """Whether a party trains the phases of ``adapt``; ``known``: it has taken part in a round before.
+
+        That is known by the state that it keeps: where ``init_party`` gives none, nobody is known.
+        """
         return True
 
     def keeps_statistics_of(self, task: Task) -> bool:

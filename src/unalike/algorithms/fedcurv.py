@@ -47,6 +47,11 @@ class FedCurv(Algorithm):
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The model, and sums to which nobody has added anything."""
+        if not task.rows_are_apart:
+            raise UserError(
+                "FedCurv looks at rows one by one, which batch norm without running statistics cannot. "
+                "Use --batch-norm average or local, or another --model."
+            )
         return {"w": w, **self.init_party(task, w)}
 
     def init_party(self, task: Task, w: Tensor) -> Vectors:

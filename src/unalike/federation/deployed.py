@@ -13,7 +13,7 @@ from unalike.federation.contents import layout
 from unalike.federation.envelope import Envelope, Refused
 from unalike.federation.figures import parts_of, told_scores
 from unalike.federation.vault import Vault
-from unalike.federation.work import Alone, SiteWork
+from unalike.federation.work import Alone, SiteWork, has_state
 from unalike.models.layout import tensors_digest
 from unalike.rounds.evaluation import Figures, chosen_scores
 from unalike.rounds.judging import Judged, judge
@@ -91,7 +91,9 @@ class SiteModels:
         if work.algorithm.measures_personal:
             order = replace(order, kind="measure+train")
         has_own = work.algorithm.overrides("personal") or bool(self._phases)
-        return None if w is None else Deployed(w, order.buffers), self._own(order, bool(kept)) if has_own else None
+        return None if w is None else Deployed(w, order.buffers), self._own(
+            order, has_state(kept)
+        ) if has_own else None
 
     def _own(self, order: Order, known: bool) -> Deployed:
         """The site's own model, trained further where algorithm or plan say so; ``known``: it took part before."""

@@ -271,3 +271,8 @@ def model_digest(task: Task) -> str:
 def _told(kind: object, phase: object) -> str:
     """An ask in words that are safe to show."""
     return repr(shown(kind, 40)) + (f" in phase {shown(phase, 40)!r}" if phase != "" else "")
+
+
+def has_state(kept: Vectors) -> bool:
+    """Whether a site keeps a state of its algorithm, as one that has taken part in a round."""
+    return bool(under(_STATE, kept))

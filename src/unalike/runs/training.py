@@ -64,14 +64,14 @@ class Training(ABC):
         self.initials = [task.initial() for task in tasks]
         self.initial = self.initials[0]
         with explained(self.algorithm):
-            server = self.algorithm.init_server(self.task, self.initial)
-            for other, w in zip(tasks[1:], self.initials[1:], strict=True):  # what it refuses is for each net
-                self.algorithm.init_server(other, w)
+            servers = [self.algorithm.init_server(*each) for each in zip(tasks, self.initials, strict=True)]
+        server, shapes = servers[0], [{key: value.shape for key, value in each.items()} for each in servers]
         self.state = State(0, server, self.task.initial_buffers(), {})
         self._check_server(server, 0)
-        if len(tasks) > 1 and self.algorithm.global_model(self.task, server) is not None:
+        one = len(tasks) > 1 and self.algorithm.global_model(self.task, server) is not None
+        if one or any(each != shapes[0] for each in shapes):
             raise UserError(
-                f"{spec.algorithm} has one model for all, which nets that differ ({spec.model}) cannot share. "
+                f"{spec.algorithm} has models to share, which nets that differ ({spec.model}) cannot share. "
                 "Name one --model, or choose an algorithm that exchanges something else than weights."
             )
         if spec.fine_tune:

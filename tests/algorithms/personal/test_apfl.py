@@ -130,6 +130,9 @@ def test_newcomers_train_the_shared_model_and_nobody_else_does(engine):
     for number in range(6):
         one, other = (each.models(each.state).personal(number)[0] for each in (simulation, tuned))
         assert torch.equal(one, other) == (number in newcomers)
+        if number not in newcomers:
+            own, w = simulation.party_state(number), simulation.state.server["w"]
+            assert torch.equal(one, own["a"] * own["v"] + (1 - own["a"]) * w)
 
 
 @pytest.mark.parametrize("alpha", ["-0.1", "1.1"])

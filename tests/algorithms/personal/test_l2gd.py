@@ -121,6 +121,7 @@ def test_newcomers_take_local_steps_from_the_mean(engine):
     for number in range(6):
         one, other = (each.models(each.state).personal(number)[0] for each in (simulation, tuned))
         assert torch.allclose(one, other, atol=1e-6) == (number in newcomers)
+        assert torch.equal(one, simulation.party_state(number)["x"]) == (number not in newcomers)
 
 
 def test_noise_is_refused():

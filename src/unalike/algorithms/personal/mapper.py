@@ -55,8 +55,7 @@ class Mapper(Algorithm):
     and is averaged by rows, as in FedAvg (``--steps 1`` is one step). Where the paper minimises over v, each v
     goes on from where it was for ``steps`` steps (none given: the run's local work). The paper mixes hypotheses;
     here weights are mixed, which is the same for models that are linear in them, so that a party has one net to
-    deploy. A party that never took part, such as a newcomer, has w for a model; ``--fine-tune`` trains it
-    further.
+    deploy. A party that never took part, such as a newcomer, trains w for the run's local work before it uses it.
     """
 
     grid: tuple[float, ...] = (0.0, 0.5, 1.0)

@@ -42,7 +42,8 @@ class PerFedAvg(Algorithm):
     Parties count the same, as in the paper.
 
     Before a party uses its model, it passes ``adapt_epochs`` times over its training rows, each time as far as one
-    step of rate alpha. (The paper takes one step on all rows: to first order in alpha, so is one pass.)
+    step of rate alpha; the run's momentum and weight decay apply. (The paper takes one step on all rows: to first
+    order in alpha, so is one pass.)
     """
 
     needs_sgd: ClassVar[bool] = True

@@ -112,7 +112,8 @@ class FedRep(OwnLayers):
 
     ``head_epochs`` and ``body_epochs`` are the local work, whatever the run's is. While one part is trained the
     other one keeps its bits, and each phase has new momentum. ``layers``: how many of the last layers are the
-    head. The authors' experiments end in a round that everybody trains in, and average the figures of the last
+    head. The paper averages the bodies plainly; ``base`` counts parties by size. The authors' experiments end in a
+    round that everybody trains in, and average the figures of the last
     ten rounds; here the head of a party is as it last trained it, and newcomers train theirs (see ``OwnLayers``).
     """
 
@@ -141,7 +142,8 @@ class FedBn(OwnLayers):
     """Layers that normalise stay at home with their statistics, all others are trained together.
 
     Own are the scales and shifts of every layer of a normalising type, whatever its name is, and all running
-    statistics. A net without such layers is refused: it would be FedAvg. ``OwnLayers`` says what newcomers do:
+    statistics. A net without such layers is refused: it would be FedAvg. ``base`` counts parties by size, where
+    the paper averages them plainly. ``OwnLayers`` says what newcomers do:
     they train scales and shifts, and gather statistics, on their own rows.
     """
 

@@ -29,11 +29,11 @@ class PFedMe(Algorithm):
     (The authors' code decays theta by 0.001 without a word; this does not.)
 
     What a party uses is theta(w), computed when it is needed: ``inner_steps`` passes over all its training rows,
-    each as far as one step of ``inner_lr``. (The paper's is what the last batch of its last round left, and is
-    none for a party that was never asked.) ``around``: theta is held near the "shared" w, as in the paper's
-    problem, or near the "local" w that the party's own last round came to, as in the paper's Algorithm 1 and
-    experiments, which is more personal; a party that never took part has the shared one alone. Every inner step
-    starts anew from w; the authors' code goes on from the theta of the batch before.
+    each as far as one step of ``inner_lr``; the run's momentum and weight decay apply to them. (The authors' code
+    uses what the last batch of a party's last round left.) ``around``: theta is held near the "shared" w, as in
+    the paper's problem, or near the "local" w that the party's own last round came to, as in the authors' code,
+    which is more personal; a party that never took part has the shared one alone. In every local step theta starts
+    anew from w; the authors' code goes on from the batch before.
     """
 
     needs_sgd: ClassVar[bool] = True

@@ -192,7 +192,8 @@ class Mocha(Related):
 
     Departures: the paper takes steps in the dual, which needs linear models. Here party t trains its part of the
     primal, l_t(w) + lam / N (Omega_tt / 2 ||w||^2 + w . sum_{j != t} Omega_tj w_j), which has the same optimum and
-    suits any net. As a square that is a pull of lam Omega_tt / N towards -sum_{j != t} Omega_tj w_j / Omega_tt. A
+    suits any net. l_t is the mean over a party's rows, where the paper has their sum: parties count the same. As a
+    square that is a pull of lam Omega_tt / N towards -sum_{j != t} Omega_tj w_j / Omega_tt. A
     party that was not seen yet is held with strength lam at the mean of those seen.
     """
 
