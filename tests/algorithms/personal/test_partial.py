@@ -302,9 +302,7 @@ def test_nets_without_a_body_are_refused(text, problem):
 
 @pytest.mark.parametrize("model", ["mlp(6,4)", "logistic"])
 def test_fedbn_refuses_nets_that_do_not_normalise(model):
-    with pytest.raises(
-        UserError, match=r"no such weights to train: it would be FedAvg\. Choose another --model, such as resnet18"
-    ):
+    with pytest.raises(UserError, match=r"no such weights to train.*Choose another --model, such as resnet18"):
         small_simulation("fedbn", model=model)
 
 

@@ -103,8 +103,8 @@ class OwnLayers(Algorithm):
         names = task.parts.layers
         if len(names) == 1:
             raise UserError(
-                f"{type(self).__name__} shares some layers of a net, but this one has a single layer with weights to "
-                "train. Choose another --model, such as mlp(32)."
+                f"{type(self).__name__} shares some layers of a net, but this one has a single layer with weights "
+                "to train. Choose another --model, such as mlp(32)."
             )
         if layers >= len(names):
             raise UserError(
