@@ -246,7 +246,9 @@ def test_compare(unalike, two):
         result["bytes_up"],
         result["selected"]["accuracy"],
     )
+    assert (first["mean_party"], first["worst_party"]) == (result["parties"]["mean"], result["parties"]["worst"])
     out = unalike("runs", "compare", *keys).out
+    assert "parties' mean" in out
     assert "fedprox(0.5)" in out
     assert out.startswith("All: dataset digits, partition iid, parties 3, rounds 4, seed 0, ")
     assert compared.json["common"]["lr"] == 0.1

@@ -23,6 +23,7 @@ from unalike.report.page.numbers import (
 from unalike.report.page.parties import MOST_LABELS, MOST_PARTIES, Looker, heat_map, principal_components
 from unalike.report.page.sections import _training
 from unalike.report.page.summary import lead, summary
+from unalike.report.page.tables import fairness_part
 from unalike.runs.results import Line, settings
 from unalike.runs.run import run
 
@@ -184,6 +185,22 @@ def test_a_clear_lead_is_a_win_and_a_small_one_is_not():
     said = " ".join(summary(page_of_records("t", close)))
     assert "not called a win" in said
     assert "more than one" not in said
+
+
+def test_pooled_rows_never_lead():
+    """They are what could be had if rows might leave, not an algorithm to take."""
+    pooled = [record("pooled", seed, 0.9) for seed in range(3)]
+    assert lead(page_of_records("t", [*two_algorithms(), *pooled]).settings[0]).first == "scaffold"
+
+
+def test_newcomers_have_a_column_where_there_are_some():
+    page = small_page()
+    assert "Newcomers" not in fairness_part(page, page.settings[0])
+    made = [replace(one, figures={**one.figures, "newcomers": {"mean": 0.4321}}) for one in two_algorithms()]
+    page = page_of_records("t", made)
+    said = fairness_part(page, page.settings[0])
+    assert "Newcomers" in said
+    assert "43.2" in said
 
 
 def test_one_seed_is_never_a_win():

@@ -191,10 +191,14 @@ def test_axes_are_multiplied_and_win_over_the_base():
 def test_a_part_may_be_a_table_and_a_star_is_every_algorithm():
     study = read("title = 'x'\n[axes]\nalgorithm = [{name = 'fedprox', mu = 0.5}]")
     assert plan_study(study).goals[0].planned.spec.algorithm == "fedprox(mu=0.5)"
-    names = {
-        goal.planned.spec.algorithm.split("(")[0] for goal in plan_study(load_study("quick")).goals if goal.planned
-    }
-    assert names | {"fedprox"} == {entry.name for entry in ALGORITHMS}
+    every = plan_study(read("title = 'x'\n[axes]\nalgorithm = ['*']")).goals
+    names = {goal.planned.spec.algorithm.split("(")[0] for goal in every if goal.planned}
+    assert names == {entry.name for entry in ALGORITHMS}
+
+
+def test_the_quick_study_is_small():
+    """It is what the README tells a newcomer to run, and the number that docs/studies.md gives."""
+    assert plan_study(load_study("quick")).total == 120
 
 
 @settings(max_examples=25, deadline=None)

@@ -62,6 +62,7 @@ def _one(
         "score": run.score,
         "value": run.value,
         "selected_value": selected.get(key_of(run.score)),
+        "mean_party": run.mean_party(),
         "worst_party": run.worst_party(),
         "bytes_up": int(run.total("bytes_up")),
         "bytes_down": int(run.total("bytes_down")),
@@ -83,6 +84,7 @@ def print_comparison(compared: Comparison) -> None:
         "rounds played",
         f"{score or 'score'}, final",
         "selected",
+        "parties' mean",
         "worst party",
         "sent up",
         "sent down",
@@ -103,7 +105,7 @@ def _as_rows(labels: Sequence[str], cells: Sequence[Sequence[str]], differing: S
     kept = (*SAME_FOR_A_FAIR_COMPARISON, "algorithm")
     settings = [name for name in reversed(differing) if name not in kept]
     figures = labels[1 + len(differing) :]
-    spare = (*_SPARE, *settings, *figures[7:], "worst party")
+    spare = (*_SPARE, *settings, *figures[8:], "worst party")
     return table(labels, cells, right=figures, text=("partition",), spare=spare)
 
 
@@ -114,7 +116,7 @@ def _cells(run: dict[str, Any], target: bool) -> list[str]:
         run["key"][:8],
         *(MISSING if value is None else brief(name, value) for name, value in run["differing"].items()),
         f"{run['rounds']}{state}",
-        *(shown(run["score"], run[name]) for name in ("value", "selected_value", "worst_party")),
+        *(shown(run["score"], run[name]) for name in ("value", "selected_value", "mean_party", "worst_party")),
         size(run["bytes_up"]),
         size(run["bytes_down"]),
         duration(run["seconds"]),

@@ -68,10 +68,17 @@ class StoredRun:
         """The score on the global test set by round, where it is known."""
         return [(row["round"], value) for row in self.rows if (value := value_of(row)) is not None]
 
+    def mean_party(self) -> float | None:
+        """The mean score of the parties, each under the model that it would use."""
+        return self._by_party("mean")
+
     def worst_party(self) -> float | None:
         """The worst score among the parties, under the model that they would use."""
+        return self._by_party("worst")
+
+    def _by_party(self, figure: str) -> float | None:
         by_party = self.figures.get("personal") or self.figures.get("parties") or {}
-        value: float | None = by_party.get("worst")
+        value: float | None = by_party.get(figure)
         return value
 
     def total(self, key: str) -> float:

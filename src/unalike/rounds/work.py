@@ -32,7 +32,7 @@ class LocalWork:
             raise UserError("Give local work as epochs or as steps: one of the two.")
         for name, value in (("batch size", self.batch_size), ("epochs", self.epochs), ("steps", self.steps)):
             if value is not None and not 1 <= value <= LARGEST:
-                raise UserError(f"The local {name} must be from 1 to {LARGEST:,}, got {value}.")
+                raise UserError(f"The local {name} must be from 1 to {LARGEST:,}, got {value}. Try 10.")
 
     def steps_per_epoch(self, rows: int) -> int:
         """Batches in one pass over ``rows`` rows."""

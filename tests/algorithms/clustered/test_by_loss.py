@@ -249,6 +249,9 @@ def test_messages_are_sums():
         ("hypcluster(least=2)", r"HypCluster\.least must be >= 3, got 2.*Leave it out"),
         ("fedfmc(every=0)", r"FedFmc\.every must be >= 1, got 0\. Use 1"),
         ("ifca(option=both)", "option"),
+        ("ifca(clusters=7)", r"Ifca\.clusters must be at most the number of parties, 6, got 7\. Lower it"),
+        ("ifca(clusters=1000000000)", r"Ifca\.clusters must be at most the number of parties, 6"),
+        ("groups(clusters=7)", r"Groups\.clusters must be at most the number of parties, 6, got 7"),
     ],
 )
 def test_bad_parameters_are_refused(text, line):

@@ -262,3 +262,8 @@ def test_bad_values_are_refused(text, problem):
 def test_channels_that_hide_single_uploads_are_refused():
     with pytest.raises(UserError, match="needs to see single uploads"):
         small_simulation("cfl", channel="masked", sample=1.0)
+
+
+def test_a_tree_has_room_for_no_more_nodes_than_its_parties_can_make():
+    nodes = small_simulation("cfl(most=1000000000)").state.server["w"].shape[0]
+    assert nodes == 2 * 6 - 1

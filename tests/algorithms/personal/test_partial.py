@@ -286,9 +286,23 @@ def test_fedbns_scales_shifts_and_statistics_stay_at_home(model):
     assert torch.equal(statistics, state.own_buffers[4])
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("fedper", r"FedPer shares some layers of a net, but this one has a single layer"),
+        ("fedrep", r"FedRep shares some layers of a net, but this one has a single layer"),
+        ("lg-fedavg", r"LgFedAvg keeps body at home, but this net has no such weights"),
+        ("fedbabu", r"FedBabu trains the body alone, but that of this net has no weights to train"),
+    ],
+)
+def test_nets_without_a_body_are_refused(text, problem):
+    with pytest.raises(UserError, match=rf"{problem}.*Choose another --model"):
+        small_simulation(text, model="logistic")
+
+
 @pytest.mark.parametrize("model", ["mlp(6,4)", "logistic"])
 def test_fedbn_refuses_nets_that_do_not_normalise(model):
-    with pytest.raises(UserError, match=r"no such weights to train: it would be FedAvg\. Choose another --model"):
+    with pytest.raises(UserError, match=r"no such weights to train.*Choose another --model, such as resnet18"):
         small_simulation("fedbn", model=model)
 
 

@@ -67,7 +67,16 @@ class Clusters(Algorithm):
         """Models that start apart: the first is the run's own, the others are drawn like it."""
         import torch
 
+        self.check_clusters(task)
         return {"w": torch.stack([w, *(task.initial(k) for k in range(1, self.clusters))])}
+
+    def check_clusters(self, task: Task) -> None:
+        """Refuse more clusters than parties, of which some could never have a member."""
+        if self.clusters > task.population:
+            raise UserError(
+                f"{type(self).__name__}.clusters must be at most the number of parties, {task.population}, got "
+                f"{self.clusters}. Lower it."
+            )
 
     def init_party(self, task: Task, w: Tensor) -> Vectors:
         """The cluster that the party was in last, as a 1 among zeros; none yet."""

@@ -37,6 +37,7 @@ class Groups(Clusters):
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """All groups start from the same weights."""
+        self.check_clusters(task)
         if self.of and len(self.of) != task.population:
             raise UserError(
                 f"Groups.of must name a group for each of {task.population} parties, got {len(self.of)}. "

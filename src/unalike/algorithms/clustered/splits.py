@@ -67,8 +67,8 @@ class Cfl(NodeModels):
             raise UserError(f"Cfl.most must be at least 1, got {self.most}. Use 1 for FedAvg, 15 for 8 groups.")
 
     def nodes(self, task: Task) -> int:
-        """As many as are allowed."""
-        return self.most
+        """As many as are allowed, and no more than a tree has whose leaves are single parties."""
+        return min(self.most, 2 * task.population - 1)
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The root alone, and the norm of the largest update, 0 so far."""

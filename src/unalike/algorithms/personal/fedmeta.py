@@ -53,7 +53,7 @@ class FedMeta(Algorithm):
         if not 0 < self.support < 1:
             raise UserError(f"{name}.support must be above 0 and below 1, got {self.support}. Try 0.2.")
         if self.adapt_epochs < 1:
-            raise UserError(f"{name}.adapt_epochs must be at least 1, got {self.adapt_epochs}.")
+            raise UserError(f"{name}.adapt_epochs must be at least 1, got {self.adapt_epochs}. Use 1.")
 
     def rates(self) -> dict[str, float]:
         """What the server learns, by name, and at which rate."""

@@ -59,7 +59,7 @@ class PerFedAvg(Algorithm):
         if not 0 < self.delta < float("inf"):
             raise UserError(f"PerFedAvg.delta must be above 0, got {self.delta}. Try 0.001.")
         if self.adapt_epochs < 1:
-            raise UserError(f"PerFedAvg.adapt_epochs must be at least 1, got {self.adapt_epochs}.")
+            raise UserError(f"PerFedAvg.adapt_epochs must be at least 1, got {self.adapt_epochs}. Use 1.")
 
     def adapt(self, task: Task) -> tuple[Phase, ...]:
         """Passes over the party's own training rows."""
@@ -122,7 +122,7 @@ class Reptile(Algorithm):
         if not 0 < self.server_lr < float("inf"):
             raise UserError(f"Reptile.server_lr must be above 0, got {self.server_lr}. Use 1 for plain means.")
         if self.adapt_epochs < 1:
-            raise UserError(f"Reptile.adapt_epochs must be at least 1, got {self.adapt_epochs}.")
+            raise UserError(f"Reptile.adapt_epochs must be at least 1, got {self.adapt_epochs}. Use 1.")
 
     def adapt(self, task: Task) -> tuple[Phase, ...]:
         """Plain training on the party's own rows."""

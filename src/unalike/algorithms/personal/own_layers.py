@@ -101,6 +101,11 @@ class OwnLayers(Algorithm):
     def _some_layers(self, task: Task, layers: int) -> tuple[str, ...]:
         """The names of all layers, of which so many are own, but not all."""
         names = task.parts.layers
+        if len(names) == 1:
+            raise UserError(
+                f"{type(self).__name__} shares some layers of a net, but this one has a single layer with weights "
+                "to train. Choose another --model, such as mlp(32)."
+            )
         if layers >= len(names):
             raise UserError(
                 f"{type(self).__name__}.layers must be below {len(names)}, all layers of this net with weights to "
@@ -132,7 +137,7 @@ class OwnLayers(Algorithm):
             if not task.parts.spans(part):
                 raise UserError(
                     f"{name} keeps {part} at home, but this net has no such weights to train: it would be FedAvg. "
-                    "Choose another --model."
+                    f"Choose another --model{', such as resnet18' if part == 'norm' else ''}."
                 )
         server = self.base.init_server(task, self.split(task).shared(w))
         kind = next(self.base.round(task, server)).kind

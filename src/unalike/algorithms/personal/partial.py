@@ -173,6 +173,11 @@ class FedBabu(OwnLayers):
 
     def own_parts(self, task: Task) -> tuple[str, ...]:
         """The head, which does not travel either."""
+        if not task.parts.spans("body"):
+            raise UserError(
+                "FedBabu trains the body alone, but that of this net has no weights to train. "
+                "Choose another --model, such as mlp(32)."
+            )
         return ("head",)
 
     def phases(self, task: Task, round: int) -> tuple[Phase, ...]:

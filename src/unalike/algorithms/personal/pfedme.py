@@ -46,7 +46,7 @@ class PFedMe(Algorithm):
     def __post_init__(self) -> None:
         for field in ("lam", "inner_lr", "beta"):
             if not 0 < getattr(self, field) < float("inf"):
-                raise UserError(f"PFedMe.{field} must be above 0, got {getattr(self, field)}.")
+                raise UserError(f"PFedMe.{field} must be above 0, got {getattr(self, field)}. Leave it out.")
         if self.inner_steps < 1:
             raise UserError(f"PFedMe.inner_steps must be at least 1, got {self.inner_steps}. The paper uses 5.")
         if self.lam * self.inner_lr >= 2:

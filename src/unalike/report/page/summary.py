@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from unalike.algorithms.personal.baselines import POOLED
 from unalike.data import DATASETS
 from unalike.report.page.content import Page
 from unalike.report.page.numbers import degrees, fairness
@@ -45,9 +46,13 @@ class Lead:
 
 
 def lead(setting: Setting) -> Lead | None:
-    """The best mean score and the next; None of fewer than two algorithms."""
+    """The best mean score and the next; None of fewer than two algorithms. Pooled rows are beyond comparison."""
     scale = setting.scale
-    known = [(line.algorithm, line.value) for line in setting.lines if line.value is not None]
+    known = [
+        (line.algorithm, line.value)
+        for line in setting.lines
+        if line.value is not None and line.algorithm != POOLED
+    ]
     if len(known) < 2:
         return None
     (first, one), (second, two) = sorted(known, key=lambda each: -scale.goodness(each[1].mean))[:2]

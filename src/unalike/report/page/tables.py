@@ -9,6 +9,7 @@ from unalike.report.page.content import Page
 from unalike.report.page.markup import Column, Html, join, table, tag, text
 from unalike.report.page.numbers import fairness, reached
 from unalike.report.page.summary import Lead, lead
+from unalike.runs.by_party import over_parties
 from unalike.runs.results import Line, Setting
 from unalike.runs.scales import Scale, Spread, scale_of
 from unalike.scores import scores_of
@@ -134,12 +135,14 @@ def fairness_part(page: Page, setting: Setting) -> Html:
         said = "No rows were held out in these runs (held_out = 0), so nothing is known of single parties."
         return tag("div", title, tag("p", said, class_="none"))
     scale = setting.scale
+    new = {line.algorithm: over_parties(line, "newcomers") for line, _ in found}
+    some = any(new.values())
     rows = [
         [
             swatch(page, line.algorithm),
             *(
-                value.text(scale.digits(one.mean.mean))
-                for value in (one.mean, one.std, one.worst, one.worst_tenth)
+                value.text(scale.digits(one.mean.mean)) if value else NONE
+                for value in (one.mean, one.std, one.worst, one.worst_tenth, *[new[line.algorithm]] * some)
             ),
         ]
         for line, one in found
@@ -150,6 +153,7 @@ def fairness_part(page: Page, setting: Setting) -> Html:
         Column("Std over parties"),
         Column("Worst party"),
         Column("Worst tenth", hint="mean over the tenth of the parties that fares worst"),
+        *[Column("Newcomers", hint="mean over parties that never took part in training")] * some,
     ]
     personal = any(one.personal for _, one in found)
     model = "own model" if personal else "global model"
