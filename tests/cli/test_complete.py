@@ -109,7 +109,7 @@ def test_parts_of_a_composition_and_of_a_plugin(complete, tmp_path):
         'from unalike import algorithm\n@algorithm("my-own")\nclass A:\n    """Mine."""\n'
     )
     assert complete("unalike run --plugin mine.py --algorithm my") == ["my-own"]
-    assert complete("unalike run --plugin nope.py --algorithm fedp") == ["fedprox"]
+    assert complete("unalike run --plugin nope.py --algorithm fedp") == ["fedper", "fedprox"]
     assert complete("unalike run --model mlp(32)|logi") == ["mlp(32)|logistic"]
 
 
@@ -120,7 +120,7 @@ def test_an_algorithm_in_an_algorithm_is_completed(complete, tmp_path):
         "    base: Algorithm = FedAvg()\n    lam: float = 0.1\n"
     )
     begun = "unalike run --plugin mine.py --algorithm "
-    assert complete(f"{begun}twice(base=fedp") == ["twice(base=fedprox"]
+    assert complete(f"{begun}twice(base=fedpr") == ["twice(base=fedprox"]
     assert complete(f"{begun}twice(lam=0.2,base=twice(base=scaf") == ["twice(lam=0.2,base=twice(base=scaffold"]
     assert complete(f"{begun}twice(base=rfedavg+") == ["twice(base=rfedavg+"]
     assert complete(f"{begun}twice(lam=fedp") == []
@@ -148,7 +148,7 @@ def test_runs_and_studies_are_completed(complete, tmp_path):
 def test_commands_options_and_nonsense_are_completed(complete):
     assert complete("unalike re") == ["report", "recommend"]
     assert complete("unalike run --algo") == ["--algorithm"]
-    assert complete("unalike runs ") == ["list", "show", "compare"]
+    assert complete("unalike runs ") == ["list", "show", "tree", "compare"]
     assert complete("unalike nope x") == []
     assert complete("unalike run --data-dir nowhere --dataset dig") == ["digits"]
     assert complete("unalike data hea") == ["heart"]

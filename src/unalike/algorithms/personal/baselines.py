@@ -62,7 +62,7 @@ class Local(Algorithm):
         return party.state["w"]
 
 
-@algorithm(POOLED)
+@algorithm("pooled")
 class Pooled(Algorithm):
     """All parties' training rows at one place and one model: what could be had if rows might leave.
 
