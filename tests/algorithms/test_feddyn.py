@@ -22,11 +22,11 @@ def two_of_five(number):
     return sorted(np.random.default_rng(number).choice(5, 2, replace=False).tolist())
 
 
-def reached(algorithm, *, rounds, engine=None, rho=0.0, cohort_of=None, steps=5, lr=0.15):
+def reached(algorithm, *, rounds, engine=None, rho=0.0, cohort_of=None, work=None, lr=0.15):
     """The last server; in every round h is the mean of all parties' gradients, absent ones included."""
     federation = quadratic_federation(CENTRES, CURVATURES, SIZES)
     share = torch.tensor(WEIGHTS[getattr(algorithm, "weights", "size")], dtype=torch.float64)
-    how = {"work": LocalWork(30, steps=steps), "lr": lr, "engine": engine, "optimiser": Sgd(momentum=rho)}
+    how = {"work": work or LocalWork(30, steps=5), "lr": lr, "engine": engine, "optimiser": Sgd(momentum=rho)}
     server, nothing = {}, {"gradient": torch.zeros(3, dtype=torch.float64)}
     for server, states in rounds_by_hand(algorithm, federation, rounds=rounds, cohort_of=cohort_of, **how):
         if "h" in server:
@@ -53,7 +53,14 @@ def test_fedavg_misses_it():
 @BY
 def test_reaches_it_with_two_of_five(weights):
     algorithm = FedDyn(alpha=1.0, weights=weights)
-    server = reached(algorithm, rounds=120, cohort_of=two_of_five, steps=8)
+    server = reached(algorithm, rounds=120, cohort_of=two_of_five, work=LocalWork(30, steps=8))
+    assert torch.allclose(server["w"], optimum(CENTRES, CURVATURES, WEIGHTS[weights]), rtol=0, atol=1e-5)
+
+
+@BY
+def test_reaches_it_where_parties_take_more_steps_than_others(weights):
+    """Two epochs in batches of four: from 2 to 16 steps, which change nothing in how much a party counts."""
+    server = reached(FedDyn(alpha=1.0, weights=weights), rounds=120, work=LocalWork(4, epochs=2))
     assert torch.allclose(server["w"], optimum(CENTRES, CURVATURES, WEIGHTS[weights]), rtol=0, atol=1e-5)
 
 
@@ -89,7 +96,8 @@ def test_round_one_goes_twice_as_far_as_fedprox(engine, alpha):
 
 
 def test_a_large_alpha_holds_the_parties_at_the_received_model():
-    far, near = ((reached(FedDyn(alpha=alpha), rounds=1, lr=1e-4, steps=50)["w"]).norm() for alpha in (1.0, 1e4))
+    how = {"rounds": 1, "lr": 1e-4, "work": LocalWork(30, steps=50)}
+    far, near = (reached(FedDyn(alpha=alpha), **how)["w"].norm() for alpha in (1.0, 1e4))
     assert near < 0.1 * far
 
 

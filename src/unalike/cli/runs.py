@@ -34,6 +34,11 @@ from unalike.scores import score_of, shown
 
 app = App(help="List, show and compare runs.")
 
+RunKey = Annotated[
+    str,
+    typer.Argument(metavar="KEY", help="beginning of the run's key or folder name", autocompletion=complete.runs),
+]
+
 
 @app.command("list")
 def list_runs(runs: RunsFolder = DEFAULT_RUNS, as_json: AsJson = False) -> None:
@@ -93,14 +98,7 @@ def _as_dict(run: StoredRun) -> dict[str, Any]:
 
 @app.command("show")
 def show_run(
-    key: Annotated[
-        str,
-        typer.Argument(
-            metavar="KEY",
-            help="beginning of the run's key or folder name",
-            autocompletion=complete.runs,
-        ),
-    ],
+    key: RunKey,
     runs: RunsFolder = DEFAULT_RUNS,
     as_json: AsJson = False,
 ) -> None:
@@ -123,14 +121,7 @@ def show_run(
 
 @app.command("tree")
 def show_tree_of_run(
-    key: Annotated[
-        str,
-        typer.Argument(
-            metavar="KEY",
-            help="beginning of the run's key or folder name",
-            autocompletion=complete.runs,
-        ),
-    ],
+    key: RunKey,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE.svg", help="also a picture: SVG, PNG or PDF"),

@@ -107,7 +107,7 @@ def test_the_shared_part_is_the_bases_and_the_own_one_is_trained_alone(base, own
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("fedper(base=moon)", "FedPer.base must act on the shared weights alone, got Moon"),
+        ("fedper(base=moon)", "FedPer.base must train one model by FedAvg's loss, got Moon"),
         ("fedrep(base=ditto)", "got Ditto"),
         ("fedper(base=scaffold(option=i))", "FedPer.base must train at once, got Scaffold, which does measure"),
         ("fedper(base=qfedavg)", "got QFedAvg"),

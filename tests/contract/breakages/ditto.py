@@ -5,6 +5,7 @@ from tests.contract.mutations import of_file
 from unalike.algorithms import Scaffold
 from unalike.engines.sequential import Sequential
 
+UNIFORM = "scaffold(option=i, weights=uniform)"
 DITTO = of_file(
     "algorithms/personal/ditto.py",
     ("no pull at all", '(self.lam, party.received["w"]) if', "(0.0, party.received['w']) if"),
@@ -54,8 +55,29 @@ STATISTICS = [
         ("own statistics begin anew", "self.state.get(OWN_STATISTICS, self.buffers)", "self.buffers"),
     ),
 ]
-MUTATIONS = [*DITTO, *STATISTICS]
+AROUND = of_file(
+    "algorithms/around.py",
+    ("the base begins elsewhere", "self.base.init_server(task, w)", "self.base.init_server(task, w * 0)"),
+    (
+        "parties use another model than the base's",
+        "self.base.send(task, server)",
+        'self.base.send(task, server | {"w": server["w"] * 0})',
+    ),
+    ("the base's weights of parties are forgotten", "return self.base.weight(party)", "return party.size"),
+    (
+        "the base has another model in each round",
+        "self.base.round(task, server)",
+        'self.base.round(task, server | {"w": server["w"] * 2})',
+    ),
+    (
+        "what the base measures is nothing",
+        "return self.base.measure(party, batch)",
+        "return {key: 0 * value for key, value in self.base.measure(party, batch).items()}",
+    ),
+)
+MUTATIONS = [*DITTO, *STATISTICS, *AROUND]
 CHECKS = [
+    (test_ditto.test_the_shared_model_is_to_the_bit_that_of_its_base, "sequential", UNIFORM),
     (test_ditto.test_ends_between_a_partys_own_optimum_and_the_shared_model, Sequential(), 0.3),
     (test_ditto.test_the_pull_is_to_the_model_as_it_was_received,),
     (test_ditto.test_without_a_pull_it_is_training_alone, Sequential(), Scaffold()),

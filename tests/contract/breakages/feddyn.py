@@ -31,6 +31,7 @@ MUTATIONS = of_file(
         "else replies.share",
     ),
     ("equal weights are by size", "else party.size / party.size", "else party.size"),
+    ("equal weights are by steps", "else party.size / party.size", "else party.steps"),
     ("parties are held near nothing", 'return self.alpha, party.received["w"]', 'return 0.0, party.received["w"]'),
 )
 CHECKS = [
@@ -38,4 +39,5 @@ CHECKS = [
     (test_feddyn.test_round_one_goes_twice_as_far_as_fedprox, "sequential", 0.5),
     (test_feddyn.test_reaches_it_with_two_of_five, "uniform"),
     (test_feddyn.test_reaches_it_with_two_of_five, "size"),
+    (test_feddyn.test_reaches_it_where_parties_take_more_steps_than_others, "uniform"),
 ]

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from unalike.algorithms.contract import Algorithm, Ask, Party, Payload, Phase, Replies, Vectors, algorithm
+from unalike.algorithms.around import AroundBase
+from unalike.algorithms.contract import Algorithm, Party, Phase, Vectors, algorithm
 from unalike.algorithms.fedavg import FedAvg
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from unalike.models.batch import Batch
     from unalike.models.task import Task
-
-_NEVER = ("loss", "correct", "phases", "adapt", "prepare", "keep", "personal")
-"""What a base may not bring: Ditto trains a model of its own between, whose objective it must know."""
 
 
 @algorithm("ditto", paper="Li et al. 2021 (arXiv:2012.04221), Algorithm 1")
-class Ditto(Algorithm):
+class Ditto(AroundBase):
     """A personal model for each party, held near the shared one that any other algorithm trains.
 
     Party k's own model v_k minimises f_k(v) + lam/2 ||v - w||^2. In a round it takes ``steps`` local steps
@@ -38,11 +34,7 @@ class Ditto(Algorithm):
     steps: int | None = None
 
     def __post_init__(self) -> None:
-        if self.base.overrides(*_NEVER):
-            raise UserError(
-                f"Ditto.base must train one model by FedAvg's loss, got {type(self.base).__name__}. "
-                "Try base=scaffold."
-            )
+        super().__post_init__()
         if not 0 <= self.lam < float("inf"):
             raise UserError(f"Ditto.lam must be >= 0, got {self.lam}. Use 0 for training alone.")
         if self.steps is not None and self.steps < 1:
@@ -98,32 +90,3 @@ class Ditto(Algorithm):
         import torch
 
         return torch.where(party.state["known"] > 0, party.state["personal"], party.received["w"])
-
-    # --- all else is the base's ---
-    def init_server(self, task: Task, w: Tensor) -> Vectors:
-        """The base's state, which knows of no personal model."""
-        return self.base.init_server(task, w)
-
-    def send(self, task: Task, server: Vectors) -> Payload:
-        """What the base sends, and nothing beside it."""
-        return self.base.send(task, server)
-
-    def round(self, task: Task, server: Vectors) -> Generator[Ask, Replies, Vectors]:
-        """A round of the base."""
-        return self.base.round(task, server)
-
-    def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
-        """What the base makes of the replies."""
-        return self.base.fold(task, server, replies)
-
-    def weight(self, party: Party) -> Tensor:
-        """The party's weight by the base."""
-        return self.base.weight(party)
-
-    def measure(self, party: Party, batch: Batch) -> Vectors:
-        """What the base measures of the shared model."""
-        return self.base.measure(party, batch)
-
-    def global_model(self, task: Task, server: Vectors) -> Tensor | None:
-        """The shared model is the global one."""
-        return self.base.global_model(task, server)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from unalike.algorithms.contract import Algorithm, Ask, Party, Payload, Phase, Replies, Vectors
+from unalike.algorithms.around import AroundBase
+from unalike.algorithms.contract import Party, Phase, Vectors
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from unalike.models.task import Task
-
-_NEVER = ("loss", "correct", "phases", "adapt", "prepare", "keep", "personal")
-"""What the base of the shared part may not bring: it would need the whole net, or more models than one."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class Split:
         return torch.cat([w[:0], *(w[span] for span, mine in self.runs if mine == own)])
 
 
-class OwnLayers(Algorithm):
+class OwnLayers(AroundBase):
     """A part of the net is each party's own and never leaves it; ``base`` trains the rest with all parties.
 
     Party k's model is (s, o_k): the shared part s, which the base sends, trains and averages as if there were no
@@ -75,7 +72,6 @@ class OwnLayers(Algorithm):
     all of them stay at home.
     """
 
-    base: Algorithm
     adapt_epochs: int | None
     adapt_all: bool
 
@@ -84,16 +80,8 @@ class OwnLayers(Algorithm):
         raise NotImplementedError
 
     def __post_init__(self) -> None:
-        if self.base.overrides(*_NEVER):
-            raise UserError(
-                f"{type(self).__name__}.base must act on the shared weights alone, got "
-                f"{type(self.base).__name__}, which has an objective or a model of its own. Try base=scaffold."
-            )
-        self._check_least("adapt_epochs")
-
-    def _check_least(self, *names: str) -> None:
-        """Refuse numbers of epochs or layers below 1."""
-        for name in names:
+        super().__post_init__()
+        for name in (field.name for field in fields(self) if field.name.endswith(("epochs", "layers"))):
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise UserError(f"{type(self).__name__}.{name} must be at least 1, got {number}. Leave it out.")
@@ -148,18 +136,6 @@ class OwnLayers(Algorithm):
             )
         return server
 
-    def send(self, task: Task, server: Vectors) -> Payload:
-        """What the base sends of the shared part."""
-        return self.base.send(task, server)
-
-    def round(self, task: Task, server: Vectors) -> Generator[Ask, Replies, Vectors]:
-        """A round of the base."""
-        return self.base.round(task, server)
-
-    def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
-        """What the base makes of the parties' shared parts."""
-        return self.base.fold(task, server, replies)
-
     def global_model(self, task: Task, server: Vectors) -> Tensor | None:
         """None, as every party has its own part; where nothing is own, the base's."""
         return None if self.own_parts(task) else self.base.global_model(task, server)
@@ -178,10 +154,6 @@ class OwnLayers(Algorithm):
         """The party's own part, and what the base keeps for the shared one."""
         split = self.split(task)
         return {**self.base.init_party(task, split.shared(w)), "own": split.own(w)}
-
-    def weight(self, party: Party) -> Tensor:
-        """The party's weight by the base."""
-        return self.base.weight(party)
 
     def _whole(self, party: Party, shared: Tensor) -> Tensor:
         return self.split(party.task).join(shared, party.state["own"])

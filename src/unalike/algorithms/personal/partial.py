@@ -39,7 +39,6 @@ class Partial(OwnLayers):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_least("own_epochs", "shared_epochs")
         if self.own_epochs is None and self.shared_epochs is not None:
             raise UserError(
                 "Partial.shared_epochs needs own_epochs: without these both parts are trained together, got "
@@ -71,10 +70,6 @@ class FedPer(OwnLayers):
     adapt_epochs: int | None = None
     adapt_all: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_least("layers")
-
     def own_parts(self, task: Task) -> tuple[str, ...]:
         """The names of the last layers."""
         return self._some_layers(task, self.layers)[-self.layers :]
@@ -97,10 +92,6 @@ class LgFedAvg(OwnLayers):
     adapt_epochs: int | None = None
     adapt_all: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_least("layers")
-
     def own_parts(self, task: Task) -> tuple[str, ...]:
         """The names of the first layers."""
         return ("body",) if self.layers is None else self._some_layers(task, self.layers)[: self.layers]
@@ -113,8 +104,8 @@ class FedRep(OwnLayers):
     ``head_epochs`` and ``body_epochs`` are the local work, whatever the run's is. While one part is trained the
     other one keeps its bits, and each phase has new momentum. ``layers``: how many of the last layers are the
     head. The paper averages the bodies plainly; ``base`` counts parties by size. The authors' experiments end in a
-    round that everybody trains in, and average the figures of the last
-    ten rounds; here the head of a party is as it last trained it, and newcomers train theirs (see ``OwnLayers``).
+    round that everybody trains in, and average the figures of the last ten rounds; here the head of a party is as
+    it last trained it, and newcomers train theirs (see ``OwnLayers``).
     """
 
     head_epochs: int = 10
@@ -123,10 +114,6 @@ class FedRep(OwnLayers):
     base: Algorithm = FedAvg()
     adapt_epochs: int | None = None
     adapt_all: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_least("head_epochs", "body_epochs", "layers")
 
     def own_parts(self, task: Task) -> tuple[str, ...]:
         """The names of the last layers."""
@@ -143,8 +130,8 @@ class FedBn(OwnLayers):
 
     Own are the scales and shifts of every layer of a normalising type, whatever its name is, and all running
     statistics. A net without such layers is refused: it would be FedAvg. ``base`` counts parties by size, where
-    the paper averages them plainly. ``OwnLayers`` says what newcomers do:
-    they train scales and shifts, and gather statistics, on their own rows.
+    the paper averages them plainly. ``OwnLayers`` says what newcomers do: they train scales and shifts, and gather
+    statistics, on their own rows.
     """
 
     keeps_statistics: ClassVar[bool] = True
