@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from unalike.partition.partition import register_partition
     from unalike.rounds.optimisers import register_optimiser
     from unalike.runs.check import check_algorithm
-    from unalike.runs.run import Result, run
+    from unalike.runs.result import Result
+    from unalike.runs.run import run
     from unalike.runs.spec import RunSpec
 
 __version__ = "0.1.0"
@@ -29,7 +30,8 @@ _HOME = {
     "unalike.data": ("DATASETS", "Dataset", "load_dataset"),
     "unalike.data.dataset": ("register_dataset",),
     "unalike.runs.check": ("check_algorithm",),
-    "unalike.runs.run": ("Result", "run"),
+    "unalike.runs.result": ("Result",),
+    "unalike.runs.run": ("run",),
     "unalike.runs.spec": ("RunSpec",),
     "unalike.errors": ("UserError",),
     "unalike.models": ("MODELS", "Batch", "Net", "Task"),

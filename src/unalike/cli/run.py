@@ -23,7 +23,7 @@ from unalike.runs.checkpoint import CHECKPOINT_SECONDS
 from unalike.runs.spec import RunSpec
 
 if TYPE_CHECKING:
-    from unalike.runs.run import Result
+    from unalike.runs.result import Result
 
 AUTO = "auto"
 

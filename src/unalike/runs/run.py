@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,10 @@ from unalike.runs.checkpoint import CHECKPOINT_SECONDS, Checkpoint
 from unalike.runs.files import named_folder
 from unalike.runs.folder import RunDirectory
 from unalike.runs.record import SEALS_WEIGHTS, read_run
-from unalike.runs.rounds_file import finite
+from unalike.runs.result import Result
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
-from unalike.scores import SUMMARIES, Score, goodness, scores_of, value_of
+from unalike.scores import SUMMARIES, Score, goodness, scores_of
 
 COUNTED = ("bytes_up", "bytes_down", "seconds")
 """What every recorded round has, and the outcome adds up."""
@@ -45,33 +45,6 @@ class Watcher:
 
     def say(self, message: str) -> None:
         """Something that the user should know, in one line."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a finished run shows: the final round, and apart from it the round selected on validation rows."""
-
-    spec: RunSpec
-    figures: Figures
-    rows: list[Figures]
-    run_dir: Path | None = None
-
-    @property
-    def accuracy(self) -> float | None:
-        """Accuracy of the final global model on the global test set; None where numbers are predicted."""
-        value: float | None = self.figures.get("accuracy")
-        return value
-
-    @property
-    def score(self) -> float | None:
-        """The score that the run goes by, of the final global model on the global test set."""
-        return value_of(self.figures)
-
-    def to_dict(self) -> dict[str, Any]:
-        """One object, ready for JSON."""
-        where = None if self.run_dir is None else str(self.run_dir)
-        made: dict[str, Any] = finite({**self.figures, "run_dir": where, "spec": self.spec.to_dict()})
-        return made
 
 
 def run(
