@@ -38,9 +38,9 @@ def _plain(array: Any) -> Any:
     return array.copy() if min(array.strides, default=0) < 0 else array
 
 
-def check_rows(rows: Any, what: str) -> None:
-    """Refuse rows that are not numbers, not finite, or images whose channels come last."""
-    if rows.ndim < 2 or rows.shape[0] == 0:
+def check_rows(rows: Any, what: str, fewest: int = 1) -> None:
+    """Refuse rows that are too few, not numbers, not finite, or images whose channels come last."""
+    if rows.ndim < 2 or rows.shape[0] < fewest:
         remedy = "Check where they come from." if rows.ndim > 1 else "Give (rows, columns), such as x[:, None]."
         raise UserError(f"{what} have the shape {rows.shape}: there are no rows of numbers. {remedy}")
     if rows.dtype.kind not in "iuf":
@@ -64,7 +64,7 @@ def check_labels(labels: Any, what: str, rows: int, classes: int) -> None:
         raise UserError(f"{what} are {len(labels)}, but there are {rows} rows. Every row needs a label.")
     if labels.dtype.kind not in "iu":
         raise UserError(f"{what} are of type {labels.dtype}, not whole numbers. Number the classes from 0.")
-    if labels.min() < 0 or labels.max() >= classes:
+    if len(labels) and (labels.min() < 0 or labels.max() >= classes):
         raise UserError(
             f"{what} are from {labels.min()} to {labels.max()}, but there are {classes} classes. "
             "Labels are numbered from 0."
@@ -104,4 +104,4 @@ def _not_finite(rows: Any) -> int:
     if hasattr(rows, "indptr"):  # a sparse matrix: what it does not store is zero
         wrong = np.flatnonzero(~np.isfinite(rows.data))
         return len(np.unique(np.searchsorted(rows.indptr, wrong, side="right")))
-    return int((~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)).sum())
+    return int((~np.isfinite(rows).all(axis=tuple(range(1, rows.ndim)))).sum())

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
-import numpy as np
-
 from unalike.data.dataset import DATASETS, Dataset, register_dataset, trainable
 from unalike.errors import UserError
 
@@ -28,11 +24,4 @@ class Given:
 def given(data: Dataset) -> str:
     """What stands for the data in a run's spec: other rows, labels or natural parties are another run."""
     data = trainable(data)
-    sha = hashlib.sha256(data.digest.encode())
-    sha.update(repr((data.classes, data.features, data.group_names, data.kind)).encode())
-    target = data.target if data.task == "regression" else ()
-    for part in (data.group, data.group_test, data.shift, data.scale, *map(np.asarray, target)):
-        if part is not None:
-            sha.update(f"{part.dtype} {part.shape}".encode())
-            sha.update(np.ascontiguousarray(part).data)
-    return DATASETS.describe(Given(data.name, sha.hexdigest()[:16]))
+    return DATASETS.describe(Given(data.name, data.digest[:16]))
