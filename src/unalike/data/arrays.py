@@ -55,13 +55,18 @@ def check_rows(rows: Any, what: str, fewest: int = 1) -> None:
         raise UserError(f"{what} hold NaN or infinite values in {bad} row(s). Remove or fill them first.")
 
 
-def check_labels(labels: Any, what: str, rows: int, classes: int) -> None:
-    """Refuse labels that are not one whole number for each row, numbered from 0."""
+def check_one_each(labels: Any, what: str, rows: int) -> None:
+    """Refuse labels that are not one for each row."""
     if labels.ndim != 1:
         remedy = "y.ravel()" if labels.size == rows else "y.argmax(axis=1)"
         raise UserError(f"{what} have the shape {labels.shape}, not one number for each row. Use {remedy}.")
     if len(labels) != rows:
         raise UserError(f"{what} are {len(labels)}, but there are {rows} rows. Every row needs a label.")
+
+
+def check_labels(labels: Any, what: str, rows: int, classes: int) -> None:
+    """Refuse labels that are not one whole number for each row, numbered from 0."""
+    check_one_each(labels, what, rows)
     if labels.dtype.kind not in "iu":
         raise UserError(f"{what} are of type {labels.dtype}, not whole numbers. Number the classes from 0.")
     if len(labels) and (labels.min() < 0 or labels.max() >= classes):

@@ -54,8 +54,8 @@ class Dataset:
     matrix, which stays sparse until the batch. Rows of ``tokens`` are whole numbers that mean words or characters
     and stay so. Images are [rows, channels, height, width]. Torch tensors and lists become numpy arrays. ``units``
     says how to read ``x`` in the units of the table that it was coded from. ``public`` are rows and labels that
-    everybody has, beside those of the parties, where the data bring some. With ``x_test`` and ``y_test`` None there
-    is no global test set, and so no score on it.
+    everybody has, beside those of the parties, where the data bring some. Without a global test set, ``x_test``
+    and ``y_test`` None, there is no score on one.
     """
 
     name: str
@@ -155,7 +155,7 @@ class Dataset:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all that a run could depend on: rows, labels, natural parties, names, shift, scale, targets."""
+        """SHA-256 of all that a run could depend on: rows, labels, natural parties, names, shift and scale."""
         texts = (self.task, self.kind, self.classes, self.features, self.group_names)
         arrays = (self.group, self.group_test, self.shift, self.scale, *self.target, *(self.public or ()))
         return _hashed(arrays, about=repr((self.rows_digest, texts)))

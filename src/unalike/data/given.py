@@ -1,4 +1,4 @@
-"""Rows that a Python program gives to ``unalike.run(data=...)``: they have no name to load them by."""
+"""Rows that a Python program gives to ``unalike.run(dataset=...)``: they have no name to load them by."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from unalike.errors import UserError
 
 @register_dataset("given")
 class Given:
-    """Rows that a Python program gave to unalike.run(data=...): named by their hash, and its to give again."""
+    """Rows that a Python program gave to unalike.run(dataset=...): named by their hash, and its to give again."""
 
     name: str = ""
     sha256: str = ""
@@ -16,8 +16,8 @@ class Given:
     def load(self) -> Dataset:
         """Nothing: the rows are not kept anywhere."""
         raise UserError(
-            f"The rows of {DATASETS.describe(self)} were given by a Python program and are not kept here. Give "
-            "the same ones again: unalike.run(..., data=...)."
+            f"The rows of {DATASETS.describe(self)} were given by a Python program and are not kept here. Make the "
+            "same ones again by unalike.dataset(...), or keep them by data.save(FOLDER): saved:FOLDER works anywhere."
         )
 
 
