@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, dataclass_transform, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, dataclass_transform, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,10 @@ from unalike.data.targets import check_targets, cut_points, range_names, ranges
 from unalike.errors import UserError
 from unalike.registry import Registry
 from unalike.tallies import Kind
+
+if TYPE_CHECKING:
+    from unalike.data.columns import Column
+    from unalike.data.schema import Schema
 
 C = TypeVar("C", bound=type)
 
@@ -54,8 +59,9 @@ class Dataset:
     matrix, which stays sparse until the batch. Rows of ``tokens`` are whole numbers that mean words or characters
     and stay so. Images are [rows, channels, height, width]. Torch tensors and lists become numpy arrays. ``units``
     says how to read ``x`` in the units of the table that it was coded from. ``public`` are rows and labels that
-    everybody has, beside those of the parties, where the data bring some. Without a global test set, ``x_test``
-    and ``y_test`` None, there is no score on one.
+    everybody has, beside those of the parties, where the data bring some. ``schema`` is the coding of the table
+    that ``x`` was made from, where it was one: a table of new rows is coded by it, too. Without a global test set,
+    ``x_test`` and ``y_test`` None, there is no score on one.
     """
 
     name: str
@@ -75,6 +81,7 @@ class Dataset:
     public: tuple[Array, Array] | None = None
     task: Kind = "classification"
     target: Units = field(default_factory=Units)
+    schema: Schema | None = None
 
     def __post_init__(self) -> None:
         if self.task not in get_args(Kind):
@@ -83,7 +90,8 @@ class Dataset:
         if isinstance(classes, str) or not isinstance(classes, Iterable):
             raise UserError(f"{self.name}'s classes must be names, got {classes!r}. Use ('no', 'yes').")
         object.__setattr__(self, "classes", tuple(map(str, classes)))
-        if self.x_test is None and self.y_test is None:
+        tests: tuple[Any, Any] = self.x_test, self.y_test
+        if all(part is None for part in tests):
             self._leave_untested()
         for part in ("x", "y", "x_test", "y_test", "group", "group_test", "shift", "scale"):
             value = getattr(self, part)
@@ -160,6 +168,12 @@ class Dataset:
         arrays = (self.group, self.group_test, self.shift, self.scale, *self.target, *(self.public or ()))
         return _hashed(arrays, about=repr((self.rows_digest, texts)))
 
+    def save(self, folder: Path | str) -> None:
+        """Keep the data set in a folder of its own: ``saved:FOLDER`` then is its name, in any program or study."""
+        from unalike.data.saved import save
+
+        save(self, Path(folder).expanduser())
+
     @property
     def is_sparse(self) -> bool:
         """Whether the rows are kept as a sparse matrix."""
@@ -196,10 +210,7 @@ def trainable(data: Any) -> Dataset:
         shown = f"a {type(data).__name__}"
         if isinstance(data, tuple | list):
             shown += f" of {', '.join(type(part).__name__ for part in data[:4])}"
-        raise UserError(
-            f"data must be an unalike.Dataset, got {shown}. Make one: unalike.Dataset(name='mine', x=x, y=y, "
-            "x_test=x_test, y_test=y_test, classes=('no', 'yes'))."
-        )
+        raise UserError(f"The data must be an unalike.Dataset, got {shown}. Make one: unalike.dataset(x, y).")
     found = np.unique(data.y)
     if len(found) < 2 and data.task == "regression":
         raise UserError(f"The target of {data.name} is {found[0]:g} in every training row. It must vary.")
@@ -216,6 +227,18 @@ class Loader(Protocol):
 
     def load(self) -> Dataset:
         """Read the data set; a UserError with the remedy where that is not possible."""
+        ...
+
+
+class TableLoader(Loader, Protocol):
+    """A registered data set that is one table: its columns can be had as they are, before any coding."""
+
+    def table(self) -> list[Column]:
+        """Read the columns; fields that only ``load`` needs, such as the label, are not looked at."""
+        ...
+
+    def fingerprint(self) -> str:
+        """The SHA-256 of what the table holds."""
         ...
 
 
