@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from unalike.data.dataset import Dataset, register_dataset
-from unalike.data.folder import NotFound
+from unalike.data.folder import NotFound, hashed_files
 from unalike.data.pixels import ENDINGS, Color, check_picture, read_picture
 from unalike.data.roles import check_test, natural_parties, some_test_rows
 from unalike.errors import UserError
@@ -61,15 +59,7 @@ class ImageFolder:
 
     def fingerprint(self) -> str:
         """The SHA-256 of the names of all pictures and of their content."""
-        folder = self._folder
-        try:
-            names = [str(path.relative_to(folder)) for path in _files(folder)]
-            stats = [(folder / name).stat() for name in names]
-            return _hashed(
-                folder, tuple((name, s.st_size, s.st_mtime_ns) for name, s in zip(names, stats, strict=True))
-            )
-        except OSError as error:
-            raise NotFound(f"Cannot read {error.filename}: {error.strerror}. Check the folder.") from None
+        return hashed_files(self._folder, _files(self._folder))
 
     def load(self) -> Dataset:
         """Read all pictures of the folder."""
@@ -92,16 +82,6 @@ class ImageFolder:
             scale=np.full((), 255, np.float32),
             **(natural_parties(names, party, test) if has_parties else {}),
         )
-
-
-@lru_cache(maxsize=8)
-def _hashed(folder: Path, files: tuple[tuple[str, int, int], ...]) -> str:
-    """Of a folder whose files, by size and time, were hashed before, that hash: a study asks many times."""
-    sha = hashlib.sha256()
-    for name, _, _ in files:
-        content = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        sha.update(f"{Path(name).as_posix()}\0{content}\n".encode(errors="surrogateescape"))
-    return sha.hexdigest()
 
 
 def _files(folder: Path) -> list[Path]:
