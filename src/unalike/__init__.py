@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from unalike.partition.partition import register_partition
     from unalike.rounds.optimisers import register_optimiser
     from unalike.runs.check import check_algorithm
+    from unalike.runs.deploy import load
     from unalike.runs.result import Result
     from unalike.runs.run import run
     from unalike.runs.spec import RunSpec
@@ -30,6 +31,7 @@ _HOME = {
     "unalike.data": ("DATASETS", "Dataset", "load_dataset"),
     "unalike.data.dataset": ("register_dataset",),
     "unalike.runs.check": ("check_algorithm",),
+    "unalike.runs.deploy": ("load",),
     "unalike.runs.result": ("Result",),
     "unalike.runs.run": ("run",),
     "unalike.runs.spec": ("RunSpec",),
@@ -64,6 +66,7 @@ __all__ = [
     "Vectors",
     "algorithm",
     "check_algorithm",
+    "load",
     "load_dataset",
     "make_partition",
     "register_channel",

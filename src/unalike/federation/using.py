@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unalike.data.sites.new_rows import Unknown, read_new_rows
+from unalike.data.sites.new_rows import Unknown
 from unalike.data.sites.schema import Schema
 from unalike.errors import UserError
 from unalike.federation.folders import AGREED, read_object
 from unalike.federation.making import SiteFolder
-from unalike.federation.rows import agreed_tasks
-from unalike.runs.predict import Predictor, flat_model, read_model
-from unalike.scores import choose
+from unalike.federation.plan import Plan
+from unalike.federation.rows import made_up
+from unalike.runs.deploy import reader_of
+from unalike.runs.model_file import ModelFile
+from unalike.runs.predict import Predictor, read_model
+from unalike.runs.trained import rebuilt
 
 
 def site_predictor(folder: Path, unknown: Unknown = "error") -> Predictor:
@@ -32,15 +35,13 @@ def site_predictor(folder: Path, unknown: Unknown = "error") -> Predictor:
         raise UserError(
             f"{path} was not trained by the plan and the agreement that lie beside it. Copy them back."
         )
-    tasks = agreed_tasks(plan.spec, schema)
-    task = tasks[number % len(tasks)]
-    return Predictor(
-        task,
-        *flat_model(task, tensors, path),
-        schema.classes,
-        choose(plan.spec.score, "classification"),
-        lambda columns: read_new_rows(schema, columns, plan.missing, unknown),
-    )
+    about = site_model(plan, schema)
+    return Predictor(rebuilt(about, [tensors], path, number), about.chosen_score, reader_of(about, unknown))
+
+
+def site_model(plan: Plan, schema: Schema) -> ModelFile:
+    """What a site's model is and reads, from what was agreed on: no names of other sites."""
+    return ModelFile.of(plan.spec, made_up(schema), schema=schema, missing=plan.missing)
 
 
 def _why_none(folder: Path, algorithm: str) -> str:
