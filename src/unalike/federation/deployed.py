@@ -78,7 +78,7 @@ class SiteModels:
         data = tensor_bytes(named, about | lists)
         atomic_write(path, data)
         kept = KeptRound(self._work.spec.rounds, path.name, file_sha256(data))
-        described = replace(site_model(self._work.plan, schema), stages={"final": kept})
+        described = replace(site_model(self._work.plan, schema, self._work.number), stages={"final": kept})
         atomic_write(path.with_name(MODEL), described.encode())
 
     def _models(self, message: Envelope, vault: Vault) -> tuple[Deployed | None, Deployed | None]:

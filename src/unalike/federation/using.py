@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from unalike.data.sites.new_rows import Unknown
-from unalike.data.sites.schema import Schema
+from unalike.data.new_rows import Unknown
+from unalike.data.schema import Schema
 from unalike.errors import UserError
 from unalike.federation.folders import AGREED, read_object
 from unalike.federation.making import SiteFolder
 from unalike.federation.plan import Plan
 from unalike.federation.rows import made_up
+from unalike.models import MODELS
 from unalike.runs.deploy import reader_of
 from unalike.runs.model_file import ModelFile
 from unalike.runs.predict import Predictor, read_model
@@ -35,13 +37,15 @@ def site_predictor(folder: Path, unknown: Unknown = "error") -> Predictor:
         raise UserError(
             f"{path} was not trained by the plan and the agreement that lie beside it. Copy them back."
         )
-    about = site_model(plan, schema)
-    return Predictor(rebuilt(about, [tensors], path, number), about.chosen_score, reader_of(about, unknown))
+    about = site_model(plan, schema, number)
+    return Predictor(rebuilt(about, [tensors], path), about.chosen_score, reader_of(about, unknown))
 
 
-def site_model(plan: Plan, schema: Schema) -> ModelFile:
-    """What a site's model is and reads, from what was agreed on: no names of other sites."""
-    return ModelFile.of(plan.spec, made_up(schema), schema=schema, missing=plan.missing)
+def site_model(plan: Plan, schema: Schema, number: int) -> ModelFile:
+    """What a site's model is and reads, from what was agreed on: its own net, and no names of other sites."""
+    nets = MODELS.terms(MODELS.build(str(plan.spec.model)))
+    coded = replace(made_up(schema), schema=replace(schema, missing=plan.missing))
+    return replace(ModelFile.of(plan.spec, coded), model=MODELS.describe_part(nets[number % len(nets)]))
 
 
 def _why_none(folder: Path, algorithm: str) -> str:

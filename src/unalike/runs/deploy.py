@@ -9,8 +9,8 @@ import numpy as np
 
 from unalike.data.columns import Column
 from unalike.data.dataset import Array
-from unalike.data.sites import read_table, table_path
-from unalike.data.sites.new_rows import Unknown, read_new_rows
+from unalike.data.new_rows import Unknown, read_new_rows
+from unalike.data.table import read_table
 from unalike.errors import UserError
 from unalike.runs.files import list_folder, named_folder
 from unalike.runs.kept import FolderModels, ModelStore, trained_model
@@ -87,7 +87,7 @@ def reader_of(about: ModelFile, unknown: Unknown = "error") -> Callable[[Sequenc
             f"{about.dataset} is no table of one's own, so no other can be coded like it. Give arrays: "
             "unalike.load(FOLDER).predict(x), or --data rows.npy."
         )
-    return lambda columns: read_new_rows(schema, columns, about.missing, unknown)
+    return lambda columns: read_new_rows(schema, columns, schema.missing, unknown)
 
 
 def ask(result: Result, x: Any, which: Which, party: int | str | None) -> Predictions:
@@ -96,11 +96,11 @@ def ask(result: Result, x: Any, which: Which, party: int | str | None) -> Predic
     if not isinstance(x, str | Path):
         model = trained_model(store, which, party)
         return predictions(model, store.about.chosen_score, array_rows(x, store.about))
-    predictor = predictor_of(store, which, party)
+    predictor, columns = predictor_of(store, which, party), read_table(str(x))
     try:
-        return predictor.predict(read_table(str(x), fewest=1))
+        return predictor.predict(columns)
     except UserError as error:
-        raise UserError(f"{table_path(str(x))}: {error}") from None
+        raise UserError(f"{x}: {error}") from None
 
 
 def answers(result: Result, x: Any, which: Which, party: int | str | None) -> Array:

@@ -1,4 +1,4 @@
-"""model.json: all that is needed to rebuild a trained net and to code new rows for it, without the training's data."""
+"""model.json: all that it takes to rebuild a trained net and to code new rows for it, without the data."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import numpy as np
 
 import unalike
 from unalike.data.dataset import Array, Dataset, Units
-from unalike.data.sites.schema import Schema
-from unalike.data.table import Missing
+from unalike.data.schema import Schema
 from unalike.errors import UserError
 from unalike.own_code import is_own, source_of
 from unalike.runs.files import read_bytes
@@ -71,7 +70,7 @@ class ModelFile:
     target: tuple[float, float] = (0.0, 1.0)
     """shift and scale of numbers that are predicted"""
     schema: Schema | None = None
-    missing: Missing = "error"
+    """how the columns of a table are coded, where the rows come from one"""
     dtype: Literal["float32", "float64"] = "float32"
     batch_norm: Literal["average", "local", "drop"] = "average"
     loss: str | None = None
@@ -105,6 +104,7 @@ class ModelFile:
             data.scale,
             data.task,
             (shift, scale),
+            data.schema,
             dataset=spec.dataset,
             code=code_of(str(spec.model), spec.loss),
             torch=torch.__version__,
@@ -216,7 +216,7 @@ def _checked(told: dict[str, Any]) -> dict[str, Any]:
     _must(len(made["target"]) == 2 and all(map(math.isfinite, made["target"])), "target")
     _must(told["kind"] in ("numbers", "tokens") and told["task"] in get_args(Kind), "kind")
     _must(told["stored"] in ("uint8", "int16", "int64", "float32"), "stored")
-    _must(told["dtype"] in ("float32", "float64") and told["missing"] in get_args(Missing), "dtype")
+    _must(told["dtype"] in ("float32", "float64"), "dtype")
     _must(told["batch_norm"] in ("average", "local", "drop") and type(told["seed"]) is int, "batch_norm")
     _must(told["task"] == "regression" or len(made["classes"]) > 1, "classes")
     _must(all(isinstance(told[name], str | None) for name in ("loss", "score")), "loss")

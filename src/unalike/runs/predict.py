@@ -120,7 +120,7 @@ class Predictor:
     read: Callable[[Sequence[Column]], CodedRows]
 
     def predict(self, columns: Sequence[Column]) -> Predictions:
-        """The predictions for a table; one that does not fit the coding is a UserError, before anything is done."""
+        """The predictions for a table; what does not fit the coding is a UserError, before anything is done."""
         return predictions(self.model, self.score, self.read(columns))
 
 

@@ -228,7 +228,7 @@ class RunSpec:
 
     @classmethod
     def as_recorded(cls, values: Mapping[str, Any], key: str) -> RunSpec:
-        """The spec of a run as its folder has it: nothing is looked up, so neither data nor plug-ins are needed."""
+        """The spec of a run as its folder has it: nothing is looked up: no data, no plug-ins."""
         made, hints = object.__new__(cls), get_type_hints(cls)
         known = cls.complete(values)
         for field in dataclasses.fields(cls):
