@@ -11,12 +11,12 @@ from unalike.data.columns import Column
 from unalike.data.dataset import Array
 from unalike.data.new_rows import Unknown, read_new_rows
 from unalike.data.table import read_table
-from unalike.errors import UserError
+from unalike.errors import UserError, nearest
 from unalike.runs.files import list_folder, named_folder
 from unalike.runs.kept import FolderModels, ModelStore, trained_model
 from unalike.runs.model_file import ModelFile, Which
 from unalike.runs.predict import Predictions, Predictor, array_rows, predictions
-from unalike.runs.record import SPEC, read_run
+from unalike.runs.record import MODEL, SPEC, read_run
 from unalike.runs.result import Result
 from unalike.runs.spec import RunSpec
 from unalike.runs.trained import TrainedModel
@@ -33,7 +33,7 @@ def load(folder: Path | str, runs: Path | str = "runs") -> Result:
 
     Neither the data nor the files of own parts are needed, and nothing from the folder is run.
     """
-    path = _found(named_folder(folder, "load"), named_folder(runs, "runs"))
+    path = run_folder(named_folder(folder, "load"), named_folder(runs, "runs"))
     found = read_run(path, weights=True)
     if found.result is None:
         problem = found.damage or "this is not the folder of a finished run."
@@ -42,20 +42,34 @@ def load(folder: Path | str, runs: Path | str = "runs") -> Result:
     return Result(spec, found.result, found.rounds, path)
 
 
-def _found(folder: Path, runs: Path) -> Path:
-    if (folder / SPEC).is_file():
-        return folder
+def run_folder(name: Path, runs: Path) -> Path:
+    """A folder with a run or an exported model, or that of the run in ``runs`` whose key or name begins so."""
+    if (name / SPEC).is_file() or (name / MODEL).is_file():
+        return name
     own = [path for path in list_folder(runs) if (path / SPEC).is_file()]
-    wanted = folder.name
-    matches = [
-        path for path in own if path.name.startswith(wanted) or path.name.rsplit("-", 1)[-1].startswith(wanted)
-    ]
+    begins = [path for path in own if any(each.startswith(name.name) for each in _names(path))]
+    matches = [path for path in begins if name.name in _names(path)] or begins
     if len(matches) == 1:
         return matches[0]
     if matches:
         names = ", ".join(path.name for path in matches[:5])
-        raise UserError(f"{str(folder)!r} begins the name of {len(matches)} runs: {names}. Write more of it.")
-    raise UserError(f"{folder} is no run's folder, nor the beginning of a key in {runs}. See: unalike runs list")
+        raise UserError(f"{str(name)!r} begins the name of {len(matches)} runs: {names}. Write more of it.")
+    near = nearest(name.name, [each for path in own for each in _names(path)])
+    remedy = f"Did you mean {near!r}?" if near else "See: unalike runs list"
+    raise UserError(f"There is no run {str(name)!r}: no such folder, and no such key in {runs}. {remedy}")
+
+
+def _names(folder: Path) -> tuple[str, str]:
+    return folder.name, folder.name.rsplit("-", 1)[-1]
+
+
+def read_array(path: Path) -> Array:
+    """The rows in a .npy file; one that holds Python objects is refused."""
+    try:
+        rows: Array = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise UserError(f"Cannot read the array {path}: {error}. Write it with numpy.save.") from None
+    return rows
 
 
 def store_of(result: Result) -> ModelStore:

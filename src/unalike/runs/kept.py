@@ -38,7 +38,7 @@ _COMMON, _PLACES = "all", "parties"
 
 @dataclass(frozen=True, eq=False)
 class OwnModels:
-    """The parties' own models, each different one once; a party may have several, whose predictions are averaged."""
+    """The parties' own models, each different one once; a party may have several, which predict together."""
 
     models: list[Named]
     places: Tensor
@@ -180,7 +180,8 @@ def trained_model(store: ModelStore, which: Which = "final", party: int | str | 
     number = None if party is None else about.party(party)
     if number is not None and kept.left_out:
         raise UserError(
-            f"The parties' own models were not kept: {kept.left_out / 1e6:,.0f} MB, more than {MOST_BYTES / 1e6:.0f}. "
+            f"The parties' own models were not kept: {kept.left_out / 1e6:,.0f} MB are more than "
+            f"{MOST_BYTES / 1e6:.0f}. "
             "Train with fewer parties or a smaller net."
         )
     if number is not None and kept.personal:
