@@ -178,6 +178,8 @@ def trained_model(store: ModelStore, which: Which = "final", party: int | str | 
             "version began it. Use the final one, or run it with --validation 0.1."
         )
     number = None if party is None else about.party(party)
+    if kept.personal and not about.parties:  # exported: those of one party, which predict together
+        number = 0
     if number is not None and kept.left_out:
         raise UserError(
             f"The parties' own models were not kept: {kept.left_out / 1e6:,.0f} MB are more than "
