@@ -27,7 +27,7 @@ from unalike.runs.folder import RunDirectory
 from unalike.runs.kept import kept_models, model_files
 from unalike.runs.record import MODEL, SEALS_MODEL, SEALS_WEIGHTS, read_run
 from unalike.runs.result import Result
-from unalike.runs.selection import Selection, selected
+from unalike.runs.selection import selected
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
 
@@ -120,17 +120,17 @@ def record_failure(runs: Path, spec: RunSpec, problem: str, *, final: bool) -> N
 
 def _in_memory(spec: RunSpec, data: Dataset | None, watcher: Watcher) -> Result:
     simulation = Simulation(spec, data=data, say=watcher.say)
-    rows, selection = [], _selection(simulation)
+    rows = []
     _use_threads(simulation)
     watcher.started(simulation)
     while simulation.state.round < spec.rounds:
         simulation.state, row = simulation.play_round()
         _use_threads(simulation)
         rows.append(row)
-        selection.see(simulation.state, row)
+        simulation.selection.see(simulation.state, row)
         watcher.round_done(row)
     figures = outcome(simulation, rows)
-    return Result(spec, figures, rows, models=kept_models(simulation, selection, _selected_round(figures)))
+    return Result(spec, figures, rows, models=kept_models(simulation, _selected_round(figures)))
 
 
 def _recorded(
@@ -138,10 +138,9 @@ def _recorded(
 ) -> Figures:
     spec = simulation.spec
     saved = folder.load_checkpoint(watcher.say, lambda checkpoint: _foreign(checkpoint, simulation))
-    selection = _selection(simulation)
     if saved is not None:
         _restore(simulation, saved, watcher)
-        selection.go_on(
+        simulation.selection.go_on(
             folder.rounds(),
             lambda wrong: folder.load_selected(lambda one: wrong(one) or _foreign(one, simulation)),
         )
@@ -155,25 +154,21 @@ def _recorded(
             _use_threads(simulation)
             folder.append_round(row)
             simulation.state = state
-            selection.see(state, row)
+            simulation.selection.see(state, row)
             watcher.round_done(row)
             if time.monotonic() - last >= checkpoint_seconds:
-                _save(simulation, selection, folder)
+                _save(simulation, folder)
                 last = time.monotonic()
     finally:  # a stop by the user, an error or the end: the last whole round is kept
         if simulation.state.round:
-            _save(simulation, selection, folder)
+            _save(simulation, folder)
     figures = outcome(simulation, list(folder.rounds()))
     about = {"key": spec.key, "algorithm": spec.algorithm}
     figures[SEALS_WEIGHTS] = folder.save_weights(final_weights(simulation), about)
-    described, files = model_files(kept_models(simulation, selection, _selected_round(figures)), about)
+    described, files = model_files(kept_models(simulation, _selected_round(figures)), about)
     figures[SEALS_MODEL] = folder.save_files({**files, MODEL: described.encode()})
     folder.write_result(figures)
     return figures
-
-
-def _selection(simulation: Simulation) -> Selection:
-    return Selection(simulation.score, whole=simulation.algorithm.overrides("personal") or simulation.adapts)
 
 
 def _selected_round(figures: Figures) -> int | None:
@@ -181,8 +176,9 @@ def _selected_round(figures: Figures) -> int | None:
     return None if figures["selected"] is None else int(figures["selected"]["round"])
 
 
-def _save(simulation: Simulation, selection: Selection, folder: RunDirectory) -> None:
+def _save(simulation: Simulation, folder: RunDirectory) -> None:
     """Save the selected round's state, then the checkpoint: that state is never behind it."""
+    selection = simulation.selection
     if selection.state is not None and not selection.saved:
         folder.save_selected(_checkpoint(simulation, selection.state))
         selection.saved = True
