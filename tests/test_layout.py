@@ -27,7 +27,7 @@ LEVELS = [
     {"partition"},
     {"data"},
     {"registry", "randomness", "toml"},
-    {"part_text", "own_code"},
+    {"part_text", "own_code", "own_files"},
     {"scores"},
     {"tallies"},
     {"errors"},

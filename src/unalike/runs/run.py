@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -18,6 +19,7 @@ from unalike.data.given import given
 from unalike.engines.vectorised import Vectorised
 from unalike.errors import UserError, shown
 from unalike.measure.situation import simulated_situation
+from unalike.models.own import name_code, why_unkept
 from unalike.rounds.evaluation import Figures
 from unalike.rounds.ledger import Traffic
 from unalike.rounds.state import State
@@ -79,9 +81,12 @@ def run(
         )
     if data is not None and "dataset" in fields:
         raise UserError(f"run was given data and the data set {fields['dataset']!r}. Leave one of the two out.")
-    spec = RunSpec.from_mapping(fields) if spec is None else spec
+    spec = _of_fields(fields) if spec is None else spec
     if data is not None:
         spec = _of_given(spec, data)
+    if runs is not None and (why := why_unkept(str(spec.model))):
+        runs = None
+        watcher.say(why) if watcher else warnings.warn(why, stacklevel=2)
     watcher = watcher or Watcher()
     with _threads_restored():
         if runs is None:
@@ -101,6 +106,14 @@ def run(
             folder.write_spec(spec.to_toml(), spec.same_run)
             figures = folder.found.result or _recorded(simulation, folder, watcher, checkpoint_seconds)
             return Result(spec, figures, list(folder.rounds()), path)
+
+
+def _of_fields(fields: dict[str, Any]) -> RunSpec:
+    """The spec of a call's own words, in which a file of code may be named."""
+    spec = RunSpec.from_mapping(fields)
+    if "model" in fields:
+        name_code(str(spec.model))
+    return spec
 
 
 def _of_given(spec: RunSpec, data: Dataset) -> RunSpec:
@@ -194,7 +207,8 @@ def _origin(simulation: Simulation) -> dict[str, str]:
     """What a record must share with a run to be a part of it: the spec, the program, the data, frozen layers."""
     data = simulation.federation.dataset.digest
     constants = " ".join(task.constants_digest for task in simulation.tasks).strip()
-    origin = {"key": simulation.spec.key, "version": unalike.__version__, "data_sha256": data}
+    versions = {"version": unalike.__version__, "torch": torch.__version__}
+    origin = {"key": simulation.spec.key, **versions, "data_sha256": data}
     return origin | ({"constants_sha256": constants} if constants else {})
 
 
@@ -203,6 +217,7 @@ def _foreign(saved: Checkpoint, simulation: Simulation) -> str | None:
     reasons = {
         "key": "it is of another run",
         "version": "another version of unalike made it",
+        "torch": f"another version of torch than {torch.__version__} made it, whose bits differ",
         "constants_sha256": "the net's frozen layers have changed since",
     }
     for key, value in _origin(simulation).items():
