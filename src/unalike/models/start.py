@@ -16,8 +16,8 @@ _MOST = 5
 def started(net: Net, tensors: Mapping[str, Tensor], source: str) -> Net:
     """The net with the weights of a file, which may lack the head, or have one of another width.
 
-    Their names are those of the user's own module, where the net is one, or those of a run's weights. A name that is
-    missing, or too many, or a layer of another shape, is an error that lists them.
+    Their names are those of the user's own module, where the net is one, or those of a run's weights. A name that
+    is missing, or too many, or a layer of another shape, is an error that lists them.
     """
     held = net.state_dict(keep_vars=True)
     by_name = {own_name(net, name): name for name in held} | {name: name for name in held}
@@ -30,7 +30,9 @@ def started(net: Net, tensors: Mapping[str, Tensor], source: str) -> Net:
         if id(value) not in given and not name.startswith("head.") and value.is_floating_point()
     ]
     if extra or missing:
-        parts = [f"the net has no {_listed(extra)}"] * bool(extra) + [f"it has no {_listed(missing)}"] * bool(missing)
+        parts = [f"the net has no {_listed(extra)}"] * bool(extra) + [f"it has no {_listed(missing)}"] * bool(
+            missing
+        )
         raise UserError(f"{source} does not fit the net: {'; '.join(parts)}. Give the weights of such a net.")
     shaped = {name: value for name, value in found.items() if value.shape == held[name].shape}
     other = [name for name in found if name not in shaped and not name.startswith("head.")]
