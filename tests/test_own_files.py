@@ -31,7 +31,7 @@ def names(path):
 def test_the_files_beside_are_found_without_running_them(tmp_path):
     path = write(
         tmp_path,
-        main="raise SystemExit('was run')\nimport math, torch, one\nfrom pack import two\ndef f():\n    import late",
+        main="raise SystemExit\nimport math, torch, one\nfrom pack import two\ndef f():\n    import late",
         one="import pack.three",
         late="",
         unused="",
@@ -63,7 +63,9 @@ def test_the_digest_follows_every_file_and_not_the_place(tmp_path):
 
 def test_nothing_is_run_that_nobody_named(tmp_path):
     path = write(tmp_path, main="import one\nx = one.x", one=f"open({str(tmp_path / 'ran')!r}, 'w')\nx = 3")
-    with pytest.raises(UserError, match=r"nobody has named here: .*main.py \(SHA-256 .*one.py .*--plugin") as caught:
+    with pytest.raises(
+        UserError, match=r"nobody has named here: .*main.py \(SHA-256 .*one.py .*--plugin"
+    ) as caught:
         load(path)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "ran").exists()
@@ -94,7 +96,7 @@ def test_files_of_one_name_in_two_folders_are_two(tmp_path):
 def test_a_file_of_an_installed_name_is_refused(tmp_path):
     path = write(tmp_path, main="import torch", torch="x = 1")
     allow_code(path)
-    with pytest.raises(UserError, match="torch beside main.py has the name of an installed package. Rename it"):
+    with pytest.raises(UserError, match=r"torch beside main.py has the name of an installed package. Rename it"):
         load(path)
     assert sys.modules["torch"].nn
 
@@ -105,7 +107,7 @@ def test_a_named_file_of_the_same_name_is_meant(tmp_path):
     allow_code(path)
     assert load("nowhere/main.py").x == 1
     assert code_digest("nowhere/main.py") == code_digest(path)
-    with pytest.raises(UserError, match="There is no Python file nowhere/other.py"):
+    with pytest.raises(UserError, match=r"There is no Python file nowhere/other.py"):
         load("nowhere/other.py")
 
 
@@ -131,5 +133,5 @@ def test_an_imported_module_that_has_changed_is_not_taken_for_the_new_one(tmp_pa
     own_files.remember(sys.modules[__name__], path)
     assert load(path) is sys.modules[__name__]
     path.write_text("x = 2")
-    with pytest.raises(UserError, match="main.py has changed since this program imported it"):
+    with pytest.raises(UserError, match=r"main.py has changed since this program imported it"):
         load(path)

@@ -62,6 +62,17 @@ def allow_code(path: Path | str) -> None:
     _allowed.add(Path(path).expanduser().resolve())
 
 
+def check_allowed(path: Path | str) -> None:
+    """Refuse a file that the user has not named, with a line that names it and those that it would run too."""
+    home = _there(Path(path))
+    if home not in _allowed:
+        shown = "; ".join(f"{file.path} (SHA-256 {file.sha256[:16]})" for file in code_files(home))
+        raise UserError(
+            f"This would run code that nobody has named here: {shown}. Look at it; to run it, add --plugin "
+            f"{path}, or call unalike.allow_code({str(path)!r}) in Python."
+        )
+
+
 def remember(module: ModuleType, path: Path | str) -> None:
     """A module that the user's program has imported, or is, itself: its file is not run a second time."""
     allow_code(path)
@@ -83,12 +94,7 @@ def load(path: Path | str, what: str = "") -> ModuleType:
         return known[1]
     if known is not None and not known[1].__name__.startswith(_PREFIX):
         raise UserError(f"{home.name} has changed since this program imported it. Start the program again.")
-    if home not in _allowed:
-        shown = "; ".join(f"{file.path} (SHA-256 {file.sha256[:16]})" for file in code_files(home))
-        raise UserError(
-            f"This would run code that nobody has named here: {shown}. Look at it; to run it, add --plugin "
-            f"{path}, or call unalike.allow_code({str(path)!r}) in Python."
-        )
+    check_allowed(path)
     _loaded[home] = digest, _run(home, what)
     return _loaded[home][1]
 
@@ -146,7 +152,7 @@ def _there(path: Path) -> Path:
     if len(named) == 1 and path.resolve() not in _allowed:
         return named[0]
     if not path.is_file():
-        raise UserError(f"There is no Python file {path}. Check the path.")
+        raise UserError(f"There is no Python file {path}. Check the path, or say where it is with --plugin.")
     return path.resolve()
 
 

@@ -73,8 +73,17 @@ def test_what_stands_in_no_source_is_refused():
     module = Net(act=lambda x: x)
     hooked = Net()
     hooked.register_forward_hook(lambda *given: None)
-    for value in (lambda: 3, inside, Local, Local(), module, hooked, functools.partial(inside), Net(act=iter([1]))):
-        with pytest.raises(Unknowable, match="a lambda|inside a function|no fingerprint"):
+    for value in (
+        lambda: 3,
+        inside,
+        Local,
+        Local(),
+        module,
+        hooked,
+        functools.partial(inside),
+        Net(act=iter([1])),
+    ):
+        with pytest.raises(Unknowable, match=r"a lambda|inside a function|no fingerprint"):
             fingerprint(value)
 
 

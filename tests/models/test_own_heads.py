@@ -1,4 +1,4 @@
-"""The head of a module of the user's own is the layer whose output is returned; whatever is not that is noticed."""
+"""The head of a module of the user's own is the layer whose output is returned; what is not that is noticed."""
 
 import copy
 
@@ -234,7 +234,7 @@ def test_the_users_own_module_comes_back_with_its_names(module, head):
     assert torch.equal(back(x), trained(x)[0])
     module_like = copy.deepcopy(module)
     module_like.load_state_dict(back.state_dict())
-    with pytest.raises(UserError, match="not the tensors of this net: body.more"):
+    with pytest.raises(UserError, match=r"not the tensors of this net: body.more"):
         loaded_module(split(module, head), names | {"body.more": torch.zeros(1)})
 
 

@@ -187,7 +187,9 @@ def test_the_text_names_the_file_and_nothing_is_run_for_it(tmp_path, monkeypatch
     part = MODELS.build(text).parts[1]
     assert (part.where, part.head) == ("nets.py:deep.Net", "fc.1")
     assert dict(part.options) == {"kind": "wide", "sizes": (1, 2), "width": 8}
-    assert MODELS.describe(MODELS.build(text)) == MODELS.describe(MODELS.build(MODELS.describe(MODELS.build(text))))
+    assert MODELS.describe(MODELS.build(text)) == MODELS.describe(
+        MODELS.build(MODELS.describe(MODELS.build(text)))
+    )
     assert [file.path.name for file in files_of(text)] == ["nets.py", "other.py"]
     assert RunSpec(model=text).code
     assert files_of("mlp(8)") == ()
@@ -222,7 +224,10 @@ def test_an_instance_is_named_by_its_weights():
 
 def test_what_has_no_fingerprint_is_trained_and_not_recorded(tmp_path):
     width = 6
-    for model in (lambda classes: nn.Linear(5, classes), lambda: nn.Sequential(nn.Linear(5, width), nn.Linear(width, 3))):
+    for model in (
+        lambda classes: nn.Linear(5, classes),
+        lambda: nn.Sequential(nn.Linear(5, width), nn.Linear(width, 3)),
+    ):
         with pytest.warns(UserWarning, match="has no fingerprint .*a lambda.*: this run is not recorded"):
             result = unalike.run(data=small_dataset(), model=model, runs=tmp_path / "runs", **FIELDS)
         assert result.run_dir is None

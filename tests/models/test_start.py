@@ -60,11 +60,20 @@ def test_the_head_may_be_missing_or_of_another_width():
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda t: t.pop("one.weight"), "file does not fit the net: it has no one.weight. Give the weights of such"),
+        (
+            lambda t: t.pop("one.weight"),
+            "file does not fit the net: it has no one.weight. Give the",
+        ),
         (lambda t: t.pop("norm.running_mean"), "it has no norm.running_mean"),
         (lambda t: t.update(more=torch.zeros(1)), "the net has no more"),
-        (lambda t: t.update({"two.weight": torch.zeros(4, 3)}), r"two.weight is \(4, 3\) there, but \(4, 4\) in the"),
-        (lambda t: (t.pop("one.bias"), t.update({f"n{i}": torch.zeros(1) for i in range(9)})), "n4 and 4 more; it"),
+        (
+            lambda t: t.update({"two.weight": torch.zeros(4, 3)}),
+            r"two.weight is \(4, 3\) there, but \(4, 4\) in",
+        ),
+        (
+            lambda t: (t.pop("one.bias"), t.update({f"n{i}": torch.zeros(1) for i in range(9)})),
+            "n4 and 4 more; it",
+        ),
     ],
     ids=["a weight", "a statistic", "one too many", "a shape", "many"],
 )
@@ -92,7 +101,7 @@ def test_frozen_parameters(make, names, still):
 
 
 def test_an_unknown_layer_gets_the_nearest():
-    with pytest.raises(UserError, match="Unknown layer to freeze 'onne'. Did you mean 'one'"):
+    with pytest.raises(UserError, match=r"Unknown layer to freeze 'onne'. Did you mean 'one'"):
         frozen(own(), ["onne"])
 
 

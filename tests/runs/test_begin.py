@@ -43,7 +43,14 @@ def weights(tmp_path):
 @pytest.mark.parametrize("algorithm", ["fedavg", "scaffold", "fedper"])
 def test_frozen_layers_are_never_trained_nor_sent(weights, algorithm, engine):
     spec = RunSpec.from_mapping(
-        {**FIELDS, "model": Own, "init": str(weights), "freeze": "norm, one", "algorithm": algorithm, "engine": engine}
+        {
+            **FIELDS,
+            "model": Own,
+            "init": str(weights),
+            "freeze": "norm, one",
+            "algorithm": algorithm,
+            "engine": engine,
+        }
     )
     simulation = Simulation(spec, data=small_dataset(), say=lambda line: None)
     assert simulation.task.size == 4 * 4 + 4 + 4 * 3 + 3
@@ -105,7 +112,7 @@ def test_weights_of_several_models_do_not_fit(tmp_path):
     run = go(algorithm=clusters, model="mlp(4)", runs=tmp_path)
     with pytest.raises(UserError, match="does not fit the net: the net has no w"):
         go(model="mlp(4)", init=str(run.run_dir))
+    save_file(MODELS.build("mlp(4)").build((5,), 3).state_dict(), tmp_path / "all.safetensors")
     with pytest.raises(UserError, match="begins with several models that differ"):
-        save_file(MODELS.build("mlp(4)").build((5,), 3).state_dict(), tmp_path / "all.safetensors")
         go(algorithm=clusters, model="mlp(4)", init=str(tmp_path / "all.safetensors"))
     assert read_weights(str(run.run_dir))

@@ -185,6 +185,13 @@ def name_code(text: str) -> None:
                 own_files.allow_code(model._place[0])
 
 
+def check_named(text: str) -> None:
+    """Refuse a model's text whose files the user has not named; nothing is run."""
+    for model in MODELS.terms(MODELS.build(text)):
+        if isinstance(model, FileModule):
+            own_files.check_allowed(model._place[0])
+
+
 def files_of(text: str) -> tuple[own_files.CodeFile, ...]:
     """The files of the user's own that building a model's nets runs, with their hashes. None of them is run."""
     models = MODELS.terms(MODELS.build(text))
