@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from unalike.models import MODELS, Batch, Net, Task
     from unalike.models.loss import register_loss
     from unalike.models.model import register_model
+    from unalike.models.own import module
+    from unalike.own_files import allow_code
     from unalike.partition import PARTITIONS, Partition, make_partition
     from unalike.partition.partition import register_partition
     from unalike.rounds.optimisers import register_optimiser
@@ -39,6 +41,8 @@ _HOME = {
     "unalike.models": ("MODELS", "Batch", "Net", "Task"),
     "unalike.models.loss": ("register_loss",),
     "unalike.models.model": ("register_model",),
+    "unalike.models.own": ("module",),
+    "unalike.own_files": ("allow_code",),
     "unalike.partition": ("PARTITIONS", "Partition", "make_partition"),
     "unalike.partition.partition": ("register_partition",),
     "unalike.rounds.optimisers": ("register_optimiser",),
@@ -65,10 +69,12 @@ __all__ = [
     "UserError",
     "Vectors",
     "algorithm",
+    "allow_code",
     "check_algorithm",
     "load",
     "load_dataset",
     "make_partition",
+    "module",
     "register_channel",
     "register_dataset",
     "register_loss",

@@ -1,8 +1,8 @@
 """Python files of the user's own: which of them a run needs, what is in them, and running them when asked to.
 
-Looking at a file never runs it: the files beside it that it imports are found in its text. A file is run only after
-somebody named it: on the command line, or in a call of this library. A text in a file that somebody else wrote, such
-as a run's ``spec.toml``, does not count.
+Looking at a file never runs it: the files beside it that it imports are found in its text. A file is run only
+after the user named it: on the command line, or in a call of this library. A text in a file that somebody else may
+have written, such as a run's ``spec.toml``, does not count.
 """
 
 from __future__ import annotations
@@ -57,15 +57,26 @@ def code_digest(path: Path | str) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def allow(path: Path | str) -> None:
+def allow_code(path: Path | str) -> None:
     """Let a file be run: the user has named it."""
     _allowed.add(Path(path).expanduser().resolve())
 
 
+def check_allowed(path: Path | str) -> None:
+    """Refuse a file that the user has not named, with a line that names it and those that it would run too."""
+    home = _there(Path(path))
+    if home not in _allowed:
+        shown = "; ".join(f"{file.path} (SHA-256 {file.sha256[:16]})" for file in code_files(home))
+        raise UserError(
+            f"This would run code that nobody has named here: {shown}. Look at it; to run it, add --plugin "
+            f"{path}, or call unalike.allow_code({str(path)!r}) in Python."
+        )
+
+
 def remember(module: ModuleType, path: Path | str) -> None:
     """A module that the user's program has imported, or is, itself: its file is not run a second time."""
+    allow_code(path)
     home = _there(Path(path))
-    allow(home)
     known = _loaded.get(home)
     if known is None or known[1] is not module:
         _loaded[home] = code_digest(home), module
@@ -83,12 +94,7 @@ def load(path: Path | str, what: str = "") -> ModuleType:
         return known[1]
     if known is not None and not known[1].__name__.startswith(_PREFIX):
         raise UserError(f"{home.name} has changed since this program imported it. Start the program again.")
-    if home not in _allowed:
-        shown = "; ".join(f"{file.path} (SHA-256 {file.sha256[:16]})" for file in code_files(home))
-        raise UserError(
-            f"This would run code that nobody has named here: {shown}. Look at it; to run it, add --plugin "
-            f"{path}, or call unalike.allow_code({str(path)!r}) in Python."
-        )
+    check_allowed(path)
     _loaded[home] = digest, _run(home, what)
     return _loaded[home][1]
 
@@ -122,13 +128,13 @@ def _importing_beside(home: Path) -> Iterator[None]:
     folder = home.parent
     beside = [file.path.relative_to(folder) for file in code_files(home)[1:]]
     tops = {path.parts[0].removesuffix(".py") for path in beside}
-    aside: dict[str, ModuleType] = {}
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in tops:
-            file = getattr(module, "__file__", None) or ""
-            if "site-packages" in Path(file).parts:
-                raise UserError(f"{name} beside {home.name} has the name of an installed package. Rename it.")
-            aside[name] = sys.modules.pop(name)
+    taken = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in tops}
+    for name, module in taken.items():
+        if "site-packages" in Path(getattr(module, "__file__", None) or "").parts:
+            top = name.partition(".")[0]
+            raise UserError(f"{top} beside {home.name} has the name of an installed package. Rename it.")
+    for name in taken:
+        del sys.modules[name]
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
     try:
@@ -136,13 +142,17 @@ def _importing_beside(home: Path) -> Iterator[None]:
     finally:
         if str(folder) in sys.path:
             sys.path.remove(str(folder))
-        sys.modules.update(aside)
+        sys.modules.update(taken)
 
 
 def _there(path: Path) -> Path:
+    """The file of that path; or the one of that name that the user has named, wherever it is."""
     path = path.expanduser()
+    named = [file for file in _allowed if file.name == path.name and file.is_file()]
+    if len(named) == 1 and path.resolve() not in _allowed:
+        return named[0]
     if not path.is_file():
-        raise UserError(f"There is no Python file {path}. Check the path.")
+        raise UserError(f"There is no Python file {path}. Check the path, or say where it is with --plugin.")
     return path.resolve()
 
 

@@ -82,7 +82,7 @@ def onnx_answer(path, rows):
 
 
 def exact(model, rows):
-    """What the model gives in double precision: in single, fifty layers with batch norm are 4e-5 off themselves."""
+    """What the model gives in double precision: in single, fifty layers with batch norm are 4e-5 off."""
     model = copy.deepcopy(model).double()
     model.reads = torch.float64 if model.reads == torch.float32 else model.reads
     return model(torch.from_numpy(rows)).numpy()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from unalike.errors import UserError
-from unalike.own_files import allow, load
+from unalike.own_files import allow_code, load
 
 
 def load_plugins(paths: Iterable[Path] | None) -> None:
@@ -19,5 +19,5 @@ def load_plugin(path: Path) -> None:
     """Run a Python file, which registers its parts by decorator."""
     if not path.is_file():
         raise UserError(f"There is no plugin file {path}. Check the path.")
-    allow(path)
+    allow_code(path)
     load(path, "The plugin ")

@@ -1,20 +1,24 @@
 """A fingerprint of what a Python program holds: a class that was typed in, or a module with its weights.
 
-It has to change whenever the thing would compute something else. What cannot promise that is refused: a lambda or a
-function inside a function may use values that stand nowhere in a source.
+It has to change whenever the thing would compute something else. What cannot promise that is refused: a lambda, or
+a function inside a function, may use values that stand nowhere in a source.
 """
 
 from __future__ import annotations
 
+import ast
+import dis
 import functools
 import hashlib
 import inspect
+import linecache
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -50,6 +54,8 @@ def _texts(value: Any, seen: dict[int, Any]) -> Iterator[str]:
 def _parts(value: Any, seen: dict[int, Any]) -> Iterator[str]:
     if isinstance(value, Tensor):
         yield f"tensor {tensors_digest({type(value).__name__: value.detach()})} {value.requires_grad}"
+    elif isinstance(value, np.ndarray):
+        yield f"array {tensors_digest({str(value.dtype): torch.from_numpy(np.ascontiguousarray(value))})}"
     elif isinstance(value, Mapping):
         yield f"{type(value).__name__} of {len(value)}"
         for key, each in value.items():
@@ -82,7 +88,7 @@ def _code(value: Any, seen: dict[int, Any]) -> Iterator[str]:
     name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
     file = getattr(module, "__file__", None)
     builtin = module is not None and (
-        module.__name__ in sys.builtin_module_names or file and not is_own_file(file)
+        module.__name__ in sys.builtin_module_names or (file and not is_own_file(file))
     )
     if builtin or isinstance(value, BuiltinFunctionType):
         package = sys.modules.get(getattr(module, "__name__", "").partition(".")[0])
@@ -109,10 +115,10 @@ class _Holder:
 
 def _typed_in(value: Any, module: ModuleType | None, seen: dict[int, Any]) -> Iterator[str]:
     """A class or function of a notebook or prompt: its source, and that of the names there that it uses."""
-    try:
-        yield inspect.getsource(value)
-    except (OSError, TypeError):
-        raise Unknowable("it was typed in where Python keeps no source") from None
+    source = _source(value)
+    if source is None:
+        raise Unknowable("it was typed in where Python keeps no source")
+    yield source
     if isinstance(value, type):
         for base in value.__mro__[1:]:
             yield from _texts(base, seen)
@@ -123,17 +129,39 @@ def _typed_in(value: Any, module: ModuleType | None, seen: dict[int, Any]) -> It
             yield from _texts(there[name], seen)
 
 
-def _names(value: Any) -> Iterator[str]:
-    """The global names that the code of a class or function may look up."""
+def _source(value: Any) -> str | None:
+    """The source of a class or function; of a notebook's class by way of its methods, which know their cell."""
+    try:
+        return inspect.getsource(value)
+    except (OSError, TypeError):
+        pass
+    for code in _codes(value):
+        text = "".join(linecache.getlines(code.co_filename))
+        for node in ast.walk(ast.parse(text)):
+            here = isinstance(node, ast.ClassDef) and node.name == getattr(value, "__name__", "")
+            if here and node.lineno <= code.co_firstlineno <= (node.end_lineno or 0):  # type: ignore[attr-defined]
+                return ast.get_source_segment(text, node)
+    return None
+
+
+def _codes(value: Any) -> Iterator[CodeType]:
+    """The code of a function, or of the methods of a class."""
     functions = vars(value).values() if isinstance(value, type) else [value]
     for function in functions:
         code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
         if isinstance(code, CodeType):
-            yield from _names_of(code)
+            yield code
+
+
+def _names(value: Any) -> Iterator[str]:
+    """The global names that the code of a class or function may look up."""
+    for code in _codes(value):
+        yield from _names_of(code)
 
 
 def _names_of(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+    looks_up = ("LOAD_GLOBAL", "LOAD_NAME")
+    yield from (each.argval for each in dis.get_instructions(code) if each.opname in looks_up)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names_of(constant)

@@ -86,7 +86,7 @@ def take_apart(module: nn.Module, found: Anatomy, rows: Tensor) -> Net:
 
 @contextmanager
 def untouched(module: nn.Module, training: bool = False) -> Iterator[None]:
-    """In here a module is in evaluation mode (or in training); after, modes, statistics and streams are as before."""
+    """In here a module is in that mode; afterwards its modes, statistics and all random streams are as before."""
     modes = [(layer, layer.training) for layer in module.modules()]
     buffers = [(buffer, buffer.clone()) for buffer in module.buffers() if not is_lazy(buffer)]
     try:
@@ -124,8 +124,8 @@ def _look(module: nn.Module, rows: Tensor, who: str) -> _Seen:
         raise
     except Exception as error:
         raise UserError(
-            f"{who} fails on {len(rows)} rows of zeros, a tensor of shape {tuple(rows.shape)}: {in_one_line(error)} Its "
-            "forward must take such a tensor alone, and return logits."
+            f"{who} fails on {len(rows)} rows of zeros, a tensor of shape {tuple(rows.shape)}: "
+            f"{in_one_line(error)} Its forward must take such a tensor alone, and return logits."
         ) from error
     finally:
         for hook in hooks:
@@ -142,7 +142,7 @@ def _check_answer(answer: Any, outputs: int, rows: Tensor, who: str) -> None:
         )
     if tuple(answer.shape) != (len(rows), outputs):
         raise UserError(
-            f"{who} returns {tuple(answer.shape)} for {len(rows)} rows, but must return {outputs} logits for each: "
+            f"{who} returns {tuple(answer.shape)} for {len(rows)} rows, but must return {outputs} logits each, "
             f"{(len(rows), outputs)}. Give its last layer {outputs} outputs."
         )
     if not answer.is_floating_point():

@@ -14,7 +14,7 @@ class Net(nn.Module):
     """A net in two parts: ``body`` makes the features, ``head`` turns them into logits."""
 
     place: str | None = None
-    """Where the head was in a module of the user's own, by that module's names; None: the net is no such module."""
+    """Where the head was in a module of the user's own, by its names; None: the net was not made of one."""
     begins_alike: bool = False
     """Whether all nets that are made of it begin with the same weights, because these were given."""
     mixes_rows: bool = False

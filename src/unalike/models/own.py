@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from unalike import own_files
-from unalike.errors import UserError
+from unalike.errors import UserError, shown
 from unalike.models.fingerprint import Unknowable, fingerprint, is_own_file
 from unalike.models.head import Anatomy, copied, examine, in_one_line, take_apart
 from unalike.models.model import MODELS, register_model
@@ -28,7 +28,10 @@ ModelLike: TypeAlias = str | nn.Module | type[nn.Module] | Callable[..., nn.Modu
 class OwnNet(Protocol):
     """A model that is a module of the user's own, which has to be taken apart into a body and a head."""
 
-    head: str
+    @property
+    def head(self) -> str:
+        """The name of the layer that makes the logits; nothing: it is found; "none": there is none."""
+        ...
 
     def make(self, shape: tuple[int, ...], classes: int) -> object:
         """A fresh module for such rows."""
@@ -157,7 +160,7 @@ def module(what: ModelLike, *, head: str = "", **options: Any) -> str:
             raise UserError(f"A module that is there takes no options, got {', '.join(options)}. Give its class.")
         return _in_memory(Pretrained, what, type(what).__name__, head)
     if not callable(what):
-        raise UserError(f"model must be a text, a torch module, its class or a function, got {what!r}.")
+        raise UserError(f"model must be text, a torch module, its class or a function, got {shown(what)}.")
     name = getattr(what, "__qualname__", type(what).__name__)
     file = _file_of(what, name)
     if file is None:
@@ -179,7 +182,14 @@ def name_code(text: str) -> None:
     if "module" in text:
         for model in MODELS.terms(MODELS.build(text)):
             if isinstance(model, FileModule):
-                own_files.allow(model._place[0])
+                own_files.allow_code(model._place[0])
+
+
+def check_named(text: str) -> None:
+    """Refuse a model's text whose files the user has not named; nothing is run."""
+    for model in MODELS.terms(MODELS.build(text)):
+        if isinstance(model, FileModule):
+            own_files.check_allowed(model._place[0])
 
 
 def files_of(text: str) -> tuple[own_files.CodeFile, ...]:

@@ -16,8 +16,8 @@ _MOST = 5
 def started(net: Net, tensors: Mapping[str, Tensor], source: str) -> Net:
     """The net with the weights of a file, which may lack the head, or have one of another width.
 
-    Their names are those of the user's own module, where the net is one, or those of a run's weights. A name that is
-    missing, or too many, or a layer of another shape, is an error that lists them.
+    Their names are those of the user's own module, where the net is one, or those of a run's weights. A name that
+    is missing, or too many, or a layer of another shape, is an error that lists them.
     """
     held = net.state_dict(keep_vars=True)
     by_name = {own_name(net, name): name for name in held} | {name: name for name in held}

@@ -24,7 +24,6 @@ from unalike.models.net import Net, WholeNet, loaded_module, no_head
 from unalike.models.parts import Parts
 from unalike.randomness import stream
 
-
 _ONE_STREAM = threading.RLock()
 
 

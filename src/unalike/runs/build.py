@@ -102,8 +102,8 @@ def _try(net: Net, model: Model, rows: RowKind, outputs: int) -> None:
     if not isinstance(net, Net):
         raise UserError(
             f"{made} must return a Net, which has a body that makes the features and a head that makes logits of "
-            f"them, got {type(net).__name__}. Write: return Net(nn.Sequential(...), nn.Linear(width, classes)), or "
-            "name the module itself: --model module:FILE.py:NAME."
+            f"them, got {type(net).__name__}. Write: return Net(nn.Sequential(...), nn.Linear(width, classes)), "
+            "or name the module itself: --model module:FILE.py:NAME."
         )
     zeros = torch.zeros(2, *rows.shape, dtype=torch.int64 if rows.kind == "tokens" else torch.float32)
     try:
