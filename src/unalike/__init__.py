@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from unalike.models import MODELS, Batch, Net, Task
     from unalike.models.loss import register_loss
     from unalike.models.model import register_model
+    from unalike.notebook.comparison import Comparison, compare
+    from unalike.notebook.run import run
     from unalike.partition import PARTITIONS, Partition, make_partition
     from unalike.partition.partition import register_partition
     from unalike.rounds.optimisers import register_optimiser
     from unalike.runs.check import check_algorithm
     from unalike.runs.result import Result
-    from unalike.runs.run import run
     from unalike.runs.spec import RunSpec
 
 __version__ = "0.1.0"
@@ -31,7 +32,8 @@ _HOME = {
     "unalike.data.dataset": ("register_dataset",),
     "unalike.runs.check": ("check_algorithm",),
     "unalike.runs.result": ("Result",),
-    "unalike.runs.run": ("run",),
+    "unalike.notebook.comparison": ("Comparison", "compare"),
+    "unalike.notebook.run": ("run",),
     "unalike.runs.spec": ("RunSpec",),
     "unalike.errors": ("UserError",),
     "unalike.models": ("MODELS", "Batch", "Net", "Task"),
@@ -51,6 +53,7 @@ __all__ = [
     "Ask",
     "Batch",
     "ByParty",
+    "Comparison",
     "Dataset",
     "Net",
     "Partition",
@@ -64,6 +67,7 @@ __all__ = [
     "Vectors",
     "algorithm",
     "check_algorithm",
+    "compare",
     "load_dataset",
     "make_partition",
     "register_channel",
@@ -81,3 +85,11 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'unalike' has no attribute {name!r}")
     return getattr(import_module(_MODULE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    """What the package offers, and the rooms in it, for ``dir`` and for Tab."""
+    from pkgutil import iter_modules
+
+    rooms = [room.name for room in iter_modules(__path__) if not room.name.startswith("_")]
+    return sorted({*__all__, *rooms, "__version__"})

@@ -1,0 +1,26 @@
+"""The figures of a round that people look at first, as words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from unalike.quantities import number
+from unalike.scores import score_of, shown, value_of
+
+
+def headline(row: Mapping[str, Any], *, loss: bool = True) -> list[str]:
+    """A round's main figures; of an algorithm without a global model, its personal models'."""
+    if "loss" not in row:
+        return [f"train loss {number(row['train_loss'])}"]
+    personal, parties = row.get("personal") or {}, row.get("parties") or {}
+    score = score_of(row)
+    if row["loss"] is None:
+        told, parties = [f"personal {score} {shown(score, personal.get('mean'))}"], personal
+    else:
+        told = [f"{score} {shown(score, value_of(row))}"]
+        if loss:
+            told.append(f"loss {number(row['loss'])}")
+    if parties.get("worst") is not None:
+        told.append(f"worst party {shown(score, parties['worst'])}")
+    return told
