@@ -27,9 +27,7 @@ SECONDS_BETWEEN = 0.2
 def following(watcher: Watcher | None, progress: bool | None) -> Iterator[Watcher]:
     """What follows a run: the caller's watcher, a bar, or both; by default a bar where a person looks on."""
     if not isinstance(progress, bool | None):
-        raise UserError(
-            f"progress must be True, False or None, got {shown(progress)}. None is on where people look."
-        )
+        raise UserError(f"progress must be True, False or None, got {shown(progress)}. Leave it out.")
     if not (watcher is None and _looked_at() if progress is None else progress):
         yield watcher or Watcher()
         return

@@ -16,7 +16,7 @@ def notes(compared: Comparison) -> Iterator[str]:
     lines = compared.lines
     if compared.not_comparable:
         names = " and ".join(compared.not_comparable)
-        yield f"Not like for like: these runs differ in {names}, so a better figure need not be a better algorithm."
+        yield f"Not like for like: these runs differ in {names}, and a better figure is no better algorithm."
     if _other_rows(compared):
         yield "Not like for like: the rows behind the data set's name have changed between these runs."
     seeds = [{record.seed for record in line.records} for line in lines]

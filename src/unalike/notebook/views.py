@@ -23,8 +23,8 @@ _STYLE = """
 .unalike-view.unalike-view.unalike-view table{border-collapse:collapse;margin:.5em 0;border:0;font-size:1em;
 border-top:1.5px solid;border-bottom:1.5px solid}
 .unalike-view.unalike-view.unalike-view tr{background:none;border:0}
-.unalike-view.unalike-view.unalike-view :is(th,td){padding:.3em 1.2em .3em 0;text-align:left;font-weight:400;border:0;
-background:none;vertical-align:baseline;white-space:nowrap}
+.unalike-view.unalike-view.unalike-view :is(th,td){padding:.3em 1.2em .3em 0;text-align:left;font-weight:400;
+border:0;background:none;vertical-align:baseline;white-space:nowrap}
 .unalike-view.unalike-view.unalike-view thead th{font-weight:600;border-bottom:1px solid;vertical-align:bottom}
 .unalike-view.unalike-view.unalike-view .n{text-align:right}
 .unalike-view.unalike-view.unalike-view :is(th,td):last-child{padding-right:0}

@@ -1,4 +1,4 @@
-"""``python -m unalike.runs.fields`` writes ``run_fields.py``, which tells mypy and editors what ``unalike.run`` takes.
+"""``python -m unalike.runs.fields`` writes ``run_fields.py``: what ``unalike.run`` takes, for mypy and editors.
 
 A type checker does not run code, so the fields of RunSpec have to stand in a file once more. Nobody writes that
 file by hand, and a test says when it is no longer what RunSpec is.
@@ -15,12 +15,8 @@ from unalike.runs.parts import PARTS
 from unalike.runs.spec import RunSpec
 
 PATH = Path(__file__).with_name("run_fields.py")
-_PART = "Mapping[str, Any]"
-_OBJECTS = {
-    "dataset": f"{_PART} | Dataset",
-    "model": f"{_PART} | Sequence[str | {_PART}] | nn.Module | Callable[..., nn.Module]",
-}
-"""What a field may be in Python beside a text; any other part may be a table."""
+_OBJECTS = {"dataset": "Part | Dataset", "model": "Part | Sequence[Part] | OwnNet"}
+"""What a field may be in Python; any other part is a text or a table."""
 _HEAD = '''"""The fields of RunSpec for type checkers. Made by ``python -m unalike.runs.fields``; do not edit."""
 
 from __future__ import annotations
@@ -32,6 +28,11 @@ if TYPE_CHECKING:
     from torch import nn
 
     from unalike.data import Dataset
+
+    OwnNet = nn.Module | Callable[..., nn.Module]
+
+Part = str | Mapping[str, Any]
+"""A part of a run: ``"fedprox(mu=0.1)"``, or ``{"name": "fedprox", "mu": 0.1}``."""
 
 
 class RunFields(TypedDict, total=False):
@@ -53,7 +54,7 @@ def _type(field: dataclasses.Field[Any]) -> str:
     own = str(field.type).replace("'", '"')
     if field.name not in PARTS:
         return own
-    return own.replace("str", f"str | {_OBJECTS.get(field.name, _PART)}", 1)
+    return own.replace("str", _OBJECTS.get(field.name, "Part"), 1)
 
 
 def with_fields(function: Any) -> None:
@@ -61,9 +62,7 @@ def with_fields(function: Any) -> None:
     own = inspect.signature(function)
     fixed = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
     more = [
-        inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=_type(field)
-        )
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
         for field in RunSpec.options()
     ]
     function.__signature__ = own.replace(parameters=[*fixed, *more])

@@ -64,9 +64,8 @@ class Result:
     @property
     def record(self) -> Record:
         """The run as tables, reports and comparisons know it."""
-        return Record(
-            self.spec.key, self.spec.to_dict(), "finished", self.figures, tuple(self.rows), None, self.run_dir
-        )
+        spec, rows = self.spec, tuple(self.rows)
+        return Record(spec.key, spec.to_dict(), "finished", self.figures, rows, folder=self.run_dir)
 
     def __repr__(self) -> str:
         record = self.record

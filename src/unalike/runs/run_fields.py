@@ -10,21 +10,24 @@ if TYPE_CHECKING:
 
     from unalike.data import Dataset
 
+    OwnNet = nn.Module | Callable[..., nn.Module]
+
+Part = str | Mapping[str, Any]
+"""A part of a run: ``"fedprox(mu=0.1)"``, or ``{"name": "fedprox", "mu": 0.1}``."""
+
 
 class RunFields(TypedDict, total=False):
     """What may be said of a run by name; what is left out is as RunSpec has it."""
 
-    dataset: str | Mapping[str, Any] | Dataset
+    dataset: Part | Dataset
     """data set, e.g. digits, heart."""
-    partition: str | Mapping[str, Any]
+    partition: Part
     """the split, e.g. "label-dirichlet(0.1)"."""
     parties: int | None
     """number of parties [10, or as many as the data have by nature]."""
-    model: (
-        str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | nn.Module | Callable[..., nn.Module] | None
-    )
+    model: Part | Sequence[Part] | OwnNet | None
     """net, e.g. "mlp(32,16,8)" [the data set's own, else mlp(64)]."""
-    algorithm: str | Mapping[str, Any]
+    algorithm: Part
     """algorithm, e.g. "fedprox(mu=0.1)"; auto: as recommended."""
     rounds: int
     """rounds of communication."""
@@ -36,7 +39,7 @@ class RunFields(TypedDict, total=False):
     """rows in a local step."""
     drop_last: bool
     """leave an epoch's incomplete last batch out."""
-    optimiser: str | Mapping[str, Any]
+    optimiser: Part
     """local optimiser, e.g. "adam"."""
     lr: float
     """local learning rate [0.1; adam and rmsprop 0.001]."""
@@ -48,7 +51,7 @@ class RunFields(TypedDict, total=False):
     """fraction of the training rows that the server owns."""
     validation: float
     """fraction of each party's rows that selects a round."""
-    loss: str | Mapping[str, Any] | None
+    loss: Part | None
     """what is minimised, e.g. a loss of your own [cross-entropy; squared-error in regression]."""
     score: str | None
     """what rounds are selected and parties compared by, e.g. auroc [accuracy; rmse in regression]."""
@@ -66,7 +69,7 @@ class RunFields(TypedDict, total=False):
     """running statistics of batch norm: average them, keep them local, or drop them."""
     augment: Literal["none", "crop-flip"]
     """none, or crop-flip for training images."""
-    channel: str | Mapping[str, Any] | None
+    channel: Part | None
     """private channel for uploads, e.g. "clip(1.0)+gauss(0.8)+masked"; none: as they are."""
     seed: int
     """seed of everything random."""
