@@ -10,7 +10,7 @@ from unalike.report.page.markup import Html, tag
 from unalike.report.page.numbers import thin
 from unalike.runs.scales import Spread
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#c56a9c", "#b87d00", "#3a94cf", "#808080", "#8a5fc4")
+COLOURS = ("#1f83c4", "#d55e00", "#009e73", "#c56a9c", "#b87d00", "#3a94cf", "#808080", "#8a5fc4")
 """The report's colours, each of which stands out from a light page and from a dark one."""
 DASHES = (None, "6 3", "2 2", "8 2 2 2", "10 3", "4 4", "1 3", "12 2 2 2")
 """One for each colour, so that colour is never the only sign."""

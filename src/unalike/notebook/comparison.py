@@ -82,13 +82,13 @@ class Comparison:
         """
         from unalike.report.figures import training_curves
 
-        seeds = {line.algorithm: [list(record.rounds) for record in line.finished] for line in self.lines}
+        seeds = {line.algorithm: [record.rounds for record in line.finished] for line in self.lines}
         key = self._figure(what)
         if ax is None:
             from matplotlib import pyplot
 
             _, ax = pyplot.subplots(layout="constrained")
-        training_curves(ax, seeds, key)  # type: ignore[arg-type]
+        training_curves(ax, seeds, key)
         ax.set_ylabel(key.replace("_", " ").replace(".", ", "))
         if len(seeds) > 1:
             ax.legend(frameon=False)

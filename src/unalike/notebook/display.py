@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from types import TracebackType
 from typing import Any
 
@@ -57,8 +58,10 @@ class NotebookBar(Follower):
         self._done, self._opened, self._drawn = 0, 0.0, 0.0
 
     def __exit__(self, kind: type[BaseException] | None, error: Any, trace: TracebackType | None) -> None:
-        """Leave the last state; of a run that did not end, say where it stopped."""
-        self._left = "" if kind is None or self.simulation is None else f"stopped{self.where}"
+        """Leave the last state; of a run that did not end, say that it stopped."""
+        self._left = "" if kind is None else "stopped"
+        if self.simulation is not None:
+            self._done = self.simulation.state.round
         if self._handle is not None:
             self._draw()
 
@@ -84,8 +87,7 @@ class NotebookBar(Follower):
             self._draw()
 
     def _draw(self) -> None:
-        from IPython.display import display
-
+        display: Any = import_module("IPython.display").display
         self._drawn = time.monotonic()
         shown = {"text/plain": self.text, "text/html": str(self.html)}
         if self._handle is None:
