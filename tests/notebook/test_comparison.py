@@ -37,7 +37,7 @@ def test_seeds_are_one_line_with_their_mean(results):
     assert row["worst_party"] == pytest.approx(sum(worst) / 2)
     assert row["std"] is not None
     assert made.differing == ("algorithm",)
-    assert made.common["partition"] == "natural"
+    assert made.common["rounds"] == 2
 
 
 def test_personal_models_are_what_parties_would_use(results):

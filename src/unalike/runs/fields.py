@@ -42,7 +42,7 @@ class RunFields(TypedDict, total=False):
 
 
 def source() -> str:
-    """The text of ``run_fields.py``."""
+    """The text of ``run_fields.py`` as it has to be now."""
     lines = []
     for field in RunSpec.options():
         lines += [f"    {field.name}: {_type(field)}", f'    """{field.metadata["help"]}."""']
