@@ -10,13 +10,14 @@ from unalike.scores import score_of, shown, value_of
 
 
 def headline(row: Mapping[str, Any], *, loss: bool = True) -> list[str]:
-    """A round's main figures; of an algorithm without a global model, its personal models'."""
+    """A round's main figures; those of parties' own rows without a global model, or without test rows."""
     if "loss" not in row:
         return [f"train loss {number(row['train_loss'])}"]
     personal, parties = row.get("personal") or {}, row.get("parties") or {}
     score = score_of(row)
     if row["loss"] is None:
-        told, parties = [f"personal {score} {shown(score, personal.get('mean'))}"], personal
+        whose, parties = ("personal", personal) if personal else ("parties'", parties)
+        told = [f"{whose} {score} {shown(score, parties.get('mean'))}"]
     else:
         told = [f"{score} {shown(score, value_of(row))}"]
         if loss:

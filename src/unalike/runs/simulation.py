@@ -47,6 +47,8 @@ class Simulation(Training):
         self.federation = build_federation(spec, data)
         super().__init__(spec, self.federation.tasks, self.federation.population)
         self.crew: Workers = Crew(self.federation, self.recipe)
+        if not self.federation.dataset.is_tested:
+            say(f"{self.federation.dataset.name} has no test rows: there is no score on a global test set.")
         if self.algorithm.pools:
             work = pooled_work(spec, self.population.most_rows, self.federation.population.size)
             self.crew = Pool(self.federation, replace(self.recipe, work=work))
