@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from unalike.partition.partition import register_partition
     from unalike.rounds.optimisers import register_optimiser
     from unalike.runs.check import check_algorithm
+    from unalike.runs.deploy import load
     from unalike.runs.result import Result
     from unalike.runs.spec import RunSpec
 
@@ -31,6 +32,7 @@ _HOME = {
     "unalike.data": ("DATASETS", "Dataset", "load_dataset"),
     "unalike.data.dataset": ("register_dataset",),
     "unalike.runs.check": ("check_algorithm",),
+    "unalike.runs.deploy": ("load",),
     "unalike.runs.result": ("Result",),
     "unalike.notebook.comparison": ("Comparison", "compare"),
     "unalike.notebook.run": ("run",),
@@ -68,6 +70,7 @@ __all__ = [
     "algorithm",
     "check_algorithm",
     "compare",
+    "load",
     "load_dataset",
     "make_partition",
     "register_channel",

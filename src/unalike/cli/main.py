@@ -58,7 +58,11 @@ _COMMANDS = {
         "app",
         "Train between real sites, each of which keeps its own rows.",
     ),
-    "predict": ("unalike.cli.predict", "predict", "Use the model of a training on new rows of a site's own."),
+    "predict": (
+        "unalike.cli.predict",
+        "predict",
+        "Use a trained model on new rows: of a run, or of a federation's site.",
+    ),
     "list": ("unalike.cli.listing", "list_parts", "List algorithms, data sets, partitions and other parts."),
 }
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from unalike.data.sites.new_rows import Unknown, read_new_rows
-from unalike.data.sites.schema import Schema
+from unalike.data.new_rows import Unknown
+from unalike.data.schema import Schema
 from unalike.errors import UserError
 from unalike.federation.folders import AGREED, read_object
 from unalike.federation.making import SiteFolder
-from unalike.federation.rows import agreed_tasks
-from unalike.runs.predict import Predictor, flat_model, read_model
-from unalike.scores import choose
+from unalike.federation.plan import Plan
+from unalike.federation.rows import made_up
+from unalike.models import MODELS
+from unalike.runs.deploy import reader_of
+from unalike.runs.model_file import ModelFile
+from unalike.runs.predict import Predictor, read_model
+from unalike.runs.trained import rebuilt
 
 
 def site_predictor(folder: Path, unknown: Unknown = "error") -> Predictor:
@@ -32,15 +37,15 @@ def site_predictor(folder: Path, unknown: Unknown = "error") -> Predictor:
         raise UserError(
             f"{path} was not trained by the plan and the agreement that lie beside it. Copy them back."
         )
-    tasks = agreed_tasks(plan.spec, schema)
-    task = tasks[number % len(tasks)]
-    return Predictor(
-        task,
-        *flat_model(task, tensors, path),
-        schema.classes,
-        choose(plan.spec.score, "classification"),
-        lambda columns: read_new_rows(schema, columns, plan.missing, unknown),
-    )
+    about = site_model(plan, schema, number)
+    return Predictor(rebuilt(about, [tensors], path), about.chosen_score, reader_of(about, unknown))
+
+
+def site_model(plan: Plan, schema: Schema, number: int) -> ModelFile:
+    """What a site's model is and reads, from what was agreed on: its own net, and no names of other sites."""
+    nets = MODELS.terms(MODELS.build(str(plan.spec.model)))
+    coded = replace(made_up(schema), schema=replace(schema, missing=plan.missing))
+    return replace(ModelFile.of(plan.spec, coded), model=MODELS.describe_part(nets[number % len(nets)]))
 
 
 def _why_none(folder: Path, algorithm: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal, Protocol
 
 import torch
 
@@ -18,7 +19,47 @@ from unalike.rounds.rows import Rows, batch_of
 from unalike.runs.spec import RunSpec
 
 
-def make_tasks(spec: RunSpec, data: Dataset, device: torch.device, parties: int = 0) -> tuple[Task, ...]:
+class NetSpec(Protocol):
+    """What a net is made by: a run's spec says it, and so does the file that is kept beside trained weights."""
+
+    @property
+    def key(self) -> str:
+        """The run that the net is of."""
+
+    @property
+    def dataset(self) -> str:
+        """The text of the data set."""
+
+    @property
+    def algorithm(self) -> str:
+        """The text of the algorithm that trains it."""
+
+    @property
+    def model(self) -> str | None:
+        """The text of the net, or of several."""
+
+    @property
+    def loss(self) -> str | None:
+        """The text of the loss; None is the task's own."""
+
+    @property
+    def score(self) -> str | None:
+        """What it is judged by; None is the task's own."""
+
+    @property
+    def dtype(self) -> Literal["float32", "float64"]:
+        """The type of its weights."""
+
+    @property
+    def batch_norm(self) -> Literal["average", "local", "drop"]:
+        """What becomes of running statistics."""
+
+    @property
+    def seed(self) -> int:
+        """The seed of its initial weights."""
+
+
+def make_tasks(spec: NetSpec, data: Dataset, device: torch.device, parties: int = 0) -> tuple[Task, ...]:
     """The task of each net that the spec names, for such data."""
     dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
     objective = choose_loss(spec.loss, data.task)
@@ -38,7 +79,7 @@ def make_tasks(spec: RunSpec, data: Dataset, device: torch.device, parties: int 
     )
 
 
-def net_maker(spec: RunSpec, model: Model, data: Dataset) -> Callable[[], Net]:
+def net_maker(spec: NetSpec, model: Model, data: Dataset) -> Callable[[], Net]:
     """What makes one of the run's nets for these data."""
     reads = getattr(model, "reads", "numbers")
     if reads != data.kind:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,13 @@ from unalike.scores import value_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from unalike.data.dataset import Array
+    from unalike.runs.card import ModelCard
+    from unalike.runs.export import Format
+    from unalike.runs.kept import ModelStore
+    from unalike.runs.model_file import Which
+    from unalike.runs.trained import TrainedModel
+
 
 @dataclass(frozen=True, repr=False)
 class Result:
@@ -31,6 +38,8 @@ class Result:
     figures: Figures
     rows: list[Figures]
     run_dir: Path | None = None
+    models: ModelStore | None = field(default=None, repr=False, compare=False)
+    """the trained models, where they are not in the run's folder"""
 
     @property
     def accuracy(self) -> float | None:
@@ -83,3 +92,52 @@ class Result:
         where = None if self.run_dir is None else str(self.run_dir)
         made: dict[str, Any] = finite({**self.figures, "run_dir": where, "spec": self.spec.to_dict()})
         return made
+
+    @property
+    def model(self) -> TrainedModel:
+        """The final model for all parties: a torch module that takes raw rows and gives logits, or numbers."""
+        return self.trained()
+
+    def personal(self, party: int | str, which: Which = "final") -> TrainedModel:
+        """The model that a party would use, by its number or name: its own where the algorithm gives it one."""
+        return self.trained(which, party)
+
+    def trained(self, which: Which = "final", party: int | str | None = None) -> TrainedModel:
+        """The final model, or the one selected on validation rows; of all parties, or of one."""
+        from unalike.runs.deploy import trained_of
+
+        return trained_of(self, which, party)
+
+    def predict(self, x: Any, which: Which = "final", party: int | str | None = None) -> Array:
+        """The class of each row by its name (a whole number where all names are), or the predicted number.
+
+        ``x``: raw rows as an array or tensor, or a table such as ``"csv:new.csv"``, which is coded as the
+        training's was.
+        """
+        from unalike.runs.deploy import answers
+
+        return answers(self, x, which, party)
+
+    def predict_proba(self, x: Any, which: Which = "final", party: int | str | None = None) -> Array:
+        """The probability of each class, [rows, classes], for the same rows."""
+        from unalike.runs.deploy import probabilities
+
+        return probabilities(self, x, which, party)
+
+    def export(
+        self,
+        path: Path | str,
+        format: Format = "safetensors",
+        which: Which = "final",
+        party: int | str | None = None,
+    ) -> list[Path]:
+        """Write the model for other programs into the folder ``path``: safetensors, torch or onnx; or its card."""
+        from unalike.runs.export import export
+
+        return export(self, path, format, which, party)
+
+    def card(self) -> ModelCard:
+        """The model card: what was trained on what, how well it does and for whom, what is spent of privacy."""
+        from unalike.runs.card import card_of
+
+        return card_of(self)

@@ -24,11 +24,12 @@ from unalike.rounds.state import State
 from unalike.runs.checkpoint import CHECKPOINT_SECONDS, Checkpoint
 from unalike.runs.files import named_folder
 from unalike.runs.folder import RunDirectory
-from unalike.runs.record import SEALS_WEIGHTS, read_run
+from unalike.runs.kept import kept_models, model_files
+from unalike.runs.record import MODEL, SEALS_MODEL, SEALS_WEIGHTS, read_run
 from unalike.runs.result import Result
+from unalike.runs.selection import Selection, selected
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
-from unalike.scores import SUMMARIES, Score, goodness, scores_of
 
 COUNTED = ("bytes_up", "bytes_down", "seconds")
 """What every recorded round has, and the outcome adds up."""
@@ -119,15 +120,17 @@ def record_failure(runs: Path, spec: RunSpec, problem: str, *, final: bool) -> N
 
 def _in_memory(spec: RunSpec, data: Dataset | None, watcher: Watcher) -> Result:
     simulation = Simulation(spec, data=data, say=watcher.say)
-    rows = []
+    rows, selection = [], _selection(simulation)
     _use_threads(simulation)
     watcher.started(simulation)
     while simulation.state.round < spec.rounds:
         simulation.state, row = simulation.play_round()
         _use_threads(simulation)
         rows.append(row)
+        selection.see(simulation.state, row)
         watcher.round_done(row)
-    return Result(spec, outcome(simulation, rows), rows)
+    figures = outcome(simulation, rows)
+    return Result(spec, figures, rows, models=kept_models(simulation, selection, _selected_round(figures)))
 
 
 def _recorded(
@@ -135,8 +138,13 @@ def _recorded(
 ) -> Figures:
     spec = simulation.spec
     saved = folder.load_checkpoint(watcher.say, lambda checkpoint: _foreign(checkpoint, simulation))
+    selection = _selection(simulation)
     if saved is not None:
         _restore(simulation, saved, watcher)
+        selection.go_on(
+            folder.rounds(),
+            lambda wrong: folder.load_selected(lambda one: wrong(one) or _foreign(one, simulation)),
+        )
         watcher.say(f"Going on after round {saved.round} of {spec.rounds}.")
     _use_threads(simulation)
     last = time.monotonic()
@@ -147,23 +155,43 @@ def _recorded(
             _use_threads(simulation)
             folder.append_round(row)
             simulation.state = state
+            selection.see(state, row)
             watcher.round_done(row)
             if time.monotonic() - last >= checkpoint_seconds:
-                _save(simulation, folder)
+                _save(simulation, selection, folder)
                 last = time.monotonic()
     finally:  # a stop by the user, an error or the end: the last whole round is kept
         if simulation.state.round:
-            _save(simulation, folder)
+            _save(simulation, selection, folder)
     figures = outcome(simulation, list(folder.rounds()))
     about = {"key": spec.key, "algorithm": spec.algorithm}
     figures[SEALS_WEIGHTS] = folder.save_weights(final_weights(simulation), about)
+    described, files = model_files(kept_models(simulation, selection, _selected_round(figures)), about)
+    figures[SEALS_MODEL] = folder.save_files({**files, MODEL: described.encode()})
     folder.write_result(figures)
     return figures
 
 
-def _save(simulation: Simulation, folder: RunDirectory) -> None:
-    meta = {**_origin(simulation), "engine": simulation.engine.name, "digest": simulation.state.digest()}
-    folder.save_checkpoint(Checkpoint(simulation.state.round, simulation.state.tensors(), meta))
+def _selection(simulation: Simulation) -> Selection:
+    return Selection(simulation.score, whole=simulation.algorithm.overrides("personal") or simulation.adapts)
+
+
+def _selected_round(figures: Figures) -> int | None:
+    """The number of the round that was selected on validation rows, if there was one."""
+    return None if figures["selected"] is None else int(figures["selected"]["round"])
+
+
+def _save(simulation: Simulation, selection: Selection, folder: RunDirectory) -> None:
+    """Save the selected round's state, then the checkpoint: that state is never behind it."""
+    if selection.state is not None and not selection.saved:
+        folder.save_selected(_checkpoint(simulation, selection.state))
+        selection.saved = True
+    folder.save_checkpoint(_checkpoint(simulation, simulation.state))
+
+
+def _checkpoint(simulation: Simulation, state: State) -> Checkpoint:
+    meta = {**_origin(simulation), "engine": simulation.engine.name, "digest": state.digest()}
+    return Checkpoint(state.round, state.tensors(), meta)
 
 
 def _origin(simulation: Simulation) -> dict[str, str]:
@@ -207,14 +235,13 @@ def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
         final = known[1]
     else:  # the run was stopped between its last round and its end
         final = simulation.figures(simulation.state)
-    selected = _selected(rows, simulation.score)
     return {
         "key": simulation.spec.key,
         "train_loss": last["train_loss"],
         "rounds": last["round"],
         **final,
         **_target(simulation.federation.dataset),
-        "selected": selected,
+        "selected": selected(rows, simulation.score),
         **{key: sum(row[key] for row in rows) for key in COUNTED},
         "traffic": _traffic(rows),
         **simulation.privacy(last),
@@ -235,20 +262,6 @@ def _target(data: Dataset) -> Figures:
     """How to read a net that predicts numbers: its output times scale, plus shift."""
     shift, scale = map(float, data.target)
     return {"target": {"shift": shift, "scale": scale}} if data.task == "regression" else {}
-
-
-def _selected(rows: list[Figures], score: Score) -> Figures | None:
-    """The figures of the round with the best score on validation rows, the earliest of equals.
-
-    The test figures take no part in the choice.
-    """
-    key = f"validation_{score.key}"
-    evaluated = [row for row in rows if row.get(key) is not None]
-    chosen = max(evaluated, key=lambda row: (goodness(score.name, row[key]), -row["round"]), default=None)
-    if chosen is None:
-        return None
-    kept = ("round", "loss", *SUMMARIES, *(each.key for each in scores_of(score.task)))
-    return {name: value for name, value in chosen.items() if name in kept or name.startswith("validation_")}
 
 
 def _traffic(rows: list[Figures]) -> Traffic:
