@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import unalike
 
 
@@ -14,8 +16,14 @@ def test_dir_shows_the_api_and_the_rooms():
     assert not [name for name in shown if name.startswith("_") and name != "__version__"]
 
 
-def test_every_name_is_there():
-    assert all(getattr(unalike, name) is not None for name in unalike.__all__)
+def test_every_name_that_is_shown_is_there():
+    assert all(getattr(unalike, name) is not None for name in dir(unalike))
+
+
+@pytest.mark.parametrize("name", ["rum", "__wrapped__", "_repr_html_"])
+def test_no_other_name_is_there(name):
+    with pytest.raises(AttributeError, match=name):
+        getattr(unalike, name)
 
 
 def test_looking_around_loads_nothing_heavy():

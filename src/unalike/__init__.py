@@ -83,16 +83,22 @@ __all__ = [
 ]
 
 
+def _rooms() -> set[str]:
+    """The packages and modules in here, but for those that are started and not imported."""
+    from pkgutil import iter_modules
+
+    return {room.name for room in iter_modules(__path__) if not room.name.startswith("_")}
+
+
 def __getattr__(name: str) -> Any:
     """Import on first use, so that ``import unalike`` does not load torch."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'unalike' has no attribute {name!r}")
-    return getattr(import_module(_MODULE_OF[name]), name)
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
+    if not name.startswith("_") and name in _rooms():
+        return import_module(f"unalike.{name}")
+    raise AttributeError(f"module 'unalike' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     """What the package offers, and the rooms in it, for ``dir`` and for Tab."""
-    from pkgutil import iter_modules
-
-    rooms = [room.name for room in iter_modules(__path__) if not room.name.startswith("_")]
-    return sorted({*__all__, *rooms, "__version__"})
+    return sorted({*__all__, *_rooms(), "__version__"})

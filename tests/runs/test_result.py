@@ -2,7 +2,9 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import unalike
 from unalike.errors import UserError
@@ -49,8 +51,6 @@ def test_its_rounds_are_a_table(result):
 
 
 def test_it_draws_on_the_axes_that_it_is_given(result):
-    from matplotlib.figure import Figure
-
     axes = Figure().subplots()
     assert result.plot(ax=axes) is axes
     assert list(axes.lines[0].get_xdata()) == [2, 3]
@@ -61,13 +61,24 @@ def test_it_draws_on_the_axes_that_it_is_given(result):
 
 
 def test_personal_models_are_drawn_where_there_is_no_global_one(personal):
-    from matplotlib.figure import Figure
-
     axes = personal.plot(ax=Figure().subplots())
     assert axes.lines[0].get_ydata()[-1] == personal.figures["personal"]["mean"]
 
 
-def test_without_axes_it_makes_some(result, monkeypatch):
+@pytest.mark.parametrize("more", [{}, {"held_out": 0}, {"held_out": 0, "validation": 0}])
+def test_without_test_rows_it_shows_what_comes_nearest(more):
+    x = np.arange(80, dtype=np.float32).reshape(40, 2) / 40
+    data = unalike.Dataset("mine", x, x.sum(axis=1) + 5, None, None, (), task="regression")
+    result = unalike.run(data=data, rounds=3, parties=2, **more)
+    assert result.score is None
+    assert result.curve == []
+    assert ("parties' rmse" if not more else "train loss") in repr(result)
+    drawn = ["parties, mean", "validation rmse", "train loss"][len(more)]
+    assert result.plot(ax=Figure().subplots()).get_ylabel() == drawn
+    assert "<polyline" in result._repr_html_()
+
+
+def test_without_axes_it_makes_some(result):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     axes = result.plot()
     assert axes.figure.number in pyplot.get_fignums()

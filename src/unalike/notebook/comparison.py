@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 OWN = ("personal", "parties")
 """The summaries of parties of which the first that a run has counts: each party under the model it would use."""
 
+NEAREST = {
+    "personal.mean": "mean of the parties' own models on their held-out rows",
+    "parties.mean": "mean over the parties' held-out rows",
+}
+"""What is drawn of runs without a score on test rows: there is no model for all, or there are no such rows."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -96,9 +102,10 @@ class Comparison:
 
     @cached_property
     def usual(self) -> str | None:
-        """What is drawn where nobody says: the score, else the personal models' mean, if all runs have it."""
+        """What is drawn where nobody says: the score on test rows, or what comes nearest and all runs have."""
         each = [set(names_in(record.rounds)) for record in self.records]
-        wanted = [] if "score" in self.differing else [key_of(self.records[0].score), "personal.mean"]
+        score = key_of(self.records[0].score)
+        wanted = [] if "score" in self.differing else [score, *NEAREST, f"validation_{score}", "train_loss"]
         return next((name for name in wanted if all(name in one for one in each)), None)
 
     def _figure(self, what: str | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unalike.notebook.chart import Trace, chart, sample
-from unalike.notebook.comparison import OWN, Comparison, told
+from unalike.notebook.comparison import NEAREST, OWN, Comparison, told
 from unalike.quantities import MISSING, duration, size
 from unalike.report.figures import curve
 from unalike.report.page.markup import Column, Html, join, tag, text
@@ -123,17 +123,27 @@ def _chart(compared: Comparison) -> list[Html]:
     key, scale = compared.usual, compared.lines[0].scale
     if key is None:
         return []
-    known = [_trace(line, key) for line in compared.lines[:_MOST_CURVES]]
+    factor = 1.0 if key == "train_loss" else scale.factor
+    known = [_trace(line, key, factor) for line in compared.lines[:_MOST_CURVES]]
     if not any(len(trace.points) > 1 for trace in known):
         return []
-    what = f"test {scale.column}" if key == scale.score.key else f"mean of the parties' own models, {scale.column}"
+    what = _what(scale, key)
     more = len(compared.lines) - _MOST_CURVES
     left = f"; {more} further lines are not drawn" if more > 0 else ""
     return [tag("p", f"{what[:1].upper()}{what[1:]}, by round{left}"), chart(known, f"{what}, by round")]
 
 
-def _trace(line: Line, key: str) -> Trace:
-    """A figure of a line's runs by round, as it is told."""
+def _what(scale: Scale, key: str) -> str:
+    """What the chart shows, in words."""
+    if key == "train_loss":
+        return "training loss"
+    if key in NEAREST:
+        return f"{scale.column}, {NEAREST[key]}"
+    return f"{'test' if key == scale.score.key else 'validation'} {scale.column}"
+
+
+def _trace(line: Line, key: str, factor: float) -> Trace:
+    """A figure of a line's runs by round, times a factor."""
     rounds, values = curve([record.rounds for record in line.finished], key, line.algorithm)
-    made = (spread(line.scale.factor * values[:, place]) for place in range(len(rounds)))
+    made = (spread(factor * values[:, place]) for place in range(len(rounds)))
     return Trace([(int(number), one) for number, one in zip(rounds, made, strict=True) if one])
