@@ -264,6 +264,7 @@ def test_own_algorithms_hold_the_contract(text, here):
 TRIED = [
     ["data.md"],
     ["measure.md"],
+    ["partitions.md"],
     ["privacy.md"],
     ["python.md"],
     ["secure-measurement.md"],

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from unalike.channels.channel import register_channel
     from unalike.data import DATASETS, Dataset, load_dataset
     from unalike.data.dataset import register_dataset
+    from unalike.data.making import dataset
     from unalike.errors import UserError
     from unalike.models import MODELS, Batch, Net, Task
     from unalike.models.loss import register_loss
@@ -31,6 +32,7 @@ _HOME = {
     "unalike.channels.channel": ("register_channel",),
     "unalike.data": ("DATASETS", "Dataset", "load_dataset"),
     "unalike.data.dataset": ("register_dataset",),
+    "unalike.data.making": ("dataset",),
     "unalike.runs.check": ("check_algorithm",),
     "unalike.runs.deploy": ("load",),
     "unalike.runs.result": ("Result",),
@@ -70,6 +72,7 @@ __all__ = [
     "algorithm",
     "check_algorithm",
     "compare",
+    "dataset",
     "load",
     "load_dataset",
     "make_partition",

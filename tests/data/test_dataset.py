@@ -122,7 +122,7 @@ def test_images_whose_channels_are_first_are_taken(shape: tuple[int, ...]) -> No
 )
 def test_what_is_no_data_set_is_told_how_to_become_one(data: object, shown: str) -> None:
     with pytest.raises(
-        UserError, match=rf"must be an unalike\.Dataset, got {shown}.*Make one: unalike\.Dataset\(name="
+        UserError, match=rf"must be an unalike\.Dataset, got {shown}.*Make one: unalike\.dataset\(x, y\)"
     ):
         trainable(data)
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, dataclass_transform, get_args
 
 import numpy as np
@@ -89,7 +90,8 @@ class Dataset:
         if isinstance(classes, str) or not isinstance(classes, Iterable):
             raise UserError(f"{self.name}'s classes must be names, got {classes!r}. Use ('no', 'yes').")
         object.__setattr__(self, "classes", tuple(map(str, classes)))
-        if self.x_test is None and self.y_test is None:
+        tests: tuple[Any, Any] = self.x_test, self.y_test
+        if all(part is None for part in tests):
             self._leave_untested()
         for part in ("x", "y", "x_test", "y_test", "group", "group_test", "shift", "scale"):
             value = getattr(self, part)
@@ -166,6 +168,12 @@ class Dataset:
         arrays = (self.group, self.group_test, self.shift, self.scale, *self.target, *(self.public or ()))
         return _hashed(arrays, about=repr((self.rows_digest, texts)))
 
+    def save(self, folder: Path | str) -> None:
+        """Keep the data set in a folder of its own: ``saved:FOLDER`` then is its name, in any program or study."""
+        from unalike.data.saved import save
+
+        save(self, Path(folder).expanduser())
+
     @property
     def is_sparse(self) -> bool:
         """Whether the rows are kept as a sparse matrix."""
@@ -202,10 +210,7 @@ def trainable(data: Any) -> Dataset:
         shown = f"a {type(data).__name__}"
         if isinstance(data, tuple | list):
             shown += f" of {', '.join(type(part).__name__ for part in data[:4])}"
-        raise UserError(
-            f"data must be an unalike.Dataset, got {shown}. Make one: unalike.Dataset(name='mine', x=x, y=y, "
-            "x_test=x_test, y_test=y_test, classes=('no', 'yes'))."
-        )
+        raise UserError(f"The data must be an unalike.Dataset, got {shown}. Make one: unalike.dataset(x, y).")
     found = np.unique(data.y)
     if len(found) < 2 and data.task == "regression":
         raise UserError(f"The target of {data.name} is {found[0]:g} in every training row. It must vary.")

@@ -16,8 +16,8 @@ class Given:
     def load(self) -> Dataset:
         """Nothing: the rows are not kept anywhere."""
         raise UserError(
-            f"The rows of {DATASETS.describe(self)} were given by a Python program and are not kept here. Make the "
-            "same ones again by unalike.dataset(...), or keep them by data.save(FOLDER): saved:FOLDER works anywhere."
+            f"The rows of {DATASETS.describe(self)} were given by a Python program and are not kept here. Make "
+            "them again by unalike.dataset(...), or keep them: data.save(FOLDER), and saved:FOLDER works anywhere."
         )
 
 

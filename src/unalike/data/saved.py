@@ -1,4 +1,4 @@
-"""A data set in a folder, ``saved:FOLDER``: what ``Dataset.save`` wrote, without pickled objects, checked when read.
+"""A data set in a folder, ``saved:FOLDER``: what ``Dataset.save`` wrote, with no pickled objects, and checked.
 
 ``dataset.json`` names the file of the rows by its SHA-256 and is written last, so that the folder holds a whole
 data set or none. The rows are an ``npz`` file that is not packed: it cannot unpack to more than it is.
@@ -13,13 +13,13 @@ import math
 import re
 import zipfile
 import zlib
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset, Units, register_dataset
+from unalike.data.schema import Schema
 from unalike.data.unpack import NPY_HEADER, read_member, read_npy
 from unalike.data.whole_file import new_folder, whole_file
 from unalike.errors import UserError
@@ -82,7 +82,7 @@ def save(data: Dataset, folder: Path) -> None:
     with whole_file(folder / str(header["rows"])) as file:
         file.write(content)
     with whole_file(folder / HEADER) as file:
-        file.write(json.dumps(header, indent=1, ensure_ascii=False).encode())
+        file.write(json.dumps(header | {"sha256": seal(header)}, indent=1, ensure_ascii=False).encode())
 
 
 def load(folder: Path) -> Dataset:
@@ -104,6 +104,11 @@ def load(folder: Path) -> Dataset:
         raise _no_data_set(folder, error) from None
 
 
+def seal(header: dict[str, Any]) -> str:
+    """The SHA-256 of a header: it names the rows by theirs, so this is one of everything."""
+    return hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()
+
+
 def _no_data_set(folder: Path, error: Exception) -> UserError:
     return UserError(f"{folder} does not hold a saved data set ({type(error).__name__}). {_AGAIN}")
 
@@ -117,15 +122,19 @@ def _header(folder: Path) -> dict[str, Any]:
         ) from None
     except (ValueError, RecursionError) as error:
         raise _no_data_set(folder, error) from None
-    texts = ("digest", "rows_sha256")
-    whole = isinstance(header, dict) and all(re.fullmatch("[0-9a-f]{64}", str(header.get(name))) for name in texts)
-    if (
-        not whole
-        or header.get("format") != FORMAT
-        or header.get("rows") != f"rows-{header['rows_sha256'][:16]}.npz"
-    ):
+    if not isinstance(header, dict) or header.get("format") != FORMAT or not isinstance(header.get("name"), str):
+        raise _no_data_set(folder, ValueError())
+    if header.pop("sha256", None) != seal(header):
+        raise UserError(f"{folder / HEADER} was changed or damaged: its checksum does not fit. {_AGAIN}")
+    texts = (str(header.get(name)) for name in ("digest", "rows_sha256"))
+    if not all(re.fullmatch("[0-9a-f]{64}", text) for text in texts) or header.get("rows") != _rows_name(header):
         raise _no_data_set(folder, ValueError())
     return header
+
+
+def _rows_name(header: dict[str, Any]) -> str:
+    """The file of the rows: its name cannot lead out of the folder."""
+    return f"rows-{header['rows_sha256'][:16]}.npz"
 
 
 def _arrays(data: Dataset) -> dict[str, Array]:
@@ -169,9 +178,9 @@ def _dataset(header: dict[str, Any], arrays: dict[str, Array]) -> Dataset:
     }
     if "public.x" in arrays:
         parts["public"] = arrays["public.x"], arrays["public.y"]
-    return Dataset(
-        **{name: value for name, value in parts.items() if name in {field.name for field in fields(Dataset)}}
-    )
+    if header["schema"] is not None:
+        parts["schema"] = Schema.from_dict(header["schema"])
+    return Dataset(**parts)
 
 
 def _sparse(arrays: dict[str, Array], name: str, shape: list[int]) -> Any:

@@ -1,4 +1,4 @@
-"""Files that get their name when they are whole: a stop, a full disk or an error leaves none that is half there."""
+"""Files that get their name when they are whole: neither a stop nor a full disk leaves half of one."""
 
 from __future__ import annotations
 

@@ -61,10 +61,12 @@ def run(
     """Train once. ``run(dataset="heart", partition="natural", algorithm="fedprox(mu=0.1)")``
 
     With ``runs`` the run has a folder there, named by its key: the same call goes on where a stopped one left
-    off, to the same bits, and returns a finished one's result at once. ``data`` replaces the registered data
-    set; a hash of it is then the data set in the spec, so that other data are another run. ``load`` reads a
-    registered data set, for a caller that keeps it between runs.
+    off, to the same bits, and returns a finished one's result at once. ``dataset`` may also be a ``Dataset``, as
+    ``unalike.dataset(x, y)`` makes them (``data`` is the same): a hash of it is then the data set in the spec, so
+    that other data are another run. ``load`` reads a registered data set, for a caller that keeps it between runs.
     """
+    if isinstance(fields.get("dataset"), Dataset) and data is None:
+        data = fields.pop("dataset")
     if not (isinstance(checkpoint_seconds, int | float) and 0 <= checkpoint_seconds < math.inf):
         raise UserError(
             f"--checkpoint-seconds must be a finite number of seconds, 0 or more, got {shown(checkpoint_seconds)}."
@@ -78,7 +80,9 @@ def run(
             f"run was given a RunSpec and also {', '.join(fields)}. Use dataclasses.replace on the spec."
         )
     if data is not None and "dataset" in fields:
-        raise UserError(f"run was given data and the data set {fields['dataset']!r}. Leave one of the two out.")
+        raise UserError(
+            f"run was given data and the data set {shown(fields['dataset'])}. Leave one of the two out."
+        )
     spec = RunSpec.from_mapping(fields) if spec is None else spec
     if data is not None:
         spec = _of_given(spec, data)
