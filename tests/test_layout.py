@@ -29,7 +29,7 @@ LEVELS = [
     {"partition"},
     {"data"},
     {"registry", "randomness", "toml"},
-    {"part_text", "own_code"},
+    {"part_text", "own_code", "own_files"},
     {"scores"},
     {"tallies", "quantities"},
     {"errors"},

@@ -63,6 +63,7 @@ _COMMANDS = {
         "predict",
         "Use a trained model on new rows: of a run, or of a federation's site.",
     ),
+    "export": ("unalike.cli.export", "export", "Write a trained model for other programs, or its model card."),
     "list": ("unalike.cli.listing", "list_parts", "List algorithms, data sets, partitions and other parts."),
 }
 

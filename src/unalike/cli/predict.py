@@ -31,7 +31,7 @@ _PIECE = 10_000
 """Rows whose predictions are written at once."""
 
 
-Model = Annotated[
+WhichModel = Annotated[
     str | None,
     typer.Option(
         "--which",
@@ -66,7 +66,7 @@ def predict(
             "-o", "--output", metavar="FILE.csv", help="where to; - is the screen [-]", show_default=False
         ),
     ] = Path("-"),
-    which: Model = None,
+    which: WhichModel = None,
     party: OfParty = None,
     unknown: Annotated[
         str,

@@ -41,11 +41,14 @@ def site_predictor(folder: Path, unknown: Unknown = "error") -> Predictor:
     return Predictor(rebuilt(about, [tensors], path), about.chosen_score, reader_of(about, unknown))
 
 
-def site_model(plan: Plan, schema: Schema, number: int) -> ModelFile:
-    """What a site's model is and reads, from what was agreed on: its own net, and no names of other sites."""
-    nets = MODELS.terms(MODELS.build(str(plan.spec.model)))
+def site_model(plan: Plan, schema: Schema, number: int | None = None) -> ModelFile:
+    """What the model of a federation is and reads, from what was agreed on, without the names of sites.
+
+    With ``number`` it is that of one site, whose net may be another than others'.
+    """
     coded = replace(made_up(schema), schema=replace(schema, missing=plan.missing))
-    return replace(ModelFile.of(plan.spec, coded), model=MODELS.describe_part(nets[number % len(nets)]))
+    about, nets = ModelFile.of(plan.spec, coded), MODELS.terms(MODELS.build(str(plan.spec.model)))
+    return about if number is None else replace(about, model=MODELS.describe_part(nets[number % len(nets)]))
 
 
 def _why_none(folder: Path, algorithm: str) -> str:

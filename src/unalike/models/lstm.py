@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from unalike.data.text import SPECIAL
 from unalike.errors import UserError
 from unalike.models.model import register_model
-from unalike.models.task import Net
+from unalike.models.net import Net
 from unalike.models.word_vectors import fingerprint_vectors, read_vectors
 
 _LIMITS = {"hidden": 8192, "width": 4096, "features": 100_000, "layers": 16}

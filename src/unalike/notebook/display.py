@@ -25,12 +25,12 @@ SECONDS_BETWEEN = 0.2
 
 
 @contextmanager
-def following(watcher: Watcher | None, progress: bool | None) -> Iterator[Watcher]:
+def following(watcher: Watcher | None, progress: bool | None) -> Iterator[Watcher | None]:
     """What follows a run: the caller's watcher, a bar, or both; by default a bar where a person looks on."""
     if not isinstance(progress, bool | None):
         raise UserError(f"progress must be True, False or None, got {shown(progress)}. Leave it out.")
     if not (watcher is None and _looked_at() if progress is None else progress):
-        yield watcher or Watcher()
+        yield watcher
         return
     with NotebookBar() if in_notebook() else Bar() as bar:
         yield bar if watcher is None else Watchers([watcher, bar])

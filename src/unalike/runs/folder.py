@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 _LOCK = "lock"
 _PID = "lock.pid"
-SELECTED_STATE = "checkpoint-selected.safetensors"
+SELECTED_STATE = "selected-state.safetensors"
 """What the models of the round that is selected so far are made of, for a run that goes on."""
 
 

@@ -18,7 +18,6 @@ from unalike.runs.checkpoint import tensor_bytes
 from unalike.runs.files import read_bytes
 from unalike.runs.model_file import WHICH, KeptRound, ModelFile, Which, read_model_file
 from unalike.runs.record import MODEL, RESULT, WEIGHTS, file_sha256
-from unalike.runs.selection import Selection
 from unalike.runs.trained import Named, TrainedModel, rebuilt
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ class ModelStore(Protocol):
 
     @property
     def place(self) -> object:
-        """What a refusal names."""
+        """What a refusal is to name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +112,7 @@ class MemoryModels:
         return self.rounds[which].shared or {}
 
     def own(self, which: Which) -> OwnModels:
-        """The parties' own models."""
+        """The parties' own models, which there are."""
         own = self.rounds[which].own
         assert own is not None
         return own
@@ -145,7 +144,7 @@ class FolderModels:
         return self._read(kept.weights, kept.weights_sha256)
 
     def own(self, which: Which) -> OwnModels:
-        """The parties' own models."""
+        """The parties' own models, from their file."""
         kept = self.about.stages[which]
         try:
             return OwnModels.decode(self._read(kept.personal, kept.personal_sha256))
@@ -178,6 +177,8 @@ def trained_model(store: ModelStore, which: Which = "final", party: int | str | 
             "version began it. Use the final one, or run it with --validation 0.1."
         )
     number = None if party is None else about.party(party)
+    if kept.personal and not about.parties:  # exported: those of one party, which predict together
+        number = 0
     if number is not None and kept.left_out:
         raise UserError(
             f"The parties' own models were not kept: {kept.left_out / 1e6:,.0f} MB are more than "
@@ -196,13 +197,13 @@ def trained_model(store: ModelStore, which: Which = "final", party: int | str | 
     raise UserError(f"{about.algorithm} leaves no model that could predict. Choose another algorithm.")
 
 
-def kept_models(simulation: Simulation, selection: Selection, round: int | None) -> MemoryModels:
+def kept_models(simulation: Simulation, round: int | None) -> MemoryModels:
     """The models of a simulation at its end, and of the round that was selected, if its state was kept."""
     rounds: dict[Which, RoundModels] = {"final": _models_of(simulation, simulation.state)}
     numbers: dict[Which, int] = {"final": simulation.state.round}
     if round == simulation.state.round:
         rounds["selected"] = rounds["final"]
-    elif (state := selection.of(round)) is not None:
+    elif (state := simulation.selection.of(round)) is not None:
         rounds["selected"] = _models_of(simulation, state)
     numbers |= {which: round for which in rounds if which == "selected" and round is not None}
     stages = {which: _stage(which, numbers[which], rounds[which]) for which in rounds}

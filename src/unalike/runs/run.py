@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -18,6 +19,7 @@ from unalike.data.given import given
 from unalike.engines.vectorised import Vectorised
 from unalike.errors import UserError, shown
 from unalike.measure.situation import simulated_situation
+from unalike.models.own import name_code, why_unkept
 from unalike.rounds.evaluation import Figures
 from unalike.rounds.ledger import Traffic
 from unalike.rounds.state import State
@@ -27,7 +29,7 @@ from unalike.runs.folder import RunDirectory
 from unalike.runs.kept import kept_models, model_files
 from unalike.runs.record import MODEL, SEALS_MODEL, SEALS_WEIGHTS, read_run
 from unalike.runs.result import Result
-from unalike.runs.selection import Selection, selected
+from unalike.runs.selection import selected
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
 
@@ -83,9 +85,12 @@ def run(
         raise UserError(
             f"run was given data and the data set {shown(fields['dataset'])}. Leave one of the two out."
         )
-    spec = RunSpec.from_mapping(fields) if spec is None else spec
+    spec = _of_fields(fields) if spec is None else spec
     if data is not None:
         spec = _of_given(spec, data)
+    if runs is not None and (why := why_unkept(str(spec.model))):
+        runs = None
+        watcher.say(why) if watcher else warnings.warn(why, stacklevel=2)
     watcher = watcher or Watcher()
     with _threads_restored():
         if runs is None:
@@ -107,6 +112,14 @@ def run(
             return Result(spec, figures, list(folder.rounds()), path)
 
 
+def _of_fields(fields: dict[str, Any]) -> RunSpec:
+    """The spec of a call's own words, in which a file of code may be named."""
+    spec = RunSpec.from_mapping(fields)
+    if "model" in fields:
+        name_code(str(spec.model))
+    return spec
+
+
 def _of_given(spec: RunSpec, data: Dataset) -> RunSpec:
     """The spec of a run on data that were given."""
     name = given(data)
@@ -124,17 +137,17 @@ def record_failure(runs: Path, spec: RunSpec, problem: str, *, final: bool) -> N
 
 def _in_memory(spec: RunSpec, data: Dataset | None, watcher: Watcher) -> Result:
     simulation = Simulation(spec, data=data, say=watcher.say)
-    rows, selection = [], _selection(simulation)
+    rows = []
     _use_threads(simulation)
     watcher.started(simulation)
     while simulation.state.round < spec.rounds:
         simulation.state, row = simulation.play_round()
         _use_threads(simulation)
         rows.append(row)
-        selection.see(simulation.state, row)
+        simulation.selection.see(simulation.state, row)
         watcher.round_done(row)
     figures = outcome(simulation, rows)
-    return Result(spec, figures, rows, models=kept_models(simulation, selection, _selected_round(figures)))
+    return Result(spec, figures, rows, models=kept_models(simulation, _selected_round(figures)))
 
 
 def _recorded(
@@ -142,10 +155,9 @@ def _recorded(
 ) -> Figures:
     spec = simulation.spec
     saved = folder.load_checkpoint(watcher.say, lambda checkpoint: _foreign(checkpoint, simulation))
-    selection = _selection(simulation)
     if saved is not None:
         _restore(simulation, saved, watcher)
-        selection.go_on(
+        simulation.selection.go_on(
             folder.rounds(),
             lambda wrong: folder.load_selected(lambda one: wrong(one) or _foreign(one, simulation)),
         )
@@ -159,25 +171,21 @@ def _recorded(
             _use_threads(simulation)
             folder.append_round(row)
             simulation.state = state
-            selection.see(state, row)
+            simulation.selection.see(state, row)
             watcher.round_done(row)
             if time.monotonic() - last >= checkpoint_seconds:
-                _save(simulation, selection, folder)
+                _save(simulation, folder)
                 last = time.monotonic()
     finally:  # a stop by the user, an error or the end: the last whole round is kept
         if simulation.state.round:
-            _save(simulation, selection, folder)
+            _save(simulation, folder)
     figures = outcome(simulation, list(folder.rounds()))
     about = {"key": spec.key, "algorithm": spec.algorithm}
     figures[SEALS_WEIGHTS] = folder.save_weights(final_weights(simulation), about)
-    described, files = model_files(kept_models(simulation, selection, _selected_round(figures)), about)
+    described, files = model_files(kept_models(simulation, _selected_round(figures)), about)
     figures[SEALS_MODEL] = folder.save_files({**files, MODEL: described.encode()})
     folder.write_result(figures)
     return figures
-
-
-def _selection(simulation: Simulation) -> Selection:
-    return Selection(simulation.score, whole=simulation.algorithm.overrides("personal") or simulation.adapts)
 
 
 def _selected_round(figures: Figures) -> int | None:
@@ -185,8 +193,9 @@ def _selected_round(figures: Figures) -> int | None:
     return None if figures["selected"] is None else int(figures["selected"]["round"])
 
 
-def _save(simulation: Simulation, selection: Selection, folder: RunDirectory) -> None:
+def _save(simulation: Simulation, folder: RunDirectory) -> None:
     """Save the selected round's state, then the checkpoint: that state is never behind it."""
+    selection = simulation.selection
     if selection.state is not None and not selection.saved:
         folder.save_selected(_checkpoint(simulation, selection.state))
         selection.saved = True
@@ -202,7 +211,8 @@ def _origin(simulation: Simulation) -> dict[str, str]:
     """What a record must share with a run to be a part of it: the spec, the program, the data, frozen layers."""
     data = simulation.federation.dataset.digest
     constants = " ".join(task.constants_digest for task in simulation.tasks).strip()
-    origin = {"key": simulation.spec.key, "version": unalike.__version__, "data_sha256": data}
+    versions = {"version": unalike.__version__, "torch": torch.__version__}
+    origin = {"key": simulation.spec.key, **versions, "data_sha256": data}
     return origin | ({"constants_sha256": constants} if constants else {})
 
 
@@ -211,6 +221,7 @@ def _foreign(saved: Checkpoint, simulation: Simulation) -> str | None:
     reasons = {
         "key": "it is of another run",
         "version": "another version of unalike made it",
+        "torch": f"another version of torch than {torch.__version__} made it, whose bits differ",
         "constants_sha256": "the net's frozen layers have changed since",
     }
     for key, value in _origin(simulation).items():

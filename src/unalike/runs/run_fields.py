@@ -65,6 +65,10 @@ class RunFields(TypedDict, total=False):
     """fraction of the parties that never train, and are reported apart."""
     test_by: Literal["held-out", "labels"]
     """try parties on held-out rows, or also on test rows with their own labels."""
+    init: str | None
+    """weights to begin with: a .safetensors file, or a finished run's folder."""
+    freeze: str | None
+    """layers that stay as they are, e.g. "body.0,body.2"."""
     batch_norm: Literal["average", "local", "drop"]
     """running statistics of batch norm: average them, keep them local, or drop them."""
     augment: Literal["none", "crop-flip"]

@@ -23,6 +23,7 @@ from unalike.rounds.state import State
 from unalike.rounds.worker import Workers
 from unalike.runs.build import build_federation
 from unalike.runs.rules import deploying, pooled_work
+from unalike.runs.selection import Selection
 from unalike.runs.spec import RunSpec
 from unalike.runs.training import Training
 
@@ -63,6 +64,7 @@ class Simulation(Training):
         self.evaluated: tuple[int, Figures] | None = None
         """The last round that was evaluated, and its figures with each party's own."""
         self._last: tuple[State, Models] | None = None
+        self.selection = Selection(self.score, whole=self.algorithm.overrides("personal") or self.adapts)
 
     def trained_by(self, population: Population) -> Population:
         """All but newcomers; everybody where nothing is shared; or one party that has all rows."""

@@ -24,14 +24,15 @@ class TrainedModel(nn.Module):
     """A trained net, or several whose predictions are averaged, ready for rows as they were before any scaling.
 
     ``forward`` gives the logits of each row, [rows, classes]; where a number is predicted, that number in its own
-    units, [rows]. ``classes`` are the names of the classes.
+    units, [rows]. ``classes`` are the names of the classes, ``text`` is that of the net.
     """
 
     shift: Tensor
     scale: Tensor
 
-    def __init__(self, about: ModelFile, nets: Sequence[Net], objective: Loss) -> None:
+    def __init__(self, about: ModelFile, text: str, nets: Sequence[Net], objective: Loss) -> None:
         super().__init__()
+        self.text = text
         self.dtype: torch.dtype = getattr(torch, about.dtype)
         self.nets = nn.ModuleList(net.to(self.dtype) for net in nets)
         self.objective = objective
@@ -78,6 +79,7 @@ def rebuilt(about: ModelFile, tensors: Sequence[Named], where: object, number: i
     """
     terms = MODELS.terms(_built(about, where))
     model = terms[number % len(terms)]
+    text = MODELS.describe_part(model)
     model = model.without_files() if hasattr(model, "without_files") else model
     make = net_maker(about, model, about.stand_in())
     with torch.random.fork_rng(devices=[]):  # initial weights, which are replaced, draw random numbers
@@ -85,7 +87,7 @@ def rebuilt(about: ModelFile, tensors: Sequence[Named], where: object, number: i
     for net, own in zip(nets, tensors, strict=True):
         _check_tensors(net.state_dict(), own, where)
         net.load_state_dict(own, strict=True)
-    return TrainedModel(about, nets, choose_loss(about.loss, about.task))
+    return TrainedModel(about, text, nets, choose_loss(about.loss, about.task))
 
 
 def _built(about: ModelFile, where: object) -> Any:
