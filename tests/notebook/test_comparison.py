@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 import pytest
+from matplotlib.figure import Figure
 
 import unalike
 from tests.report.made import record
@@ -125,6 +126,16 @@ def test_other_scores_share_no_column():
         made.plot()
 
 
+def test_models_for_all_and_models_for_each_are_drawn_by_what_parties_would_use(results):
+    alone = unalike.run(dataset="heart", partition="natural", rounds=2, algorithm="local")
+    axes = compare([results[0], results[2], alone]).plot(ax=Figure().subplots())
+    ends = {line.get_label(): line.get_ydata()[-1] for line in axes.lines}
+    assert ends["fedavg"] == results[0].figures["parties"]["mean"]
+    assert ends["ditto"] == results[2].figures["personal"]["mean"]
+    assert ends["local"] == alone.figures["personal"]["mean"]
+    assert "<polyline" in compare([results[0], alone])._repr_html_()
+
+
 def test_its_table_is_a_frame(results):
     pytest.importorskip("pandas")
     made = compare(results)
@@ -135,8 +146,6 @@ def test_its_table_is_a_frame(results):
 
 
 def test_it_draws_a_curve_for_each_line_with_a_band(results):
-    from matplotlib.figure import Figure
-
     axes = compare(results).plot(ax=Figure().subplots())
     assert [line.get_label() for line in axes.lines] == [line.algorithm for line in compare(results).lines]
     assert len(axes.collections) == 2

@@ -73,7 +73,7 @@ def test_without_test_rows_it_shows_what_comes_nearest(more):
     assert result.score is None
     assert result.curve == []
     assert ("parties' rmse" if not more else "train loss") in repr(result)
-    drawn = ["parties, mean", "validation rmse", "train loss"][len(more)]
+    drawn = ["own, mean", "validation rmse", "train loss"][len(more)]
     assert result.plot(ax=Figure().subplots()).get_ylabel() == drawn
     assert "<polyline" in result._repr_html_()
 

@@ -23,11 +23,8 @@ if TYPE_CHECKING:
 OWN = ("personal", "parties")
 """The summaries of parties of which the first that a run has counts: each party under the model it would use."""
 
-NEAREST = {
-    "personal.mean": "mean of the parties' own models on their held-out rows",
-    "parties.mean": "mean over the parties' held-out rows",
-}
-"""What is drawn of runs without a score on test rows: there is no model for all, or there are no such rows."""
+OWN_MEAN = "own.mean"
+"""What is drawn where not all runs have a score on test rows: there is no model for all, or no such rows."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +81,12 @@ class Comparison:
     def plot(self, what: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw a figure by round, a curve for each line with a band over seeds, on these axes or on new ones.
 
-        ``what`` is the score by default, or any column of a Result's ``rounds``, such as ``parties.worst``.
+        ``what`` is the score by default, or any column of a Result's ``rounds``, such as ``parties.worst``; or
+        ``own.worst``, ``own.mean``: on the parties' own rows, each under the model that it would use.
         """
         from unalike.report.figures import training_curves
 
-        seeds = {line.algorithm: [record.rounds for record in line.finished] for line in self.lines}
+        seeds = {line.algorithm: [rounds_of(record) for record in line.finished] for line in self.lines}
         key = self._figure(what)
         if ax is None:
             from matplotlib import pyplot
@@ -103,14 +101,15 @@ class Comparison:
     @cached_property
     def usual(self) -> str | None:
         """What is drawn where nobody says: the score on test rows, or what comes nearest and all runs have."""
-        each = [set(names_in(record.rounds)) for record in self.records]
+        each = [set(names_in(rounds_of(record))) for record in self.records]
         score = key_of(self.records[0].score)
-        wanted = [] if "score" in self.differing else [score, *NEAREST, f"validation_{score}", "train_loss"]
+        wanted = [] if "score" in self.differing else [score, OWN_MEAN, f"validation_{score}", "train_loss"]
         return next((name for name in wanted if all(name in one for one in each)), None)
 
     def _figure(self, what: str | None) -> str:
         """The key of a figure in the rounds; a wrong name is answered with the nearest."""
-        known = [name for name in names_in([row for one in self.records for row in one.rounds]) if name != "round"]
+        rows = [row for record in self.records for row in rounds_of(record)]
+        known = [name for name in names_in(rows) if name != "round"]
         wanted = self.usual if what is None else key_of(str(what))
         if wanted is None:
             raise UserError("These runs share no score. Say what to draw, such as plot('train_loss').")
@@ -193,6 +192,11 @@ def told(field: str, value: Any) -> str:
     if value is None:
         return "–"
     return brief(registry(field), value) if field in PARTS and field != "model" else str(value)
+
+
+def rounds_of(record: Record) -> list[dict[str, Any]]:
+    """The run's rounds, where ``own`` is how parties fare under the model that each would use."""
+    return [{**row, "own": next((row[key] for key in OWN if row.get(key)), None)} for row in record.rounds]
 
 
 def _row(line: Line, differing: Sequence[str]) -> dict[str, Any]:

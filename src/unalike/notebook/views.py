@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unalike.notebook.chart import Trace, chart, sample
-from unalike.notebook.comparison import NEAREST, OWN, Comparison, told
+from unalike.notebook.comparison import OWN, OWN_MEAN, Comparison, rounds_of, told
 from unalike.quantities import MISSING, duration, size
 from unalike.report.figures import curve
 from unalike.report.page.markup import Column, Html, join, tag, text
@@ -137,13 +137,13 @@ def _what(scale: Scale, key: str) -> str:
     """What the chart shows, in words."""
     if key == "train_loss":
         return "training loss"
-    if key in NEAREST:
-        return f"{scale.column}, {NEAREST[key]}"
+    if key == OWN_MEAN:
+        return f"{scale.column}, mean over parties {_OWN_ROWS}"
     return f"{'test' if key == scale.score.key else 'validation'} {scale.column}"
 
 
 def _trace(line: Line, key: str, factor: float) -> Trace:
     """A figure of a line's runs by round, times a factor."""
-    rounds, values = curve([record.rounds for record in line.finished], key, line.algorithm)
+    rounds, values = curve([rounds_of(record) for record in line.finished], key, line.algorithm)
     made = (spread(factor * values[:, place]) for place in range(len(rounds)))
     return Trace([(int(number), one) for number, one in zip(rounds, made, strict=True) if one])
