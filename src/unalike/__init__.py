@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from unalike.runs.check import check_algorithm
     from unalike.runs.deploy import load
     from unalike.runs.result import Result
+    from unalike.runs.run_fields import RunFields
     from unalike.runs.spec import RunSpec
 
 __version__ = "0.1.0"
@@ -38,6 +39,7 @@ _HOME = {
     "unalike.runs.result": ("Result",),
     "unalike.notebook.comparison": ("Comparison", "compare"),
     "unalike.notebook.run": ("run",),
+    "unalike.runs.run_fields": ("RunFields",),
     "unalike.runs.spec": ("RunSpec",),
     "unalike.errors": ("UserError",),
     "unalike.models": ("MODELS", "Batch", "Net", "Task"),
@@ -65,6 +67,7 @@ __all__ = [
     "Phase",
     "Replies",
     "Result",
+    "RunFields",
     "RunSpec",
     "Task",
     "UserError",

@@ -23,6 +23,9 @@ score: float | None = result.accuracy
 first: tuple[int, float] = result.curve[0]
 compared: unalike.Comparison = unalike.compare([result, "runs"])
 unalike.run(unalike.RunSpec(dataset="digits"))
+fields: unalike.RunFields = {"dataset": "heart"}
+again: unalike.RunFields = {**fields, "seed": 1}
+unalike.run(**fields)
 """
 WRONG = """
 import unalike
@@ -30,6 +33,7 @@ import unalike
 unalike.run(datset="heart")
 unalike.run(rounds="many")
 unalike.run(batch_norm="locally")
+fields: unalike.RunFields = {"seeds": 1}
 """
 READ = ("unalike", "unalike.notebook.run", "unalike.notebook.comparison", "unalike.runs.*")
 SETTINGS = """
@@ -58,8 +62,9 @@ def test_wrong_fields_are_found_and_right_ones_are_not(tmp_path):
         check=False,
     )
     found = re.findall(r"^(\w+)\.py:(\d+): error: (.*)", done.stdout, re.MULTILINE)
-    assert [place[:2] for place in found] == [("wrong", "4"), ("wrong", "5"), ("wrong", "6")], done.stdout
-    name, kind, word = (said for *_, said in found)
+    assert [place[:2] for place in found] == [("wrong", line) for line in "4567"], done.stdout
+    name, kind, word, kept = (said for *_, said in found)
     assert 'did you mean "dataset"' in name
     assert 'expected "int"' in kind
     assert "Literal['average', 'local', 'drop']" in word
+    assert 'Extra key "seeds"' in kept

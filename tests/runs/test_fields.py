@@ -31,7 +31,7 @@ def test_a_part_may_be_a_table_and_two_of_them_objects():
     assert typed["partition"] == "Part"
     assert typed["channel"] == "Part | None"
     assert "Dataset" in typed["dataset"]
-    assert "OwnNet" in typed["model"]
+    assert "OwnModule" in typed["model"]
 
 
 def test_help_and_editors_see_the_fields():

@@ -15,7 +15,7 @@ from unalike.runs.parts import PARTS
 from unalike.runs.spec import RunSpec
 
 PATH = Path(__file__).with_name("run_fields.py")
-_OBJECTS = {"dataset": "Part | Dataset", "model": "Part | Sequence[Part] | OwnNet"}
+_OBJECTS = {"dataset": "Part | Dataset", "model": "Part | Sequence[Part] | OwnModule"}
 """What a field may be in Python; any other part is a text or a table."""
 _HEAD = '''"""The fields of RunSpec for type checkers. Made by ``python -m unalike.runs.fields``; do not edit."""
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from unalike.data import Dataset
 
-    OwnNet = nn.Module | Callable[..., nn.Module]
+    OwnModule = nn.Module | Callable[..., nn.Module]
 
 Part = str | Mapping[str, Any]
 """A part of a run: ``"fedprox(mu=0.1)"``, or ``{"name": "fedprox", "mu": 0.1}``."""

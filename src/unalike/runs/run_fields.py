@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from unalike.data import Dataset
 
-    OwnNet = nn.Module | Callable[..., nn.Module]
+    OwnModule = nn.Module | Callable[..., nn.Module]
 
 Part = str | Mapping[str, Any]
 """A part of a run: ``"fedprox(mu=0.1)"``, or ``{"name": "fedprox", "mu": 0.1}``."""
@@ -25,7 +25,7 @@ class RunFields(TypedDict, total=False):
     """the split, e.g. "label-dirichlet(0.1)"."""
     parties: int | None
     """number of parties [10, or as many as the data have by nature]."""
-    model: Part | Sequence[Part] | OwnNet | None
+    model: Part | Sequence[Part] | OwnModule | None
     """net, e.g. "mlp(32,16,8)" [the data set's own, else mlp(64)]."""
     algorithm: Part
     """algorithm, e.g. "fedprox(mu=0.1)"; auto: as recommended."""

@@ -15,7 +15,7 @@ from unalike.errors import UserError
 from unalike.notebook.run import run
 
 if TYPE_CHECKING:
-    from unalike.runs.run_fields import OwnNet, Part
+    from unalike.runs.run_fields import OwnModule, Part
 
 _SAID = ("algorithm", "parties", "model", "epochs", "lr")
 """Parameters that are left to unalike's defaults where they are None."""
@@ -31,7 +31,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         *,
         partition: Part | None = None,
         parties: int | None = None,
-        model: Part | OwnNet | None = None,
+        model: Part | OwnModule | None = None,
         rounds: int = 50,
         epochs: int | None = None,
         lr: float | None = None,
