@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import shutil
 
 import pytest
 from matplotlib.figure import Figure
@@ -96,6 +97,8 @@ def test_other_settings_that_differ_are_in_the_lines_names():
     made = of(record("fedavg"), record("fedavg", lr=0.5, end=0.9))
     assert made.differing == ("lr",)
     assert [line.algorithm for line in made.lines] == ["lr 0.5", "lr 0.1"]
+    assert str(made).startswith("Run ")
+    assert "All: algorithm fedavg, " in str(made)
     both = of(record("fedavg"), record("scaffold", lr=0.5))
     assert {line.algorithm for line in both.lines} == {"fedavg, lr 0.1", "scaffold, lr 0.5"}
 
@@ -174,6 +177,12 @@ def test_an_unfinished_run_is_refused(results, tmp_path):
     (folder / "spec.toml").write_text((results[0].run_dir / "spec.toml").read_text())
     with pytest.raises(UserError, match="unfinished"):
         compare([folder])
+    with pytest.raises(UserError, match="no finished run"):
+        compare(tmp_path)
+    shutil.copytree(results[1].run_dir, tmp_path / results[1].run_dir.name)
+    made = compare(tmp_path)
+    assert made.rows[0]["seeds"] == [1]
+    assert "Left out, since they are not finished: 1 runs in the folders." in made.notes
 
 
 def test_on_a_terminal_it_is_a_table_that_lines_up(results):

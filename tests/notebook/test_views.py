@@ -1,6 +1,7 @@
 """What a notebook shows of results: whole, without script, escaped, and to be read on white and on black."""
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -44,6 +45,19 @@ def test_whatever_comes_from_a_folder_is_escaped(field):
     tree = ElementTree.fromstring(html)
     assert not {"img", "script"} & {each.tag for each in tree.iter()}
     assert attack in "".join(tree.itertext())
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_of_a_training_that_ran_away_what_can_be_drawn_is(bad):
+    one = record()
+    rows = tuple({**row, "accuracy": bad if row["round"] > 2 else row["accuracy"]} for row in one.rounds)
+    tree = ElementTree.fromstring(of(replace(one, rounds=rows)))
+    assert len(next(tree.iter("polyline")).get("points").split()) == 2
+    lost = tuple({**row, "accuracy": bad} for row in one.rounds)
+    assert "<polyline" not in of(replace(one, rounds=lost))
+    assert (
+        len(list(ElementTree.fromstring(of(replace(one, rounds=lost), record("scaffold"))).iter("polyline"))) == 3
+    )
 
 
 def test_there_is_no_script_no_link_and_nothing_from_elsewhere():

@@ -85,6 +85,14 @@ def test_without_axes_it_makes_some(result):
     pyplot.close(axes.figure)
 
 
+def test_what_cannot_be_drawn_leaves_no_empty_figure(result):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    before = pyplot.get_fignums()
+    with pytest.raises(UserError):
+        unalike.compare([result, unalike.run(dataset="heart", algorithm="local", rounds=1)]).plot("parties.worst")
+    assert pyplot.get_fignums() == before
+
+
 def test_a_wrong_figure_is_answered_with_the_nearest(result):
     with pytest.raises(UserError, match=r"parties\.worst"):
         result.plot("parties.worse")

@@ -44,6 +44,8 @@ def chart(traces: Sequence[Trace], named: str) -> Html:
     drawn.append(_words("round", _WIDTH - _EDGE, _HEIGHT - 4, "end"))
     for place, trace in enumerate(traces):
         kept = [trace.points[index] for index in thin(len(trace.points))]
+        if not kept:  # nothing of it can be drawn, and its colour stays its own
+            continue
         colour = COLOURS[place % len(COLOURS)]
         if any(one.std for _, one in kept):
             upper = [(across(number), up(one.mean + one.std)) for number, one in kept]

@@ -41,6 +41,8 @@ class Comparison:
     """The fields of RunSpec, but for the seed, in which the runs differ."""
     common: dict[str, Any]
     """The fields that all runs share, with their values."""
+    left_out: int = 0
+    """How many runs in the given folders are not finished, and so not compared."""
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -84,10 +86,12 @@ class Comparison:
         ``what`` is the score by default, or any column of a Result's ``rounds``, such as ``parties.worst``; or
         ``own.worst``, ``own.mean``: on the parties' own rows, each under the model that it would use.
         """
-        from unalike.report.figures import training_curves
+        from unalike.report.figures import curve, training_curves
 
         seeds = {line.algorithm: [rounds_of(record) for record in line.finished] for line in self.lines}
         key = self._figure(what)
+        for name, rows in seeds.items():  # what cannot be drawn is refused before there are axes
+            curve(rows, key, name)
         if ax is None:
             from matplotlib import pyplot
 
@@ -142,7 +146,8 @@ def compare(runs: Iterable[Result | Path | str] | Result | Path | str) -> Compar
     records = {record.key: record for one in given for record in _records(one)}  # a run counts once
     if not records:
         raise UserError("There is nothing to compare. Give results of unalike.run, or folders of finished runs.")
-    return _compared(list(records.values()))
+    finished = [record for record in records.values() if record.state == "finished"]
+    return _compared(finished, len(records) - len(finished))
 
 
 def _records(one: Any) -> list[Record]:
@@ -155,13 +160,13 @@ def _records(one: Any) -> list[Record]:
         if record.state != "finished":
             raise UserError(f"The run in {folder} is {record.state}. Run it to its end first.")
         return [record]
-    found = [each for each in read_records(folder) if each.state == "finished"] if folder.is_dir() else []
-    if not found:
+    found = read_records(folder) if folder.is_dir() else []
+    if not any(each.state == "finished" for each in found):
         raise UserError(f"There is no finished run in {folder}. Give the folder of a run, or of several.")
     return found
 
 
-def _compared(records: Sequence[Record]) -> Comparison:
+def _compared(records: Sequence[Record], left_out: int = 0) -> Comparison:
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(repr(sorted(_told(record).items())), []).append(record)
@@ -172,7 +177,7 @@ def _compared(records: Sequence[Record]) -> Comparison:
     ]
     if not set(differing) & set(SAME_FOR_A_FAIR_COMPARISON):
         lines.sort(key=lambda line: -line.scale.goodness(None if line.value is None else line.value.mean))
-    return Comparison(tuple(lines), tuple(differing), common)
+    return Comparison(tuple(lines), tuple(differing), common, left_out)
 
 
 def _told(record: Record) -> dict[str, Any]:

@@ -22,6 +22,8 @@ def notes(compared: Comparison) -> Iterator[str]:
     seeds = [{record.seed for record in line.records} for line in lines]
     if any(one != seeds[0] for one in seeds):
         yield "Not every line has the same seeds, so the parties and the starting weights differ between lines."
+    if compared.left_out:
+        yield f"Left out, since they are not finished: {compared.left_out} runs in the folders."
     if all(len(one) == 1 for one in seeds):
         yield "One seed tells nothing about noise."
     if not compared.not_comparable:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from unalike.notebook.chart import Trace, chart, sample
 from unalike.notebook.comparison import OWN, OWN_MEAN, Comparison, rounds_of, told
 from unalike.quantities import MISSING, duration, size
@@ -13,7 +15,7 @@ from unalike.runs.by_party import figure
 from unalike.runs.results import Line
 from unalike.runs.scales import Scale, Spread, spread
 
-_COMMON = ("dataset", "partition", "parties", "model", "rounds", "epochs", "steps", "lr", "channel")
+_COMMON = ("algorithm", "dataset", "partition", "parties", "model", "rounds", "epochs", "steps", "lr", "channel")
 """What is told where it is the same in all runs."""
 _MOST_CURVES = 8
 _OWN_ROWS = "on each party's own held-out rows, under the model that it would use"
@@ -71,11 +73,12 @@ def as_text(compared: Comparison) -> str:
 
 def _all(compared: Comparison) -> str:
     """What all runs share, as far as people ask for it."""
-    fields = [name for name in _COMMON if compared.common.get(name) is not None]
+    alone = len(compared.lines) == 1  # then the algorithm stands in the table
+    fields = [name for name in _COMMON[alone:] if compared.common.get(name) is not None]
     shared = ", ".join(f"{name} {told(name, compared.common[name])}" for name in fields)
     if not shared:
         return ""
-    return f"All: {shared}." if len(compared.lines) > 1 else f"{shared[:1].upper()}{shared[1:]}."
+    return f"{shared[:1].upper()}{shared[1:]}." if alone else f"All: {shared}."
 
 
 def _table(compared: Comparison) -> tuple[list[Column], list[list[str]]]:
@@ -86,7 +89,7 @@ def _table(compared: Comparison) -> tuple[list[Column], list[list[str]]]:
     first = lead(compared.setting) if not compared.not_comparable else None
     seeds = any(len(line.records) > 1 for line in lines)
     columns = [
-        Column("Run" if len(compared.differing) > 1 else "Algorithm", False),
+        Column("Algorithm" if set(compared.differing) <= {"algorithm"} else "Run", False),
         Column(f"Test {scale.column}" if same else "Test score"),
         Column("Selected round", hint="the round with the best score on validation rows, on test rows"),
         Column("Parties' mean", hint=_OWN_ROWS),
@@ -145,5 +148,6 @@ def _what(scale: Scale, key: str) -> str:
 def _trace(line: Line, key: str, factor: float) -> Trace:
     """A figure of a line's runs by round, times a factor."""
     rounds, values = curve([rounds_of(record) for record in line.finished], key, line.algorithm)
-    made = (spread(factor * values[:, place]) for place in range(len(rounds)))
-    return Trace([(int(number), one) for number, one in zip(rounds, made, strict=True) if one])
+    told = np.isfinite(values.astype(float)).all(axis=0)  # of a training that ran away, what can be drawn
+    made = (spread(factor * values[:, place]) for place in np.flatnonzero(told))
+    return Trace([(int(number), one) for number, one in zip(rounds[told], made, strict=True) if one])
