@@ -123,7 +123,9 @@ class Registry(Generic[T]):
                 raise UserError(f"{entry.name} needs {field.name}. Write {entry.name}({field.name}=...).")
         made = {key: self._argument(text, hints[key], f"{entry.name}'s {key}") for key, text in given.items()}
         if entry.collects:
-            made[entry.collects] = tuple((key, value_of(named[key])) for key in sorted(named.keys() - given.keys()))
+            made[entry.collects] = tuple(
+                (key, value_of(named[key])) for key in sorted(named.keys() - given.keys())
+            )
         return made
 
     def _argument(self, text: str, hint: Any, label: str) -> Any:

@@ -28,12 +28,12 @@ def site_predictor(folder: Path, unknown: Unknown = "error") -> Predictor:
     model = read_model(path)
     if model is None:
         raise UserError(_why_none(folder, plan.spec.algorithm))
-    tensors, about = model
+    tensors, told = model
     try:
         schema = Schema.from_dict(agreed["schema"])
     except (KeyError, ValueError) as error:
         raise UserError(f"{folder / AGREED} does not hold what was agreed on: {error}. Copy it back.") from None
-    if (agreed.get("plan"), about.get("schema")) != (plan.digest, schema.digest):
+    if (agreed.get("plan"), told.get("schema")) != (plan.digest, schema.digest):
         raise UserError(
             f"{path} was not trained by the plan and the agreement that lie beside it. Copy them back."
         )

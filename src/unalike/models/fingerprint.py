@@ -81,7 +81,9 @@ def _code(value: Any, seen: dict[int, Any]) -> Iterator[str]:
     module = value if isinstance(value, ModuleType) else sys.modules.get(getattr(value, "__module__", None) or "")
     name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
     file = getattr(module, "__file__", None)
-    builtin = module is not None and (module.__name__ in sys.builtin_module_names or file and not is_own_file(file))
+    builtin = module is not None and (
+        module.__name__ in sys.builtin_module_names or file and not is_own_file(file)
+    )
     if builtin or isinstance(value, BuiltinFunctionType):
         package = sys.modules.get(getattr(module, "__name__", "").partition(".")[0])
         version = "" if package is torch else getattr(package, "__version__", "")  # a checkpoint names torch's

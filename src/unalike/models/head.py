@@ -183,7 +183,9 @@ def _check_named(module: nn.Module, seen: _Seen, name: str, ends: str | None, ou
     if not isinstance(layer, nn.Linear):
         raise UserError(f"{who}: {name} is a {type(layer).__name__}, but a head is one nn.Linear. Name that.")
     if ends is not None:
-        raise UserError(f"{who}: the logits are what {ends} makes, not {name}. Use head={ends}, or leave head out.")
+        raise UserError(
+            f"{who}: the logits are what {ends} makes, not {name}. Use head={ends}, or leave head out."
+        )
     if name not in seen.called:
         raise UserError(f"{who}: its forward does not call {name}. Name the linear layer that makes the logits.")
     later = [each for each in seen.called[seen.called.index(name) + 1 :] if each != name]
@@ -279,7 +281,9 @@ def _typed(rows: Tensor, module: nn.Module) -> Tensor:
 def in_one_line(error: Exception) -> str:
     """An error of somebody else's code in one line, with its place where that is not inside a package."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if "site-packages" not in f.filename and "unalike" not in Path(f.filename).parts[-3:-1]]
+    own = [
+        f for f in frames if "site-packages" not in f.filename and "unalike" not in Path(f.filename).parts[-3:-1]
+    ]
     where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
     reason = " ".join(f"{type(error).__name__}: {error}".split())
     return f"{reason[:300].rstrip('.')}{where}."

@@ -81,7 +81,9 @@ class Tap(nn.Module):
         """The features of the last call, which are then forgotten."""
         seen, self._seen = self._seen, None
         if seen is None:
-            raise UserError("The head of this net was not called. Give the layer that makes the logits as head=...")
+            raise UserError(
+                "The head of this net was not called. Give the layer that makes the logits as head=..."
+            )
         return seen
 
 

@@ -30,7 +30,9 @@ def started(net: Net, tensors: Mapping[str, Tensor], source: str) -> Net:
         if id(value) not in given and not name.startswith("head.") and value.is_floating_point()
     ]
     if extra or missing:
-        parts = [f"the net has no {_listed(extra)}"] * bool(extra) + [f"it has no {_listed(missing)}"] * bool(missing)
+        parts = [f"the net has no {_listed(extra)}"] * bool(extra) + [f"it has no {_listed(missing)}"] * bool(
+            missing
+        )
         raise UserError(f"{source} does not fit the net: {'; '.join(parts)}. Give the weights of such a net.")
     shaped = {name: value for name, value in found.items() if value.shape == held[name].shape}
     other = [name for name in found if name not in shaped and not name.startswith("head.")]

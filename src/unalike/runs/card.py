@@ -45,7 +45,7 @@ class ModelCard:
         return made
 
     def to_markdown(self) -> str:
-        """The card for people."""
+        """The card for people to read."""
         lines = [f"# {self.title}"]
         for section, facts in self.facts.items():
             lines += ["", f"## {section}", ""]

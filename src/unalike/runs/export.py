@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -17,10 +18,10 @@ import torch
 from unalike.errors import UserError, unknown
 from unalike.runs.checkpoint import tensor_bytes
 from unalike.runs.files import atomic_write, make_folder, named_folder
-from unalike.runs.kept import OwnModels, trained_model
+from unalike.runs.kept import OwnModels, tensors_of
 from unalike.runs.model_file import KeptRound, ModelFile, Which
 from unalike.runs.record import MODEL, WEIGHTS, file_sha256
-from unalike.runs.trained import TrainedModel
+from unalike.runs.trained import Named, TrainedModel, rebuilt
 
 if TYPE_CHECKING:
     from unalike.runs.kept import ModelStore
@@ -53,9 +54,10 @@ def export_model(
 ) -> list[Path]:
     """Write one of the models that a store has into a folder; what was written."""
     check_format(format)
-    model = trained_model(store, which, party)
+    tensors, number = tensors_of(store, which, party)
+    model = rebuilt(store.about, tensors, store.place, number)
     if format == "safetensors":
-        return write_all(_plain_files(model, store.about, which), folder)
+        return write_all(_plain_files(tensors, replace(store.about, model=model.text), which), folder)
     make = {"torch": _torch_program, "onnx": _onnx_program}[format]
     name, data = make(model, store.about)
     return write_all({name: data}, folder)
@@ -83,18 +85,17 @@ def write_all(files: dict[str, bytes], folder: Path | str) -> list[Path]:
     return [place / name for name in files]
 
 
-def _plain_files(model: TrainedModel, about: ModelFile, which: Which) -> dict[str, bytes]:
+def _plain_files(tensors: Sequence[Named], about: ModelFile, which: Which) -> dict[str, bytes]:
     """The weights, and a model.json beside them: a folder that unalike predict takes. No names of parties."""
     metadata = {"key": about.key, "algorithm": about.algorithm}
-    states = [net.state_dict() for net in model.nets]
-    kept, parties = KeptRound(about.stages[which].round), ()
-    if len(states) == 1:
-        data = tensor_bytes(states[0], metadata)
+    kept = KeptRound(about.stages[which].round)
+    if len(tensors) == 1:
+        data = tensor_bytes(tensors[0], metadata)
         kept = replace(kept, weights=WEIGHTS, weights_sha256=file_sha256(data))
     else:  # nets that predict together, as the one party's own
-        data = OwnModels(list(states), torch.arange(len(states))[None]).encode(metadata)
+        data = OwnModels(tensors, torch.arange(len(tensors))[None]).encode(metadata)
         kept = replace(kept, personal=WEIGHTS, personal_sha256=file_sha256(data))
-    described = replace(about, model=model.text, stages={"final": kept}, parties=parties)
+    described = replace(about, stages={"final": kept}, parties=())
     return {WEIGHTS: data, MODEL: described.encode()}
 
 

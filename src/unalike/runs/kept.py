@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -22,6 +22,7 @@ from unalike.runs.trained import Named, TrainedModel, rebuilt
 
 if TYPE_CHECKING:
     from unalike.rounds.state import State
+    from unalike.rounds.together import Model
     from unalike.runs.simulation import Simulation
 
 MOST_BYTES = 2**28
@@ -39,15 +40,15 @@ _COMMON, _PLACES = "all", "parties"
 class OwnModels:
     """The parties' own models, each different one once; a party may have several, which predict together."""
 
-    models: list[Named]
+    models: Sequence[Named]
     places: Tensor
-    """[parties, models of a party]: where in ``models`` they are"""
+    """[parties, most models of a party]: where in ``models`` they are; -1 where a party has fewer"""
     common: Named = field(default_factory=dict)
     """what no training changes, such as frozen layers"""
 
     def of(self, number: int) -> list[Named]:
         """The models of a party by layer name."""
-        return [{**self.models[place], **self.common} for place in self.places[number].tolist()]
+        return [{**self.models[place], **self.common} for place in self.places[number].tolist() if place >= 0]
 
     def encode(self, about: Mapping[str, str]) -> bytes:
         """A safetensors file with all of them: ``3/head.weight`` is a tensor of the third model."""
@@ -66,7 +67,7 @@ class OwnModels:
             place, _, own = name.partition("/")
             by_model.setdefault(place, {})[own] = value
         models = [by_model.get(str(number), {}) for number in range(len(by_model))]
-        if places.dim() != 2 or places.dtype != torch.int64 or not ((places >= 0) & (places < len(models))).all():
+        if places.dim() != 2 or places.dtype != torch.int64 or not ((places >= -1) & (places < len(models))).all():
             raise ValueError("no parties in it")
         return cls(models, places, by_model.get(_COMMON, {}))
 
@@ -167,6 +168,12 @@ class FolderModels:
 
 def trained_model(store: ModelStore, which: Which = "final", party: int | str | None = None) -> TrainedModel:
     """The model for all parties, or one party's own, of the last or of the selected round."""
+    tensors, number = tensors_of(store, which, party)
+    return rebuilt(store.about, tensors, store.place, number)
+
+
+def tensors_of(store: ModelStore, which: Which, party: int | str | None) -> tuple[list[Named], int]:
+    """The tensors of that model by layer name, of several nets that predict together; and the party's number."""
     about = store.about
     if which not in WHICH:
         raise unknown("model", which, WHICH)
@@ -182,13 +189,12 @@ def trained_model(store: ModelStore, which: Which = "final", party: int | str | 
     if number is not None and kept.left_out:
         raise UserError(
             f"The parties' own models were not kept: {kept.left_out / 1e6:,.0f} MB are more than "
-            f"{MOST_BYTES / 1e6:.0f}. "
-            "Train with fewer parties or a smaller net."
+            f"{MOST_BYTES / 1e6:.0f}. Train with fewer parties or a smaller net."
         )
     if number is not None and kept.personal:
-        return rebuilt(about, store.own(which).of(number), store.place, number)
+        return store.own(which).of(number), number
     if kept.weights:
-        return rebuilt(about, [store.shared(which)], store.place)
+        return [store.shared(which)], 0
     if kept.personal or kept.left_out:
         raise UserError(
             f"{about.algorithm} has no one model for all parties. Name one of the {len(about.parties)}: "
@@ -199,19 +205,16 @@ def trained_model(store: ModelStore, which: Which = "final", party: int | str | 
 
 def kept_models(simulation: Simulation, round: int | None) -> MemoryModels:
     """The models of a simulation at its end, and of the round that was selected, if its state was kept."""
+    last = simulation.state.round
     rounds: dict[Which, RoundModels] = {"final": _models_of(simulation, simulation.state)}
-    numbers: dict[Which, int] = {"final": simulation.state.round}
-    if round == simulation.state.round:
-        rounds["selected"] = rounds["final"]
-    elif (state := simulation.selection.of(round)) is not None:
+    stages = {"final": _stage("final", last, rounds["final"])}
+    if round == last:
+        rounds["selected"], stages["selected"] = rounds["final"], stages["final"]
+    elif round is not None and (state := simulation.selection.of(round)) is not None:
         rounds["selected"] = _models_of(simulation, state)
-    numbers |= {which: round for which in rounds if which == "selected" and round is not None}
-    stages = {which: _stage(which, numbers[which], rounds[which]) for which in rounds}
-    if round == simulation.state.round:
-        stages["selected"] = stages["final"]
-    data = simulation.federation.dataset
-    about = ModelFile.of(simulation.spec, data, parties=simulation.federation.partition.names, stages=stages)
-    return MemoryModels(about, rounds)
+        stages["selected"] = _stage("selected", round, rounds["selected"])
+    data, names = simulation.federation.dataset, simulation.federation.partition.names
+    return MemoryModels(ModelFile.of(simulation.spec, data, parties=names, stages=stages), rounds)
 
 
 def _stage(which: Which, round: int, models: RoundModels) -> KeptRound:
@@ -234,12 +237,11 @@ def model_files(store: MemoryModels, about: Mapping[str, str]) -> tuple[ModelFil
             files[kept.weights] = tensor_bytes(models.shared or {}, about)
         if kept.personal and models.own is not None and kept.personal not in files:
             files[kept.personal] = models.own.encode(about)
-        seals = {
-            f"{what}_sha256": file_sha256(files[name])
-            for what in ("weights", "personal")
-            if (name := getattr(kept, what))
-        }
-        stages[which] = replace(kept, **seals)
+        stages[which] = replace(
+            kept,
+            weights_sha256=file_sha256(files[kept.weights]) if kept.weights else "",
+            personal_sha256=file_sha256(files[kept.personal]) if kept.personal else "",
+        )
     return replace(store.about, stages=stages), files
 
 
@@ -250,29 +252,34 @@ def _models_of(simulation: Simulation, state: State) -> RoundModels:
     if found.own_buffers is not None:  # one model with as many statistics as there are parties
         w, own = None, own or found.shared
     shared = None if w is None else _on_cpu(simulation.task.named(w, state.buffers))
-    if own is None:
-        return RoundModels(shared, None)
-    places: list[list[int]] = []
+    return RoundModels(shared, None) if own is None else _collected(simulation, shared, own)
+
+
+def _collected(simulation: Simulation, shared: Named | None, own: Model) -> RoundModels:
+    """The same with the parties' own models, each different one once, unless they take too much room."""
+    alike, parties = len(simulation.tasks) == 1, simulation.federation.size
     known: dict[str, int] = {}
     models: list[Named] = []
+    places: list[list[int]] = []
     size = 0
-    for number in range(simulation.federation.size):
+    for number in range(parties):
         task, (weights, buffers) = simulation.task_of(number), own(number)
-        mine = []
+        places.append([])
         for one in weights.unbind() if weights.dim() > 1 else [weights]:
-            named = task.trained(one, buffers)
-            digest = tensors_digest(named)
-            if digest not in known:
-                known[digest] = len(models)
+            named = task.trained(one, buffers) if alike else task.named(one, buffers)
+            place = known.setdefault(tensors_digest(named), len(models))
+            if place == len(models):
                 models.append(_on_cpu(named))
                 size += sum(value.nbytes for value in named.values())
-            mine.append(known[digest])
+            places[-1].append(place)
         if size > MOST_BYTES:
-            return RoundModels(shared, None, size * simulation.federation.size // (number + 1))
-        places.append(mine)
-    constants = simulation.task.named(simulation.initial, simulation.task.initial_buffers())
+            return RoundModels(shared, None, size * parties // (number + 1))
+    most = max(map(len, places))
+    padded = torch.tensor([mine + [-1] * (most - len(mine)) for mine in places])
+    task = simulation.task
+    constants = task.named(simulation.initial, task.initial_buffers()) if alike else {}
     common = {name: value for name, value in constants.items() if name not in models[0]}
-    return RoundModels(shared, OwnModels(models, torch.tensor(places), _on_cpu(common)))
+    return RoundModels(shared, OwnModels(models, padded, _on_cpu(common)))
 
 
 def _on_cpu(tensors: Named) -> dict[str, Tensor]:

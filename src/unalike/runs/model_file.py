@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 import unalike
-from unalike.data.dataset import Array, Dataset, Units
+from unalike.data.dataset import Array, Dataset
 from unalike.data.schema import Schema
 from unalike.errors import UserError
 from unalike.own_code import is_own, source_of
@@ -23,7 +24,7 @@ from unalike.scores import Score, choose, named
 from unalike.tallies import Kind
 
 if TYPE_CHECKING:
-    from unalike.runs.build import NetSpec
+    from unalike.runs.spec import RunSpec
 
 FORMAT = 1
 Which = Literal["final", "selected"]
@@ -75,7 +76,6 @@ class ModelFile:
     batch_norm: Literal["average", "local", "drop"] = "average"
     loss: str | None = None
     score: str | None = None
-    seed: int = 0
     dataset: str = ""
     parties: tuple[str, ...] = ()
     code: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -85,11 +85,11 @@ class ModelFile:
     torch: str = ""
 
     @classmethod
-    def of(cls, spec: NetSpec, data: Dataset, **more: Any) -> ModelFile:
+    def of(cls, spec: RunSpec, data: Dataset, **more: Any) -> ModelFile:
         """What is to be said of the nets of a training on such data."""
         import torch
 
-        about = {name: getattr(spec, name) for name in ("dtype", "batch_norm", "loss", "score", "seed")}
+        about = {name: getattr(spec, name) for name in ("dtype", "batch_norm", "loss", "score")}
         shift, scale = map(float, data.target)
         return cls(
             spec.key,
@@ -116,19 +116,6 @@ class ModelFile:
     def chosen_score(self) -> Score:
         """The score that the training went by."""
         return choose(self.score, self.task)
-
-    def stand_in(self) -> Dataset:
-        """A data set of the same kind with a few rows of zeros: a net is built for it as for the real one."""
-        x = np.zeros((4, *self.shape), self.stored)
-        y = np.arange(4) % max(1, len(self.classes))
-        return Dataset(
-            *(self.dataset, x, y, x, y, self.classes, self.features),
-            shift=self.shift,
-            scale=self.scale,
-            kind=self.kind,
-            task=self.task,
-            target=Units(*map(np.asarray, self.target)),
-        )
 
     def party(self, name: int | str) -> int:
         """The number of the party of that number or name."""
@@ -180,21 +167,27 @@ def stored_type(data: Dataset) -> str:
 
 
 def code_of(model: str, loss: str | None) -> dict[str, dict[str, str]]:
-    """By kind, the file and the SHA-256 of the source of parts that are a user's own code."""
+    """By kind, the file and the SHA-256 of the source of parts that are a user's own code. None of it is run."""
+    from unalike.models.own import FileModule
+
     found: dict[str, dict[str, str]] = {}
     for kind, text in zip(_CODE, (model, loss), strict=True):
         parts = registry(kind)
-        own = [part for part in parts.members(parts.build(text)) if is_own(part)] if text else []
-        if own:
-            files = sorted({_file_of(type(part)) for part in own})
-            sources = "\n".join(source_of(type(part)) for part in own)
-            found[kind] = {"file": ", ".join(files), "sha256": file_sha256(sources.encode())}
+        files, sources = [], []
+        for part in parts.members(parts.build(text)) if text else ():
+            if isinstance(part, FileModule):
+                files.append(part.files()[0].path.name)
+                sources.append(part.fingerprint())
+            elif is_own(part):
+                files.append(_file_of(type(part)))
+                sources.append(source_of(type(part)))
+        if files:
+            names, sha256 = ", ".join(sorted(set(files))), file_sha256("\n".join(sources).encode())
+            found[kind] = {"file": names, "sha256": sha256}
     return found
 
 
 def _file_of(cls: type) -> str:
-    import sys
-
     return Path(getattr(sys.modules.get(cls.__module__), "__file__", None) or cls.__module__).name
 
 
@@ -217,7 +210,7 @@ def _checked(told: dict[str, Any]) -> dict[str, Any]:
     _must(told["kind"] in ("numbers", "tokens") and told["task"] in get_args(Kind), "kind")
     _must(told["stored"] in ("uint8", "int16", "int64", "float32"), "stored")
     _must(told["dtype"] in ("float32", "float64"), "dtype")
-    _must(told["batch_norm"] in ("average", "local", "drop") and type(told["seed"]) is int, "batch_norm")
+    _must(told["batch_norm"] in ("average", "local", "drop"), "batch_norm")
     _must(told["task"] == "regression" or len(made["classes"]) > 1, "classes")
     _must(all(isinstance(told[name], str | None) for name in ("loss", "score")), "loss")
     if told["score"] is not None:
