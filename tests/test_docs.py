@@ -279,6 +279,14 @@ def test_examples_in_python_run(pages, here):
         exec(compile(examples(page), page, "exec"), {"__name__": "example"})
 
 
+def test_from_arrays_to_a_model_in_six_lines(here):
+    block = next(body for _, body in FENCED.findall(read(DOCS / "python.md")) if "unalike.dataset(" in body)
+    assert len([line for line in block.splitlines() if line.strip()]) <= 6
+    names = {}
+    exec(compile(block, "python.md", "exec"), names)
+    assert (names["unalike"].load(names["saved"]).predict(names["x"]) == names["y"]).mean() > 0.9
+
+
 def test_no_example_in_python_is_left_out():
     have = {page.name for page in PAGES if examples(page.name)}
     assert have == {
