@@ -87,6 +87,8 @@ def value_of(text: str) -> Any:
 def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Name):  # a bare word is text, as in norm=batch
         return {"true": True, "false": False}.get(node.id.lower(), node.id)
+    if isinstance(node, ast.Attribute):  # two words with a dot, as in query=patients.sql
+        return f"{_value(node.value)}.{node.attr}"
     if isinstance(node, ast.List | ast.Tuple):  # of words, too, as in ignore=[id, name]
         return tuple(map(_value, node.elts))
     return ast.literal_eval(node)

@@ -102,6 +102,8 @@ class Registry(Generic[T]):
         for key in named:
             if key in given:
                 raise UserError(f"{entry.name} got {key} twice. Give it once.")
+            if key in getattr(entry.cls, "refused", {}):  # what somebody may well try, with what to do instead
+                raise UserError(entry.cls.refused[key])  # type: ignore[attr-defined]
             if key not in names:
                 raise unknown(f"parameter of {entry.name}", key, names)
         given |= named
