@@ -14,7 +14,7 @@ from tests.federation.inside import World
 from tests.federation.test_using import lines, trained, with_invitations, write
 from unalike.cli.main import call
 from unalike.cli.plugin import load_plugin
-from unalike.data.sites import read_table
+from unalike.data.table import read_table
 from unalike.federation.using import site_predictor
 
 
@@ -157,7 +157,10 @@ def changed(world, **cells):
     ("cells", "told"),
     [
         ({"age": "old"}, "new.csv: column age: 'old' in line 3 is not a number"),
-        ({"age": ""}, "new.csv: column age: the value in line 3 is missing, and no site had a gap there"),
+        (
+            {"age": ""},
+            "new.csv: column age: the value in line 3 is missing. Nothing was missing there in training",
+        ),
         ({"outcome": "maybe"}, "the label 'maybe' in line 3 is none of the classes (disease, healthy)"),
     ],
 )

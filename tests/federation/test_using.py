@@ -15,8 +15,8 @@ from tests.contract import distilling_algorithms  # noqa: F401  registers algori
 from tests.federation import second_edition  # noqa: F401
 from tests.federation.inside import HOSPITALS, World, write_tables
 from tests.helpers import frozen_model
-from unalike.data.sites import read_table
-from unalike.data.table import test_rows as chosen_rows
+from unalike.data.roles import test_rows as chosen_rows
+from unalike.data.table import read_table
 from unalike.errors import UserError
 from unalike.federation.using import site_predictor
 from unalike.models import MODELS

@@ -111,14 +111,15 @@ def _predictor(folder: Path, unknown: Any) -> Predictor:
 def _predict(predictor: Predictor, data: str) -> Predictions:
     import torch
 
-    from unalike.data.sites import read_table, table_path
+    from unalike.data.table import table_loader
 
     torch.set_num_threads(1)  # as at the site: how many there are can change the last bits of a sum
-    columns = read_table(data, fewest=1)
+    loader = table_loader(data)
+    columns = loader.table()
     try:
         return predictor.predict(columns)
     except UserError as error:
-        raise UserError(f"{table_path(data)}: {error}") from None
+        raise UserError(f"{getattr(loader, 'path', data)}: {error}") from None
 
 
 def _csv(made: Predictions) -> Iterator[str]:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, dataclass_transform, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, dataclass_transform, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,10 @@ from unalike.data.targets import check_targets, cut_points, range_names, ranges
 from unalike.errors import UserError
 from unalike.registry import Registry
 from unalike.tallies import Kind
+
+if TYPE_CHECKING:
+    from unalike.data.columns import Column
+    from unalike.data.schema import Schema
 
 C = TypeVar("C", bound=type)
 
@@ -54,7 +58,8 @@ class Dataset:
     matrix, which stays sparse until the batch. Rows of ``tokens`` are whole numbers that mean words or characters
     and stay so. Images are [rows, channels, height, width]. Torch tensors and lists become numpy arrays. ``units``
     says how to read ``x`` in the units of the table that it was coded from. ``public`` are rows and labels that
-    everybody has, beside those of the parties, where the data bring some.
+    everybody has, beside those of the parties, where the data bring some. ``schema`` is the coding of the table
+    that ``x`` was made from, where it was one: a table of new rows is coded by it, too.
     """
 
     name: str
@@ -74,6 +79,7 @@ class Dataset:
     public: tuple[Array, Array] | None = None
     task: Kind = "classification"
     target: Units = field(default_factory=Units)
+    schema: Schema | None = None
 
     def __post_init__(self) -> None:
         if self.task not in get_args(Kind):
@@ -192,6 +198,18 @@ class Loader(Protocol):
 
     def load(self) -> Dataset:
         """Read the data set; a UserError with the remedy where that is not possible."""
+        ...
+
+
+class TableLoader(Loader, Protocol):
+    """A registered data set that is one table: its columns can be had as they are, before any coding."""
+
+    def table(self) -> list[Column]:
+        """Read the columns; fields that only ``load`` needs, such as the label, are not looked at."""
+        ...
+
+    def fingerprint(self) -> str:
+        """The SHA-256 of what the table holds."""
         ...
 
 

@@ -9,9 +9,9 @@ import torch
 
 from unalike.data.columns import Column
 from unalike.data.dataset import Dataset
+from unalike.data.roles import Missing
+from unalike.data.schema import Schema
 from unalike.data.sites import public_rows
-from unalike.data.sites.schema import Schema
-from unalike.data.table import Missing
 from unalike.models import Task
 from unalike.partition.holdout import hold_out
 from unalike.randomness import stream

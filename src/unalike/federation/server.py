@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 import unalike
-from unalike.data.sites.schema import Schema
+from unalike.data.schema import Schema
 from unalike.errors import UserError
 from unalike.federation import folders
 from unalike.federation.agreeing import agreement

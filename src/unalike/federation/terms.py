@@ -19,8 +19,8 @@ from unalike.data.columns import Column
 from unalike.data.dataset import Dataset
 from unalike.data.labels import class_names, plain_number
 from unalike.data.sites import site_data
+from unalike.data.sites.agreement import agree
 from unalike.data.sites.description import Description, describe
-from unalike.data.sites.schema import agree
 from unalike.errors import UserError
 from unalike.federation.plan import Plan
 from unalike.federation.work import SiteWork

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unalike.data.sites.new_rows import Unknown, read_new_rows
-from unalike.data.sites.schema import Schema
+from unalike.data.new_rows import Unknown, read_new_rows
+from unalike.data.schema import Schema
 from unalike.errors import UserError
 from unalike.federation.folders import AGREED, read_object
 from unalike.federation.making import SiteFolder

@@ -20,7 +20,7 @@ from unalike.cli.federation.terms import OF_ROWS, show_terms
 from unalike.cli.program import program
 from unalike.cli.show import draw, duration, say, size
 from unalike.cli.signals import StopRequested
-from unalike.data.sites import read_table
+from unalike.data.sites import read_site_table
 from unalike.errors import UserError
 from unalike.federation.envelope import Refused, peek
 from unalike.federation.folders import AT_DOOR, CONNECTION, JOIN_LOCK, now, read_key, read_object
@@ -82,7 +82,7 @@ def _join(place: SiteFolder, plan: Plan, data: str, address: str, door: Path | N
 
 def _agree(place: SiteFolder, plan: Plan, data: str, sends: str | None, *, yes: bool) -> None:
     """Show the terms and have them agreed to; once is enough for the same plan and table."""
-    terms = terms_of(plan, place.name, read_table(data), public_table(place.path, plan.public))
+    terms = terms_of(plan, place.name, read_site_table(data), public_table(place.path, plan.public))
     agreed = read_object(place.path / _CONSENT)
     if (agreed.get("plan"), agreed.get("table")) == (plan.digest, data):
         say(f"You agreed to this plan of {plan.name} on {agreed.get('time')}.")
