@@ -23,7 +23,9 @@ def _parquet(columns: Sequence[Column]) -> bytes:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise UserError("Parquet files need pyarrow: pip install 'unalike[parquet]'. Or name a .csv file.") from None
+        raise UserError(
+            "Parquet files need pyarrow: pip install 'unalike[parquet]'. Or name a .csv file."
+        ) from None
     data = io.BytesIO()
     # Texts, not types: so the table is read by the same rules as here.
     parquet.write_table(pyarrow.table({column.name: list(column.cells) for column in columns}), data)

@@ -73,7 +73,12 @@ def test_whatever_cannot_be_read_is_said_without_its_password(rest, sign):
 
 @pytest.mark.parametrize(
     "text",
-    [f"postgresql://va:{SECRET}@host/db", f"a?password={SECRET}&b", f"password='{SECRET}'", f"PASSWORD = {SECRET} x"],
+    [
+        f"postgresql://va:{SECRET}@host/db",
+        f"a?password={SECRET}&b",
+        f"password='{SECRET}'",
+        f"PASSWORD = {SECRET} x",
+    ],
 )
 def test_a_message_shows_no_password(text):
     assert SECRET not in shown(text)

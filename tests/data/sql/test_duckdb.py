@@ -42,7 +42,9 @@ def test_every_type_is_written_in_one_way(tmp_path):
 
 @pytest.mark.parametrize("kind", ["blob", "uuid", "integer[]", "json", "time", "struct(a int)"])
 def test_types_that_are_no_values_are_refused_by_name(tmp_path, kind):
-    address = make_duckdb(tmp_path / "a.duckdb", f"create table t (odd {kind}, n int, y int)", "insert into t values (null, 1, 2)")
+    address = make_duckdb(
+        tmp_path / "a.duckdb", f"create table t (odd {kind}, n int, y int)", "insert into t values (null, 1, 2)"
+    )
     odd = read_table(text(address))[0]
     assert kind.split("(")[0].upper() in odd.unusable.upper()
 
@@ -73,25 +75,36 @@ INJECTED = [
 ]
 
 
+@pytest.fixture(scope="module")
+def clinic(tmp_path_factory):
+    """A folder with a database, and others beside it that its queries must not see."""
+    folder = tmp_path_factory.mktemp("clinic")
+    make_duckdb(folder / "a.duckdb", TYPES)
+    make_duckdb(folder / "other.duckdb", "create table secrets (x int)")
+    (folder / "other.csv").write_text("a,b\n1,2\n")
+    return folder
+
+
 @pytest.mark.parametrize("query", INJECTED)
-def test_a_query_may_only_select(tmp_path, query, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    address = make_duckdb(tmp_path / "a.duckdb", TYPES)
-    make_duckdb(tmp_path / "other.duckdb", "create table secrets (x int)")
-    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+def test_a_query_may_only_select(clinic, query, monkeypatch):
+    monkeypatch.chdir(clinic)
     secrets = [1, 2, 3]  # a variable of the program must not be a table either
-    before = (tmp_path / "a.duckdb").read_bytes()
+    before = (clinic / "a.duckdb").read_bytes()
     with pytest.raises(UserError) as error:
-        read_table(text(address, query))
+        read_table(text("duckdb:a.duckdb", query))
     assert "\n" not in str(error.value)
-    assert (tmp_path / "a.duckdb").read_bytes() == before
-    assert len(list(tmp_path.iterdir())) == len(secrets)
+    assert (clinic / "a.duckdb").read_bytes() == before
+    assert len(list(clinic.iterdir())) == len(secrets)
 
 
 def test_what_cannot_be_opened_is_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "torn.duckdb").write_bytes(b"no database" * 500)
-    for address, why in (("duckdb:torn.duckdb", "torn.duckdb"), ("duckdb::memory:", "no file"), ("duckdb:md:x", "no file")):
+    for address, why in (
+        ("duckdb:torn.duckdb", "torn.duckdb"),
+        ("duckdb::memory:", "no file"),
+        ("duckdb:md:x", "no file"),
+    ):
         with pytest.raises(UserError, match=why) as error:
             read_table(text(address))
         assert "\n" not in str(error.value)

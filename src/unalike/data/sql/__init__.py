@@ -31,15 +31,15 @@ _ASK: dict[str, Callable[[Address, str], AbstractContextManager[Answer]]] = {
 class SQL:
     """Your own database, sql:URL(query='select ...', label=outcome): PostgreSQL, SQLite or DuckDB, read-only.
 
-    The address is ``sqlite:FILE``, ``duckdb:FILE``, ``postgresql://user@host:port/database`` or ``service:NAME`` (of
-    libpq's service file). A password is never a part of it: PostgreSQL's own places for one are ~/.pgpass (or the
-    file that PGPASSFILE names), PGPASSWORD and the service file. ``query`` is one SELECT, or the path of a file with
-    one that ends in .sql; the database itself refuses anything else.
+    The address is ``sqlite:FILE``, ``duckdb:FILE``, ``postgresql://user@host:port/database`` or ``service:NAME``:
+    a name in libpq's service file. A password is never a part of it: PostgreSQL's own places for one are ~/.pgpass
+    (or the file that PGPASSFILE names), PGPASSWORD and the service file. ``query`` is one SELECT, or the path of a
+    file with one that ends in .sql; the database itself refuses anything else.
 
     A database gives rows in any order, and the test rows depend on it: so they are sorted by the columns ``key``,
     which are not used otherwise, and then by all columns from the left; numbers by their size, texts by their
-    letters. The SHA-256 of the sorted rows is part of a run's key: other rows are another run. They are read once in
-    a process. A study needs rows that stay: freeze them by ``unalike data "sql:..." --export patients.parquet``.
+    letters. The SHA-256 of the sorted rows is part of a run's key: other rows are another run. They are read once
+    in a process. A study needs rows that stay: ``unalike data "sql:..." --export patients.parquet`` freezes them.
 
     Decimals keep all digits, truth values are binary, dates and times are days since 1970 in UTC, texts follow the
     rules of ``csv``; null is a missing value. Bytes, JSON, arrays, UUIDs and the like are refused until they are
@@ -104,6 +104,8 @@ class _Table:
 def _read(address: Address, query: str, key: tuple[str, ...]) -> _Table:
     """What a query answers. It is asked once in a process: a run's key and its rows must be of the same moment."""
     if not query.strip():
-        raise UserError("The query is empty. Write query='select * from patients', or name a file that ends in .sql.")
+        raise UserError(
+            "The query is empty. Write query='select * from patients', or name a file that ends in .sql."
+        )
     with _ASK[address.kind](address, query) as answer:
         return _Table(read_rows(answer, key, address.shown))

@@ -11,7 +11,7 @@ from unalike.errors import UserError, unknown
 
 FORMS = "sqlite:FILE, duckdb:FILE, postgresql://user@host:port/database or service:NAME"
 SECRET = (
-    "A password cannot stand in the text of a data set, which is kept in records and seen in the list of processes. "
+    "A password cannot stand in the text of a data set, which is kept in records and seen in process lists. "
     "Put it into ~/.pgpass or the file that PGPASSFILE names, into PGPASSWORD, or into a service file "
     "(service:NAME)."
 )
@@ -21,7 +21,7 @@ _OPTIONS = (
     *("host", "hostaddr", "port", "user", "dbname", "service", "passfile", "channel_binding", "gssencmode"),
     *("krbsrvname", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "target_session_attrs"),
 )
-"""What an address may say beside user, host, port and database: nothing that is secret, nothing that changes rows."""
+"""What an address may say: nothing that is secret, and nothing that changes rows."""
 
 
 @dataclass(frozen=True)

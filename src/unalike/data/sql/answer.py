@@ -63,7 +63,9 @@ def refused(address: Address, error: BaseException) -> UserError:
 
 
 @contextmanager
-def within_time(interrupt: Callable[[], object], errors: type[Exception] | tuple[type[Exception], ...], address: Address) -> Iterator[None]:
+def within_time(
+    interrupt: Callable[[], object], errors: type[Exception] | tuple[type[Exception], ...], address: Address
+) -> Iterator[None]:
     """Interrupt a database in this process when its query takes too long; its errors become a user's."""
     limit, late = seconds(), False
 

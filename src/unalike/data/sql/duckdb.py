@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any
 
 from unalike.data.columns import check_file, unreadable
 from unalike.data.sql.address import Address
@@ -17,7 +16,17 @@ _LOCKED = {
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
 }
-_PLAIN = ("BOOLEAN", "VARCHAR", "DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "FLOAT", "DOUBLE")
+_PLAIN = (
+    "BOOLEAN",
+    "VARCHAR",
+    "DATE",
+    "TIMESTAMP",
+    "TIMESTAMP_S",
+    "TIMESTAMP_MS",
+    "TIMESTAMP_NS",
+    "FLOAT",
+    "DOUBLE",
+)
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _WRITE = {
     **dict.fromkeys((*_PLAIN, *_WHOLE, *(f"U{name}" for name in _WHOLE)), as_it_is),
@@ -44,9 +53,12 @@ def ask(address: Address, query: str) -> Iterator[Answer]:
         statements = connection.extract_statements(query)
         if [statement.type.name for statement in statements] != ["SELECT"]:
             raise UserError(f"{address.shown}: the query must be one SELECT, and nothing beside it.")
-        found = connection.sql(query)
-        headings = [_heading(name, str(type)) for name, type in zip(found.columns, found.types, strict=True)]
-        yield Answer(headings, _pieces(connection, query, headings))
+        # It is one whole SELECT, so it can stand in brackets: there its values are asked for as texts.
+        inner = f"(\n{query.strip().rstrip(';')}\n)"
+        types = connection.execute(f"DESCRIBE SELECT * FROM {inner}").fetchall()
+        headings = [_heading(name, type) for name, type, *_ in types]
+        connection.execute(f"SELECT {', '.join(map(_text, headings))} FROM {inner}")
+        yield Answer(headings, iter(lambda: connection.fetchmany(PIECE), []))
 
 
 def _heading(name: str, type: str) -> Heading:
@@ -54,10 +66,7 @@ def _heading(name: str, type: str) -> Heading:
     return Heading(name, type, write)
 
 
-def _pieces(connection: Any, query: str, headings: list[Heading]) -> Iterator[list[tuple[str | None, ...]]]:
-    """The rows in pieces, all values as DuckDB's own texts; of a column that is not used, nothing."""
-    names = [heading.name.replace('"', '""') for heading in headings]
-    each = [f'"{name}"::VARCHAR' if heading.write else "NULL" for name, heading in zip(names, headings, strict=True)]
-    rows = connection.sql(query).project(", ".join(each))
-    while piece := rows.fetchmany(PIECE):
-        yield piece
+def _text(heading: Heading) -> str:
+    """The values of a column as texts, in SQL; of one that is not used, nothing."""
+    name = heading.name.replace('"', '""')
+    return f'"{name}"::VARCHAR' if heading.write else "NULL"

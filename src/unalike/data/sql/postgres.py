@@ -1,4 +1,4 @@
-"""A query of a PostgreSQL server: a cursor that can only select, in a read-only transaction that is rolled back."""
+"""A query of a PostgreSQL server: a cursor that can only select, in a read-only transaction that never commits."""
 
 from __future__ import annotations
 

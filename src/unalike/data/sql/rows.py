@@ -9,15 +9,13 @@ from itertools import islice
 
 import numpy as np
 
-from unalike.data.columns import MISSING, Column
+from unalike.data.columns import KEY, MISSING, Column
 from unalike.data.dataset import Array
 from unalike.data.numerals import number
 from unalike.data.parquet import VARIABLE, memory_limit
 from unalike.data.sql.answer import Answer, Heading
 from unalike.errors import UserError, unknown
 
-KEY = "the rows' key"
-"""Why a column that tells rows apart is not used."""
 _CODE, _TEXT = 16, 80
 """Bytes of memory that the place of a value takes, and a different text beside its letters."""
 
@@ -105,7 +103,9 @@ def _coded(answer: Answer, shown: str) -> list[_Coded]:
                 column.take(values)
         if sum(column.memory for column in coded) > limit:
             gigabytes = f"{limit / 1e9:g} GB"
-            raise UserError(f"{shown}: the rows need over {gigabytes} of memory. Select fewer, or raise {VARIABLE}.")
+            raise UserError(
+                f"{shown}: the rows need over {gigabytes} of memory. Select fewer, or raise {VARIABLE}."
+            )
     if not rows:
         raise UserError(f"{shown}: the query gives no rows. Check it.")
     return coded
