@@ -152,7 +152,7 @@ def test_the_path_of_a_file_cannot_change_how_it_is_opened(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ("select * from nothing", "no such table: nothing"),
+        ("select * from nowhere", "no such table: nowhere"),
         ("select * from patients where id < 0", "no rows"),
         ("select id, id from patients", "2 columns 'id'"),
         ("select * from patients where age = 'old", "unrecognized token"),
@@ -174,9 +174,9 @@ def test_mistakes_in_the_other_parameters(tmp_path):
     ):
         with pytest.raises(UserError, match=why):
             load_dataset(text(address, **options))
-    (tmp_path / "a.db").write_bytes(b"no database, but long enough to be looked at" * 30)
+    (tmp_path / "torn.db").write_bytes(b"no database, but long enough to be looked at" * 30)
     with pytest.raises(UserError, match="not a database"):
-        read_table(text(address))
+        read_table(text(f"sqlite:{tmp_path / 'torn.db'}"))
 
 
 def test_a_query_that_takes_too_long_is_ended(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from unalike.data.columns import Column, Inferred
-from unalike.data.dataset import Dataset, register_dataset
+from unalike.data.dataset import DATASETS, Dataset, register_dataset
 from unalike.data.digest import table_digest
 from unalike.data.roles import Missing, Roles
 from unalike.data.sql import duckdb, postgres, sqlite
@@ -91,6 +91,16 @@ class SQL:
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8"
             raise UserError(f"Cannot read the query {path}: {reason}. Check the path.") from None
+
+
+def check_frozen(dataset: str) -> None:
+    """Refuse a database for a study: its rows may change while many processes read them, for days perhaps."""
+    loader = DATASETS.build(dataset)
+    if isinstance(loader, SQL):
+        raise UserError(
+            "The rows of a study must stay, and those of a database may change. Freeze them, and use the file: "
+            f'unalike data "{DATASETS.told(loader)}" --export patients.parquet'
+        )
 
 
 class _Table:
