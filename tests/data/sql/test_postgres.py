@@ -17,8 +17,8 @@ TYPES = (
     "create domain dose as numeric(6, 2)",
     """create table types (
         id int primary key, whole bigint, exact numeric, cents dose, approximate float8, single real,
-        truth boolean, born date, local timestamp, zoned timestamptz, words text, few varchar(9), filled char(3), felt mood,
-        bytes bytea, list int[], document jsonb, number uuid, clock time, price money)""",
+        truth boolean, born date, local timestamp, zoned timestamptz, words text, few varchar(9), filled char(3),
+        felt mood, bytes bytea, list int[], document jsonb, number uuid, clock time, price money)""",
     """insert into types values (2, 9007199254740993, 1.50, 2.5, 0.1, 0.1, true, '1970-01-02', '2024-12-31 10:00',
         '2024-12-31 10:00:00.25+02', 'x', 'y', 'z', 'ill', 'a', '{1}', '{}', gen_random_uuid(), '10:00', 3)""",
     """insert into types (id, exact, approximate, truth, words) values
