@@ -163,7 +163,16 @@ def _print(result: Result, runs: Path) -> None:
         "",
         f"Next: {program()} runs show {spec.key}{elsewhere}",
         f"      {program()} runs compare{elsewhere}",
+        *([f"      {program()} runs tree {spec.key}{elsewhere}"] if _grows_tree(spec.algorithm) else []),
     )
+
+
+def _grows_tree(algorithm: str) -> bool:
+    """Whether the parties' models are the nodes of a tree that can be drawn."""
+    from unalike.algorithms import ALGORITHMS
+    from unalike.algorithms.clustered.nodes import NodeModels
+
+    return isinstance(ALGORITHMS.build(algorithm), NodeModels)
 
 
 with_flags(run)
