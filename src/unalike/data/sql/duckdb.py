@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 
 from unalike.data.columns import check_file, unreadable
 from unalike.data.sql.address import Address
 from unalike.data.sql.answer import PIECE, Answer, Heading, as_it_is, decimal, moment, refused, within_time
 from unalike.errors import UserError
 
-_LOCKED = {
+_LOCKED: dict[str, Any] = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",

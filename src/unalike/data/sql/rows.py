@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 
 import numpy as np
@@ -13,7 +14,7 @@ from unalike.data.columns import KEY, MISSING, Column
 from unalike.data.dataset import Array
 from unalike.data.numerals import number
 from unalike.data.parquet import VARIABLE, memory_limit
-from unalike.data.sql.answer import Answer, Heading
+from unalike.data.sql.answer import Answer, Heading, as_it_is
 from unalike.errors import UserError, unknown
 
 _CODE, _TEXT = 16, 80
@@ -49,22 +50,28 @@ class _Coded:
             return self.heading.type
         return "BLOB" if any(isinstance(value, bytes) for value in self.known) else ""
 
-    def ranked(self) -> tuple[Array, list[str]]:
-        """The place of every row's text among the different ones, which are in their order."""
-        write = self.heading.write
-        texts = ["" if value is None or write is None else write(str(value)) for value in self.known]
-        ordered = _ordered(set(texts))
-        place = {text: rank for rank, text in enumerate(ordered)}
-        ranks = np.array([place[text] for text in texts], np.int32)
-        return ranks[np.concatenate(self.pieces)], ordered
+    @cached_property
+    def codes(self) -> Array:
+        """For every row, the place of its text in ``texts``."""
+        return np.concatenate(self.pieces)
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The texts that were read, each written in the one way of its type; two of them may be alike then."""
+        write = self.heading.write or as_it_is
+        return ["" if value is None else write(str(value)) for value in self.known]
+
+    def ranks(self) -> tuple[Array, int]:
+        """For every row, the place of its text in the order of all different ones, and how many these are."""
+        place = {text: rank for rank, text in enumerate(_ordered(set(self.texts)))}
+        return np.array([place[text] for text in self.texts])[self.codes], len(place)
 
 
 def _ordered(texts: set[str]) -> list[str]:
-    """The texts in an order that depends on nothing else: numbers by their size where all are, else as texts."""
-    gaps = {text for text in texts if text.strip().lower() in MISSING}
-    sizes = {text: number(text) for text in texts - gaps}
-    by_size = all(size is not None for size in sizes.values())
-    return [*sorted(gaps), *sorted(sizes, key=lambda text: (sizes[text] if by_size else 0.0, text))]
+    """The texts, first those that mean a gap; numbers by their size where all the others are, else as texts."""
+    gaps = sorted(text for text in texts if text.strip().lower() in MISSING)
+    sizes = {text: number(text) for text in sorted(texts.difference(gaps))}
+    return [*gaps, *(sizes if None in sizes.values() else sorted(sizes, key=lambda text: sizes[text] or 0.0))]
 
 
 def read_rows(answer: Answer, key: Sequence[str], shown: str) -> list[Column]:
@@ -74,22 +81,33 @@ def read_rows(answer: Answer, key: Sequence[str], shown: str) -> list[Column]:
     """
     names = [heading.name.strip() for heading in answer.headings]
     _check_names(names, key, shown)
-    coded = _coded(answer, shown)
-    unusable = {name: column.unusable for name, column in zip(names, coded, strict=True)}
+    found = dict(zip(names, _coded(answer, shown), strict=True))
+    unusable = {name: column.unusable for name, column in found.items()}
     for name in key:
         if unusable[name]:
             raise UserError(f"The key {name} is {unusable[name]}, which has no order here. Name another column.")
-    found = {name: column.ranked() for name, column in zip(names, coded, strict=True) if not unusable[name]}
-    ranks = [found[name][0] for name in (*key, *found)]
-    order = np.lexsort(ranks[::-1]) if ranks else np.arange(0)
+    order = _order([found[name] for name in (*key, *names) if not unusable[name]])
     unusable |= dict.fromkeys(key, KEY)
-    return [_column(name, found.get(name), order, unusable[name]) for name in names]
+    return [_column(name, column, order, unusable[name]) for name, column in found.items()]
 
 
-def _column(name: str, found: tuple[Array, list[str]] | None, order: Array, unusable: str) -> Column:
+def _order(columns: Sequence[_Coded]) -> Array:
+    """The rows in their order: by the first column, of equals by the second, and so on while there are equals."""
+    if not columns:
+        return np.arange(0)
+    group, groups = np.zeros(len(columns[0].codes), np.int64), 1
+    for column in columns:
+        if groups < len(group):
+            ranks, count = column.ranks()
+            different, group = np.unique(group * count + ranks, return_inverse=True)
+            groups = len(different)
+    return np.argsort(group, kind="stable")
+
+
+def _column(name: str, found: _Coded, order: Array, unusable: str) -> Column:
     """A column of the sorted rows."""
-    codes, texts = found or (np.zeros(0, np.int32), [])
-    cells = list(map(texts.__getitem__, codes[order].tolist())) if found else []
+    read = unusable in ("", KEY)
+    cells = list(map(found.texts.__getitem__, found.codes[order].tolist())) if read else []
     return Column(name, cells, range(1, len(order) + 1), "row", unusable)
 
 
