@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from urllib.parse import quote
@@ -11,7 +10,6 @@ from unalike.data.columns import check_file, unreadable
 from unalike.data.sql.address import Address
 from unalike.data.sql.answer import BLOB, PIECE, Answer, Heading, Row, as_it_is, within_time
 
-_ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 _FUNCTIONS = ("load_extension", "fts3_tokenizer")
 """Functions that do more than compute a value."""
 
@@ -19,6 +17,8 @@ _FUNCTIONS = ("load_extension", "fts3_tokenizer")
 @contextmanager
 def ask(address: Address, query: str) -> Iterator[Answer]:
     """What the query answers; SQLite itself refuses all that is not reading this file's own tables."""
+    import sqlite3  # some builds of Python lack it
+
     check_file(address.path)
     if not address.path.exists():
         raise unreadable(address.path, FileNotFoundError())
@@ -38,7 +38,10 @@ def ask(address: Address, query: str) -> Iterator[Answer]:
 
 def _authorise(action: int, first: str | None, second: str | None, *_: object) -> int:
     """Whether SQLite may do a thing: select, read its own tables, and compute."""
-    fine = action in _ALLOWED and not (action == sqlite3.SQLITE_FUNCTION and second in _FUNCTIONS)
+    import sqlite3
+
+    fine = action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE)
+    fine = fine or (action == sqlite3.SQLITE_FUNCTION and second not in _FUNCTIONS)
     return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
 
 
