@@ -85,7 +85,7 @@ def postgres():
     if place is None:
         pytest.skip("there is no PostgreSQL server here")
     folder = Path(tempfile.mkdtemp(prefix="unalike-postgres-"))
-    port, environment = free_port(), {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
+    port, environment = free_port(), {"PATH": os.environ["PATH"], "LC_ALL": "C"}
 
     def call(program, *words):
         done = subprocess.run(
