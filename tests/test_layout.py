@@ -13,7 +13,7 @@ ROOT = Path(unalike.__file__).parent
 LEVELS = [
     {"__main__"},
     {"cli"},
-    {"demo"},
+    {"demo", "watch"},
     {"report"},
     {"studies"},
     {"ranking", "federation"},
