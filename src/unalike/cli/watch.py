@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import threading
 import webbrowser
@@ -75,6 +76,7 @@ def watch(
     board.look()
     with serving(board, port) as server:
         draw(server.address)
+        sys.stdout.flush()  # a pipe's reader waits for it
         say("The address opens the page once, in one browser. Ctrl-C ends this, and nothing else.")
         try:
             with _opened(server.address) if open_page else _nothing():

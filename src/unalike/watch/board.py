@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from unalike.errors import UserError
 from unalike.runs.results import APART
 from unalike.runs.scales import scale_of
 from unalike.scores import SCORES
@@ -20,7 +21,7 @@ LOOK = 0.5
 """Seconds between looks."""
 _KEPT = 64
 """Changes that are kept for pages that are slow to fetch them; a slower one gets all anew."""
-_NAMED = frozenset({"algorithm", "dataset", "partition", "seed", "defaults", "score"}) | APART
+_NAMED = frozenset({"algorithm", "dataset", "partition", "seed", "rounds", "score"}) | APART
 """Fields that are shown anyway, or say nothing about a run's outcome."""
 _MOST_FIELDS = 4
 
@@ -81,7 +82,10 @@ class Board:
             if not self._runs[name].spec:
                 self._runs[name].spec = dict(self._source.planned(path))
         entries = self._entries(changed, told_apart=bool(changed or gone))
-        about = self._source.about(self._runs, held)
+        try:
+            about = {**self._source.about(self._runs, held), "trouble": ""}
+        except UserError as error:  # a folder that may not be read any more
+            about = {**self._about, "trouble": str(error)}
         made: dict[str, Any] = {"runs": entries} if entries else {}
         if gone:
             made["gone"] = gone
@@ -109,12 +113,9 @@ class Board:
 
     def _differing(self) -> tuple[str, ...]:
         """The fields in which runs differ beside those that every run is named by."""
-        values: dict[str, set[str]] = {}
-        for run in self._runs.values():
-            for name, value in run.spec.items():
-                if name not in _NAMED:
-                    values.setdefault(name, set()).add(repr(value))
-        return tuple(name for name, found in values.items() if len(found) > 1)
+        specs = [run.spec for run in self._runs.values() if run.spec]
+        names = dict.fromkeys(name for spec in specs for name in spec if name not in _NAMED)
+        return tuple(name for name in names if len({repr(spec.get(name)) for spec in specs}) > 1)
 
     def _more(self, run: FollowedRun) -> str:
         own = [f"{name} {run.spec[name]}"[:80] for name in self._apart if name in run.spec]

@@ -58,7 +58,7 @@ class FollowedRun:
 
     def _forget(self) -> None:
         self.points, self.start = [], 0
-        self._offset, self._seal, self._step = 0, FIRST, 1
+        self._offset, self._before, self._seal, self._step = 0, FIRST, FIRST, 1
         self._score: str | None = None
         self._unknown = ""
         self._recent: list[float] = []
@@ -132,34 +132,36 @@ class FollowedRun:
             self._forget()
             self._take(found.rounds)
             self._finished, self._damage = found.result is not None, found.damage
-            self._offset = -1
         else:
-            if anew or self._offset < 0:
+            if anew:
                 self._forget()
-            self._read_on(again=self._offset > 0)
+            self._read_on()
         if self._unknown:
             self._damage = f"its score {self._unknown!r} is not known here."
 
-    def _read_on(self, *, again: bool) -> None:
+    def _read_on(self) -> None:
+        """Read from the last line that is known: if its seal is still there, all before it is as it was."""
+        known, found = self._seal != FIRST, read_chain(self._bytes(), self._before)
+        if known and (len(found.ends) < 2 or found.ends[1][1] != self._seal):  # cut, and grown again since
+            self._forget()
+            known, found = False, read_chain(self._bytes())
+        if found.rows:
+            (size, self._before), (_, self._seal) = found.ends[-2:]
+            self._offset += size
+        self._take(found.rows[known:])
+        if found.damage is not None:
+            self._damage = f"{ROUNDS}: {found.damage}."
+
+    def _bytes(self) -> bytes:
         path = self.path / ROUNDS
         try:
             with path.open("rb") as file:
                 file.seek(self._offset)
-                data = file.read()
+                return file.read()
         except FileNotFoundError:
-            return
+            return b""
         except OSError as error:
             raise storage_error(path, error, "read") from error
-        found = read_chain(data, self._seal)
-        if found.damage is not None and again:  # cut and grown again since the last look
-            self._forget()
-            return self._read_on(again=False)
-        size, self._seal = found.ends[-1]
-        self._offset += size
-        self._take(found.rows)
-        if found.damage is not None:
-            self._damage = f"{ROUNDS}: {found.damage}."
-        return None
 
     def _take(self, rows: Sequence[Mapping[str, Any]]) -> None:
         for row in rows:

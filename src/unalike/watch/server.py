@@ -10,7 +10,9 @@ from __future__ import annotations
 import hmac
 import secrets
 import socketserver
+import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.cookies import CookieError, SimpleCookie
@@ -55,6 +57,7 @@ class PageServer(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    request_queue_size = MOST_CONNECTIONS
 
     def __init__(self, board: Board, port: int) -> None:
         self.board = board
@@ -114,14 +117,16 @@ class PageServer(ThreadingHTTPServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a browser that has gone in the middle of an answer."""
+        """Say nothing of a browser that has gone in the middle of an answer; a mistake of ours is to be seen."""
+        if not isinstance(sys.exception(), OSError):
+            traceback.print_exc()
 
 
 @contextmanager
 def serving(board: Board, port: int) -> Iterator[PageServer]:
     """A server that answers in a thread of its own while entered; port 0 is any that is free."""
     server = PageServer(board, port)
-    thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="watch", daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), name="watch", daemon=True)
     thread.start()
     try:
         yield server
@@ -146,7 +151,10 @@ class _Answers(BaseHTTPRequestHandler):
             return self._refuse(421, "This page is at 127.0.0.1 or localhost.")
         cookie = self._admitted(address.query if address.path == "/" else "")
         if cookie is None:
-            return self._refuse(403, "Use the address that unalike watch printed; it opens the page once. Start it again for a new one.")
+            return self._refuse(
+                403,
+                "Use the address that unalike watch printed; it opens the page once. Start it again for a new one.",
+            )
         if self.command != "GET":
             return self._refuse(405, "There is only GET.")
         if address.path == _EVENTS:

@@ -143,7 +143,10 @@ class StudyRuns:
         for number, goal in enumerate(self._plan.goals):
             planned = self._chosen.get(number) or goal.planned
             spec = goal.fields if planned is None or planned.spec is None else planned.spec.to_dict()
-            where = (told("dataset", spec.get("dataset", "digits")), told("partition", spec.get("partition", "iid")))
+            where = (
+                told("dataset", spec.get("dataset", "digits")),
+                told("partition", spec.get("partition", "iid")),
+            )
             more = tuple(f"{name} {spec.get(name)}" for name in apart)
             algorithm = told("algorithm", goal.fields.get("algorithm", "fedavg"))
             columns.setdefault(algorithm)

@@ -243,7 +243,7 @@
     if (!found) return;
     const waiting = (found.waiting || []).length ? ` Waiting for ${found.waiting.join(", ")}.` : "";
     const ended = found.outcome && found.outcome !== "finished" ? ` It ${found.outcome === "put off" ? "was put off" : found.outcome}${found.reason ? `: ${found.reason}` : ""}` : "";
-    set(at("standing"), `The server ${found.serving ? "is running" : "is not running"}: ${found.state}.${waiting}${ended}`);
+    set(at("standing"), `The server ${found.serving ? "is running" : "is not running"}. The training: ${found.state}.${waiting}${ended}`);
     while (at("sites").childElementCount > found.parties.length) at("sites").lastElementChild.remove();
     found.parties.forEach((party, index) => {
       const line = at("sites").children[index] || html(at("sites"), "tr");
@@ -277,7 +277,7 @@
     fill(at("overall").firstElementChild, total ? done / total : 0);
     const left = known(about.eta) ? about.eta : Math.max(-1, ...[...runs.values()].map((run) => (known(run.head.eta) ? run.head.eta : -1)));
     set(at("eta"), left >= 0 ? `About ${time(left)} left at the present pace.` : "");
-    const trouble = runs.size === 1 ? only.head.problem : (about.lost || []).join(" ");
+    const trouble = [about.trouble, ...(about.lost || []), runs.size === 1 ? only.head.problem : ""].filter(Boolean).join(" ");
     at("trouble").hidden = !trouble;
     set(at("trouble"), trouble || "");
     set(at("title"), about.title || "Unalike watch");
