@@ -102,8 +102,8 @@ class Browser:
 
     def open(self, place: Path | str, fragment: str = "") -> None:
         """Open a file or an address anew, and wait until it is loaded."""
-        address = place if isinstance(place, str) else place.resolve().as_uri()
-        for address in ("about:blank", address + fragment):  # a new fragment alone loads nothing
+        wanted = place if isinstance(place, str) else place.resolve().as_uri()
+        for address in ("about:blank", wanted + fragment):  # a new fragment alone loads nothing
             before = len(self.events)
             self.call("Page.navigate", url=address)
             while not any(event.get("method") == "Page.loadEventFired" for event in self.events[before:]):

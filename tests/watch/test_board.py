@@ -51,8 +51,8 @@ def test_differences_add_up_to_the_whole(tmp_path):
         board.look()
         news = list(board.since(number))
         assert len(news) == 1
-        for number, text in news:
-            known = taken(known, json.loads(text), False)
+        number, text = news[0]
+        known = taken(known, json.loads(text), False)
         assert known == taken(None, json.loads(board.whole()[1]), True)
     assert known["runs"]["run-0"]["head"]["state"] == "failed"
     assert "run-2" not in known["runs"]

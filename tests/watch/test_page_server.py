@@ -125,7 +125,7 @@ def test_a_tunnel_may_have_another_port(client):
     assert client.ask(f"/?token={client.token}", host="localhost:9000")[0] == 200
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE", "NONSENSE"])
 def test_there_is_only_get(client, method):
     assert client.ask("/", method)[0] == 403
     status, headers, _ = client.ask("/", method, cookie=client.admitted())

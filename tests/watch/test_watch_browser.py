@@ -13,8 +13,8 @@ from tests.federation.inside import World
 from tests.watch.made import row, sealed, write_run
 from unalike.federation.attempts import serve
 from unalike.runs.run import Watcher, run
-from unalike.studies.study_file import load_study
 from unalike.studies.study import plan_study
+from unalike.studies.study_file import load_study
 from unalike.watch.board import Board
 from unalike.watch.federations import ServerSide
 from unalike.watch.server import serving
@@ -136,9 +136,8 @@ def test_many_runs_are_sorted_filtered_and_chosen(browser, tmp_path):
         assert browser.run("document.querySelectorAll('#list tr').length") == 60
         browser.run("document.getElementById('all').click()")
         assert browser.run("document.querySelectorAll('#list tr').length") == 91
-        browser.run(
-            "(f => { f.value = 'scaffold finished'; f.dispatchEvent(new Event('input')); })(document.getElementById('filter'))"
-        )
+        fill = "(f => { f.value = 'scaffold finished'; f.dispatchEvent(new Event('input')); })"
+        browser.run(f"{fill}(document.getElementById('filter'))")
         assert text(browser, "#found") == "30 runs of 91"
         assert browser.run("document.querySelectorAll('#list tr').length") == 30
         drawn = "document.querySelectorAll('#chart [data-line]').length"
@@ -188,9 +187,8 @@ def test_a_study_shows_its_grid_and_what_is_to_come(browser, tmp_path):
         assert len(cells) == 2
         assert "3.0 %" in cells[0]
         assert "tuning first" in cells[1]
-        tuning = [run.spec for run in plan.tuning_runs()]
-        for number, spec in enumerate(tuning):
-            write_run(runs / spec.folder, done=6, finished=True, **spec.to_dict())
+        for planned in plan.tuning_runs():
+            write_run(runs / planned.spec.folder, done=6, finished=True, **planned.spec.to_dict())
         until(browser, "!document.getElementById('grid').innerText.includes('tuning first')")
 
 
@@ -224,8 +222,9 @@ def test_nothing_is_wider_than_the_screen_and_all_can_be_reached(tmp_path, width
         )
         assert max(map(int, paper[4:-1].split(","))) < 60 < min(map(int, ink[4:-1].split(",")))
         named = browser.run(
-            "[...document.querySelectorAll('button, input, [role=region], svg.plot')].filter(e => e.offsetParent !== null)"
-            ".every(e => (e.textContent || e.getAttribute('aria-label') || e.labels?.[0]?.textContent || '').trim())"
+            "[...document.querySelectorAll('button, input, [role=region], svg.plot')]"
+            ".filter(e => e.getClientRects().length)"
+            ".every(e => (e.textContent || e.ariaLabel || e.labels?.[0]?.textContent || '').trim())"
         )
         assert named
         levels = browser.run("[...document.querySelectorAll('h1, h2')].map(e => e.tagName)")

@@ -80,9 +80,14 @@ def watch(
         say("The address opens the page once, in one browser. Ctrl-C ends this, and nothing else.")
         try:
             with _opened(server.address) if open_page else _nothing():
-                threading.Event().wait()
+                _wait()
         except StopRequested:
             say("The page is closed.")
+
+
+def _wait() -> None:
+    """Until Ctrl-C, which ends it by an exception."""
+    threading.Event().wait()
 
 
 def _source(what: str | None, runs: Path, scale: float, only: list[str], *, baselines: bool) -> Source:

@@ -1,8 +1,7 @@
-"""A federation, followed at its server: who answered and how it stands, and nothing that the server does not have."""
+"""A federation, followed at its server: who answered and how it stands, no more than the server knows."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -66,7 +65,7 @@ class ServerSide:
 
 def _sign(path: Path) -> tuple[int, int] | None:
     try:
-        state = os.stat(path)
+        state = path.stat()
     except OSError:
         return None
     return state.st_size, state.st_mtime_ns

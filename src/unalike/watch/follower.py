@@ -103,7 +103,7 @@ class FollowedRun:
 
     def _is_new(self, name: str) -> bool:
         try:
-            state = os.stat(self._places[name])
+            state = os.stat(self._places[name])  # noqa: PTH116
             sign: Sign = (state.st_size, state.st_mtime_ns, state.st_ino)
         except OSError:
             sign = None
@@ -240,7 +240,7 @@ class FollowedRun:
 
 
 def members(spec: Mapping[str, Any], cohort: int | None, number: int) -> list[int] | None:
-    """Who of the parties takes part in a round: it follows from the seed alone. None where all do, or it is unsaid.
+    """Who of the parties takes part in a round, as follows from the seed; None where all do, or it is not known.
 
     ``cohort`` is how many took part in the round before. Newcomers are told apart by the data, and a natural split
     has as many parties as the data: both are not known here.

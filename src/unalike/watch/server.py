@@ -32,8 +32,8 @@ _SECONDS = 10.0
 _SIGN_OF_LIFE = 15.0
 """Seconds after which a page is told that all is as it was."""
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -153,7 +153,7 @@ class _Answers(BaseHTTPRequestHandler):
         if cookie is None:
             return self._refuse(
                 403,
-                "Use the address that unalike watch printed; it opens the page once. Start it again for a new one.",
+                "Use the address that unalike watch printed. It opens the page once: start it again for a new one.",
             )
         if self.command != "GET":
             return self._refuse(405, "There is only GET.")
@@ -164,7 +164,11 @@ class _Answers(BaseHTTPRequestHandler):
             return self._refuse(404, "There is no such page.")
         return self._give(200, *found, cookie=cookie)
 
-    do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = do_CONNECT = do_GET
+    def __getattr__(self, name: str) -> Any:
+        """Every other method is answered in the same way: as far as the line that says that there is only GET."""
+        if name.startswith("do_"):
+            return self.do_GET
+        raise AttributeError(name)
 
     def _is_meant(self) -> bool:
         """Whether the request names this machine; a tunnel may have another port."""
@@ -196,9 +200,9 @@ class _Answers(BaseHTTPRequestHandler):
                 self._tell("whole", text)
                 continue
             quiet += LOOK
-            for number, text in news:
+            for latest, text in news:
                 self._tell("more", text)
-                quiet = 0.0
+                number, quiet = latest, 0.0
             if quiet >= _SIGN_OF_LIFE:
                 self.wfile.write(b": nothing new\n\n")
                 quiet = 0.0

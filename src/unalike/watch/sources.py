@@ -19,7 +19,7 @@ _PRESENCE, _RUNNING = ".studies", ".running"
 
 
 class OneRun:
-    """A single run's folder."""
+    """A single run, by its folder."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.resolve()
