@@ -153,7 +153,7 @@ class _Answers(BaseHTTPRequestHandler):
         if cookie is None:
             return self._refuse(
                 403,
-                "Use the address that unalike watch printed. It opens the page once: start it again for a new one.",
+                "Use the address that unalike watch printed. It opens the page once: start it anew for another.",
             )
         if self.command != "GET":
             return self._refuse(405, "There is only GET.")
