@@ -3,6 +3,7 @@
 import socket
 import struct
 import sys
+import time
 import types
 from pathlib import Path
 from typing import ClassVar
@@ -345,7 +346,9 @@ def test_wandb_is_offline_unless_asked_and_is_written_anew(tmp_path, monkeypatch
     play(stopped, tmp_path, killed_after=3)
     stopped.stop()
     play(WandB(tmp_path), tmp_path)
-    found = wandb_steps(tmp_path / SPEC.folder)
+    end = time.monotonic() + 20  # another process writes the files, after all has been said
+    while len(found := wandb_steps(tmp_path / SPEC.folder)) < 5 and time.monotonic() < end:
+        time.sleep(0.02)
     assert [step for step, _ in found] == [1, 2, 3, 4, 5]
     recorded = [row["accuracy"] for row in read_rounds(tmp_path / SPEC.folder)]
     assert [value for _, value in found] == pytest.approx(recorded)
