@@ -38,7 +38,9 @@
 
   // ---- in which order, and which of them ----
   const sorted = () => [...runs.values()].sort((a, b) =>
-    ORDER.indexOf(a.head.state) - ORDER.indexOf(b.head.state) || b.head.changed - a.head.changed || (a.id < b.id ? -1 : 1));
+    ORDER.indexOf(a.head.state) - ORDER.indexOf(b.head.state)
+    || (a.head.state === "running" ? 0 : b.head.changed - a.head.changed) // those that run would change places all the time
+    || (a.id < b.id ? -1 : 1));
   const text = (run) => [run.head.algorithm, run.head.dataset, run.head.partition, known(run.head.seed) ? `seed ${run.head.seed}` : "", run.head.more, run.head.state, run.id].join(" ").toLowerCase();
   const matching = (list) => {
     const words = at("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
