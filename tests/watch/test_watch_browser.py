@@ -91,6 +91,7 @@ def test_a_curve_grows_while_the_run_trains(browser, tmp_path):
         until(browser, f"{POINTS} === 6")
         until(browser, "document.getElementById('summary').textContent.includes('finished')")
         assert text(browser, "#tip").startswith("round 1")  # what somebody reads stays
+        assert browser.run("document.querySelectorAll('#chart g[visibility=visible]').length") == 1
         assert browser.run("document.activeElement.classList.contains('plot')")
         assert browser.run("location.search") == ""
 

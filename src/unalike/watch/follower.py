@@ -108,9 +108,6 @@ class FollowedRun:
         except OSError:
             sign = None
         old, self._signs[name] = self._signs.get(name), sign
-        cut = sign is None or old is None or sign[0] <= old[0] or sign[2] != old[2]
-        if name == ROUNDS and sign != old and cut:  # or it is another file
-            self._forget()
         return sign != old
 
     def _read_spec(self) -> None:
