@@ -15,7 +15,7 @@ LEVELS = [
     {"cli"},
     {"sklearn"},
     {"notebook"},
-    {"demo"},
+    {"demo", "watch"},
     {"report"},
     {"studies"},
     {"ranking", "federation"},
