@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unalike.cli import complete
+from unalike.cli.freeze import ENDINGS, freeze
 from unalike.cli.get import get_files
 from unalike.cli.options import AsJson, DataDir, Plugins
 from unalike.cli.plugin import load_plugins
@@ -37,7 +38,11 @@ def data(
     data_dir: DataDir = None,
     as_json: AsJson = False,
     export: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="write each natural party's own table there as CSV (heart)")
+        Path | None,
+        typer.Option(
+            metavar="DIR|FILE",
+            help="write each natural party's own table there as CSV (heart), or one table to FILE.csv or .parquet",
+        ),
     ] = None,
     get: Annotated[
         bool, typer.Option("--get", help="download its public files, check them, and do nothing else")
@@ -66,6 +71,9 @@ def data(
         return
     if address is not None:
         raise UserError("--from says where to get files from. Add --get.")
+    if export is not None and export.suffix in ENDINGS:
+        freeze(loader, dataset, export)
+        return
     if export is not None:
         _export(loader, dataset, export)
         return

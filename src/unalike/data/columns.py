@@ -34,6 +34,7 @@ Kind = Literal["number", "date", "binary", "category", "constant", "identifier",
 MISSING = frozenset(
     ("", "?", "na", "n/a", "nan", "+nan", "-nan", "null")
 )  # in any case, blanks around them left out
+KEY = "the rows' key"  # why a column that tells rows apart cannot be used
 BINARY = (("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"))  # the second is 1
 MOST_CATEGORIES = 1000
 FEW_CATEGORIES = 20  # so many are never too many
@@ -55,7 +56,8 @@ class Inferred(NamedTuple):
 class Column:
     """One column as it was read; ``places`` are the rows' numbers in the file, and ``unit`` what they count.
 
-    ``unusable`` is the type of a Parquet column that is neither number nor text nor date: its cells are not read.
+    ``unusable`` is the type of a column that is neither number nor text nor date: its cells are not read. Or it is
+    ``KEY``: such a column is never learnt from, and need not be ignored by name.
     """
 
     name: str

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from unalike.data.columns import Column
+from unalike.data.columns import KEY, Column
 from unalike.data.dataset import Array
 from unalike.errors import UserError, unknown
 
@@ -42,9 +42,9 @@ class Roles:
             for name in names:
                 if name and name not in named:
                     raise unknown(f"{role} column", name, named)
-        free = [column for column in columns if column.name not in (party, *ignore)]
+        free = [column for column in columns if column.name not in (party, *ignore) and column.unusable != KEY]
         if not free or (label and named[label] not in free):
-            raise UserError("The label cannot be the party or an ignored column. Name another.")
+            raise UserError("The label cannot be the party, the key or an ignored column. Name another.")
         target = named[label] if label else free[-1]
         features = tuple(column for column in free if column is not target)
         return cls(target, named[party] if party else None, features)
