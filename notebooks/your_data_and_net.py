@@ -74,6 +74,4 @@ result.predict(new), result.predict_proba(new).round(2)
 # What was trained on what, how well it does and for whom: Markdown for people, JSON for programs.
 
 # %%
-from IPython.display import Markdown
-
-Markdown(result.card().markdown)
+result.card()

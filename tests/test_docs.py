@@ -295,6 +295,7 @@ def test_no_example_in_python_is_left_out():
         "python.md",
         "runs.md",
         "scores.md",
+        "use.md",
         *(page for pages in TRIED for page in pages),
     }
 
@@ -317,3 +318,19 @@ def test_the_saved_model_is_used_as_it_was_judged(here):
     names = {}
     exec(compile(examples("runs.md"), "runs.md", "exec"), names)
     assert names["right"] == pytest.approx(names["result"].accuracy)
+
+
+def test_the_page_about_using_the_model(here):
+    """All of its commands in order, and its example in Python, which says what the accuracy is."""
+    pytest.importorskip("onnxscript")
+    for words in written_out(read(DOCS / "use.md")):
+        assert call(words) == 0, words
+    assert (here / "predictions.csv").exists()
+    assert {path.name for path in (here / "model").iterdir()} == {
+        *("model.onnx", "model.pt2", "weights.safetensors", "model.json", "card.md", "card.json")
+    }
+    names = {"__name__": "example"}
+    exec(compile(examples("use.md"), "use.md", "exec"), names)
+    assert names["right"] == names["result"].accuracy
+    assert names["chances"].shape == (len(names["names"]), 2)
+    assert names["own"].classes == names["data"].classes

@@ -50,7 +50,7 @@ OfParty = Annotated[
 
 
 def predict(
-    model: Annotated[
+    folder: Annotated[
         Path,
         typer.Argument(
             metavar="RUN|SITE",
@@ -101,7 +101,7 @@ def predict(
             raise UserError(f"{output} exists, and nothing is overwritten. Choose another name, or remove it.")
     with redirect_stdout(sys.stderr):  # what a plugin prints must not mix with the result
         load_plugins(plugin)
-        made = _predictions(model, runs, data, which, party, unknown)
+        made = _predictions(folder, runs, data, which, party, unknown)
     left_out = int((~made.predicted).sum())
     if left_out:
         rows = f"{left_out:,} of {len(made.answers):,} rows"
@@ -122,16 +122,16 @@ def predict(
 
 
 def _predictions(
-    model: Path, runs: Path, data: str, which: str | None, party: str | None, unknown: str
+    folder: Path, runs: Path, data: str, which: str | None, party: str | None, unknown: str
 ) -> Predictions:
     """What the model in a folder says of the rows in a file."""
     import torch
 
     torch.set_num_threads(1)  # as at a site: how many there are can change the last bits of a sum
-    site = _site(model)
+    site = _site(folder)
     if site is not None:
         if which is not None or party is not None:
-            raise UserError(f"{model} is a site's folder, which has one model. Leave --which and --party out.")
+            raise UserError(f"{folder} is a site's folder, which has one model. Leave --which and --party out.")
         from unalike.federation.using import site_predictor
 
         return _of_table(site_predictor(site, cast("Unknown", unknown)), data)
@@ -139,7 +139,7 @@ def _predictions(
     from unalike.runs.kept import FolderModels, trained_model
     from unalike.runs.predict import array_rows, predictions
 
-    store, chosen = FolderModels.open(run_folder(model, runs)), cast("Which", which or "final")
+    store, chosen = FolderModels.open(run_folder(folder, runs)), cast("Which", which or "final")
     if data.endswith(".npy"):
         rows = array_rows(read_array(Path(data)), store.about)
         return predictions(trained_model(store, chosen, party), store.about.chosen_score, rows)
