@@ -27,7 +27,9 @@ def execute(path: Path, folder: Path) -> Path:
     """Run one notebook in a new working directory; the path of its executed copy."""
     notebook = jupytext.read(path)
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # !unalike is ours
+    os.environ["PATH"] = os.pathsep.join(
+        [str(Path(sys.executable).parent), os.environ["PATH"]]
+    )  # !unalike is ours
     with tempfile.TemporaryDirectory() as work:
         NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": work}}).execute()
     folder.mkdir(parents=True, exist_ok=True)
