@@ -7,7 +7,7 @@ else
 BIN := $(VENV)/bin
 endif
 
-.PHONY: demo test test-federation check bench clean
+.PHONY: demo test test-federation check docs notebooks package bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/unalike demo
@@ -24,6 +24,24 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The documentation as a site that opens from a folder, without a network: build/site/index.html
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: export PYTHONPATH := site
+docs: $(VENV)/.dev
+	$(BIN)/mkdocs build --quiet -f site/mkdocs.yml
+
+# Runs the notebooks from beginning to end, into build/notebooks; `make docs` then shows them, outputs and all.
+notebooks: $(VENV)/.dev
+	$(BIN)/python notebooks/run.py
+
+# Wheel and source archive in dist/, checked. The tools have an environment of their own: some packages clash with theirs.
+package:
+	$(PYTHON) -m venv $(VENV)-package
+	$(VENV)-package/bin/python -m pip install --quiet build twine
+	rm -rf dist
+	$(VENV)-package/bin/python -m build
+	$(VENV)-package/bin/twine check --strict dist/*
 
 # Writes its tables into docs/performance.md; peers get environments of their own. To try it: make bench BENCH=--quick
 bench: export OMP_NUM_THREADS := 1
@@ -47,4 +65,4 @@ $(VENV)/.dev: $(VENV)/.demo
 	$(BIN)/python -c "open('$@', 'w').close()"
 
 clean:
-	rm -rf $(VENV) runs .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV)-package build dist runs .mypy_cache .ruff_cache .pytest_cache

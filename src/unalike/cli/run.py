@@ -42,8 +42,8 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="also log to tensorboard or mlflow; repeatable",
-            autocompletion=choices("tensorboard", "mlflow"),
+            help="also log to tensorboard, mlflow or wandb; repeatable",
+            autocompletion=choices("tensorboard", "mlflow", "wandb"),
         ),
     ] = None,
     baselines: Annotated[
@@ -163,7 +163,16 @@ def _print(result: Result, runs: Path) -> None:
         "",
         f"Next: {program()} runs show {spec.key}{elsewhere}",
         f"      {program()} runs compare{elsewhere}",
+        *([f"      {program()} runs tree {spec.key}{elsewhere}"] if _grows_tree(spec.algorithm) else []),
     )
+
+
+def _grows_tree(algorithm: str) -> bool:
+    """Whether the parties' models are the nodes of a tree that can be drawn."""
+    from unalike.algorithms import ALGORITHMS
+    from unalike.algorithms.clustered.nodes import NodeModels
+
+    return isinstance(ALGORITHMS.build(algorithm), NodeModels)
 
 
 with_flags(run)

@@ -34,6 +34,7 @@ Kind = Literal["number", "date", "binary", "category", "constant", "identifier",
 MISSING = frozenset(
     ("", "?", "na", "n/a", "nan", "+nan", "-nan", "null")
 )  # in any case, blanks around them left out
+KEY = "the rows' key"  # why a column that tells rows apart cannot be used
 BINARY = (("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"))  # the second is 1
 MOST_CATEGORIES = 1000
 FEW_CATEGORIES = 20  # so many are never too many
@@ -55,7 +56,8 @@ class Inferred(NamedTuple):
 class Column:
     """One column as it was read; ``places`` are the rows' numbers in the file, and ``unit`` what they count.
 
-    ``unusable`` is the type of a Parquet column that is neither number nor text nor date: its cells are not read.
+    ``unusable`` is the type of a column that is neither number nor text nor date: its cells are not read. Or it is
+    ``KEY``: such a column is never learnt from, and need not be ignored by name.
     """
 
     name: str
@@ -63,6 +65,11 @@ class Column:
     places: Sequence[int] = field(repr=False)
     unit: str = "line"
     unusable: str = ""
+
+    @classmethod
+    def of(cls, name: str, cells: Sequence[str], first: int = 1, unit: str = "row") -> Column:
+        """The column of these texts, one for each row; an empty text is a missing value."""
+        return cls(name, cells, range(first, first + len(cells)), unit)
 
     @cached_property
     def complete(self) -> Array | None:
@@ -186,6 +193,12 @@ class Column:
         cells, places = compress(self.cells, keep), compress(self.places, keep)
         return Column(self.name, tuple(cells), tuple(places), self.unit)
 
+    def gap(self, remedy: str) -> UserError:
+        """The error for a value that is missing, at the first place where one is."""
+        first = next(text for text in self.cells if text in self.gaps)
+        rest = f" ({self.missing} in all)" if self.missing > 1 else ""
+        return self.mistake(first, "the value", f"is missing{rest}. {remedy}")
+
     def mistake(self, text: str, shown: str, rule: str) -> UserError:
         """The error for a text, at the first place where it stands."""
         place = self.places[self.cells.index(text)]
@@ -209,11 +222,8 @@ def check_few(column: str, values: int, rows: int) -> None:
         )
 
 
-def read_csv(path: Path, delimiter: str, fewest: int = 2) -> list[Column]:
-    """The columns of a CSV file: UTF-8, the first line names them, quotes as in RFC 4180, blank lines left out.
-
-    A table that is to be learnt from has two columns at least, which is the ``fewest`` by default.
-    """
+def read_csv(path: Path, delimiter: str) -> list[Column]:
+    """The columns of a CSV file: UTF-8, the first line names them, quotes as in RFC 4180, blank lines left out."""
     delimiter = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise UserError(f"csv's delimiter must be one character, got {delimiter!r}. Use ',' or ';' or tab.")
@@ -226,7 +236,7 @@ def read_csv(path: Path, delimiter: str, fewest: int = 2) -> list[Column]:
         for row in filter(None, reader):
             if not names:
                 names = [name.strip() for name in row]
-                check_names(path, names, fewest)
+                check_names(path, names)
                 cells = [[] for _ in names]
                 continue
             if len(row) != len(names):
@@ -282,13 +292,8 @@ def check_size(path: Path, rows: int) -> None:
         raise UserError(f"{path} has column names but no rows. Add rows.")
 
 
-def check_names(path: Path, names: list[str], fewest: int = 2) -> None:
-    """Refuse a table whose columns are too few, have no names, or not names of their own."""
-    if len(names) < fewest:
-        raise UserError(
-            f"{path} has one column only. It needs features and a label, with commas between them; "
-            "data that takes options can have delimiter=';'."
-        )
+def check_names(path: Path, names: list[str]) -> None:
+    """Refuse a table whose columns have no names, or not names of their own."""
     if all(number(name) is not None for name in names):
         raise UserError(f"{path} has no column names: its first line is numbers. Add a line of names.")
     if "" in names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -78,3 +78,15 @@ def plain_number(text: str) -> str:
     if value is None:
         return text
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+
+
+def label_texts(column: Column) -> list[str]:
+    """Every row's class; a number is written one way (1.0 is the class 1)."""
+    values = {text: plain_number(value) for text, value in column.values.items()}
+    return [values[text] for text in column.cells]
+
+
+def class_places(column: Column, classes: Sequence[str]) -> dict[str, int | None]:
+    """The place among ``classes`` of every text of a label, as it is or as a plain number; None: there is none."""
+    places = {name: place for place, name in enumerate(classes)}
+    return {text: places.get(value, places.get(plain_number(value))) for text, value in column.values.items()}

@@ -15,7 +15,7 @@ _DEFAULT = 4.0  # gigabytes
 _CELL = 100  # bytes of memory that a value takes, as the text that it is read as
 
 
-def read_parquet(path: Path, fewest: int = 2) -> list[Column]:
+def read_parquet(path: Path) -> list[Column]:
     """The columns of a Parquet file of numbers, dates, texts and truth values; null and NaN are missing.
 
     A column of another type is not read, and can only be ignored. A table that would take more memory than
@@ -29,7 +29,7 @@ def read_parquet(path: Path, fewest: int = 2) -> list[Column]:
     try:
         with parquet.ParquetFile(path) as file:
             schema = file.schema_arrow
-            check_names(path, [str(name).strip() for name in schema.names], fewest)
+            check_names(path, [str(name).strip() for name in schema.names])
             check_size(path, file.metadata.num_rows)
             usable = [field.name for field in schema if _usable(field.type)]
             _check_memory(path, set(usable))
@@ -90,7 +90,7 @@ def _cells(values: Any) -> list[str]:
 
 def _check_memory(path: Path, columns: set[str]) -> None:
     """Refuse a table that would not fit, by its number of values and by what its pages unpack to."""
-    limit, (values, unpacked) = _limit(), claimed_size(path, columns)
+    limit, (values, unpacked) = memory_limit(), claimed_size(path, columns)
     needed = _CELL * values + unpacked
     if needed > limit:
         raise UserError(
@@ -99,7 +99,8 @@ def _check_memory(path: Path, columns: set[str]) -> None:
         )
 
 
-def _limit() -> float:
+def memory_limit() -> float:
+    """Bytes of memory that a table may take: ``UNALIKE_TABLE_GB`` gigabytes, or four."""
     text = os.environ.get(VARIABLE, "")
     try:
         limit = float(text) if text else _DEFAULT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -71,6 +71,10 @@ class Lstm:
     def fingerprint(self) -> str:
         """The SHA-256 of the file of vectors, or nothing."""
         return fingerprint_vectors(self.vectors) if self.vectors else ""
+
+    def without_files(self) -> Lstm:
+        """The same net for weights that are trained already, the word vectors among them."""
+        return replace(self, vectors="", train_vectors=False)
 
     def with_vocabulary(self, words: tuple[str, ...]) -> LstmOver:
         """The model for tokens that mean these words."""

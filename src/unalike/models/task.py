@@ -271,8 +271,11 @@ class Task(Derivatives):
 
     def named(self, w: Tensor, buffers: Tensor) -> dict[str, Tensor]:
         """Weights, frozen ones too, and buffers by layer name, as an ordinary PyTorch state dict."""
-        trained = self.parameters.unflatten(w) | self.buffers.unflatten(buffers)
-        return trained | self._kept_constants | self._counters
+        return self.trained(w, buffers) | self._kept_constants | self._counters
+
+    def trained(self, w: Tensor, buffers: Tensor) -> dict[str, Tensor]:
+        """The same without what training never changes."""
+        return self.parameters.unflatten(w) | self.buffers.unflatten(buffers)
 
     def module(self, tensors: Mapping[str, Tensor]) -> nn.Module:
         """The module with these tensors, which have the names that :meth:`named` gives them, in evaluation mode.

@@ -235,6 +235,17 @@ class RunSpec:
         return [f for f in dataclasses.fields(cls) if not f.metadata.get("derived")]
 
     @classmethod
+    def as_recorded(cls, values: Mapping[str, Any], key: str) -> RunSpec:
+        """The spec of a run as its folder has it: nothing is looked up: no data, no plug-ins."""
+        made, hints = object.__new__(cls), get_type_hints(cls)
+        known = cls.complete(values)
+        for field in dataclasses.fields(cls):
+            value = coerce(known.get(field.name), hints[field.name], field.name)
+            object.__setattr__(made, field.name, value)
+        made.__dict__["key"] = key
+        return made
+
+    @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> RunSpec:
         """A spec from names and values; a part may also be a table such as {name = "fedprox", mu = 0.1}.
 

@@ -7,21 +7,19 @@ and no value of a column that looks like a name, an identifier or a free text.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from unalike.data.columns import Column, check_few
 from unalike.data.dataset import Array
-from unalike.data.labels import NO_NUMBERS, check_labels, class_names, plain_number
-from unalike.data.table import Missing, Roles, complete, test_rows
+from unalike.data.labels import NO_NUMBERS, check_labels, class_names, label_texts
+from unalike.data.roles import Missing, Roles, complete, test_rows
+from unalike.data.schema import MOST_COLUMNS, CodedKind, check_kind, is_number, texts
 from unalike.errors import UserError
 
-Kind = Literal["number", "date", "binary", "category"]
-MOST_COLUMNS = 100_000
 MOST_ROWS = 2**31 - 1
 """Rows that a site can have: server and sites refuse more alike, before anything is trained."""
 
@@ -31,7 +29,7 @@ class Described:
     """One column of one site."""
 
     name: str
-    kind: Kind
+    kind: CodedKind
     values: tuple[str, ...] = ()
     count: int = 0
     mean: float = 0.0
@@ -96,7 +94,7 @@ def _described(column: Column, train: Array) -> Described:
     missing = bool(column.missing)
     column.check_feature()
     if column.reading is not None:
-        kind: Kind = column.reading.kind
+        kind: CodedKind = column.reading.kind
         values = column.numbers()[train & ~column.absent]
         if not len(values):
             return Described(column.name, kind, missing=missing)
@@ -113,30 +111,6 @@ def _described(column: Column, train: Array) -> Described:
     return Described(column.name, kind, found, len(known), missing=missing)
 
 
-def check_kind(one: Any) -> None:
-    """ValueError unless it has a name and a kind that is known."""
-    if not isinstance(one.name, str) or one.kind not in get_args(Kind):
-        raise ValueError(f"column {str(one.name)[:60]!r} has no known kind: {str(one.kind)[:60]!r}")
-
-
-def is_number(value: object) -> bool:
-    """Whether it is a finite number; whole ones may be too large for a float."""
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
-
-
 def is_count(value: object) -> bool:
     """Whether it is a whole number that rows can have."""
     return type(value) is int and 0 <= value <= MOST_ROWS
-
-
-def label_texts(column: Column) -> list[str]:
-    """Every row's class; a number is written one way (1.0 is the class 1)."""
-    values = {text: plain_number(value) for text, value in column.values.items()}
-    return [values[text] for text in column.cells]
-
-
-def texts(values: Any) -> tuple[str, ...]:
-    """A list of texts as it comes from JSON; TypeError where it is none."""
-    if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
-        raise TypeError(f"expected texts, got {values!r}"[:200])
-    return tuple(values)

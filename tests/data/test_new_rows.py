@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.data.sites.test_schema import agreed, labels, table
+from tests.data.sites.test_agreement import agreed, labels, table
 from unalike.data.columns import Column
-from unalike.data.sites.new_rows import read_new_rows
-from unalike.data.sites.schema import Field, Schema
+from unalike.data.new_rows import read_new_rows
+from unalike.data.schema import Field, Schema
 from unalike.errors import UserError
 
 SCHEMA = Schema(
