@@ -30,7 +30,7 @@ def freeze(loader: Any, dataset: str, path: Path) -> None:
     if not usable:
         raise UserError(f"{dataset} has no column that can be used. Select others.")
     atomic_write(path, FREEZE[path.suffix](usable))
-    draw(f"{path}: {len(usable[0].cells):,} rows, {len(usable)} columns")
+    draw(f"{path}: {usable[0].rows:,} rows, {len(usable)} columns")
     draw(f"In place of the table:  {path.suffix[1:]}:{path}{_options(loader, {column.name for column in usable})}")
 
 

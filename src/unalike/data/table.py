@@ -10,8 +10,10 @@ from typing import cast
 
 import numpy as np
 
-from unalike.data.columns import Column, Inferred, check_file, read_csv
+from unalike.data.columns import Column, Inferred
+from unalike.data.csv_file import read_csv
 from unalike.data.dataset import DATASETS, Dataset, TableLoader, register_dataset
+from unalike.data.files import check_file
 from unalike.data.folder import NotFound
 from unalike.data.labels import number_classes, read_targets
 from unalike.data.parquet import read_parquet
@@ -179,9 +181,11 @@ def coded(name: str, roles: Roles, fraction: float, missing: Missing, task: Kind
     else:
         y, classes = number_classes(roles.label)
         kinds = y
-    party, parties = np.zeros(len(y), np.int64), np.array([""])
+    party, names = np.zeros(len(y), np.int64), [""]
     if roles.party:
-        parties, party = np.unique([value.strip() for value in roles.party.cells], return_inverse=True)
+        names = sorted(roles.party.distinct)
+        places = {name: place for place, name in enumerate(names)}
+        party = roles.party.spread({text: places[value] for text, value in roles.party.values.items()}, -1)
     test = test_rows(kinds, party, fraction)
     if not test.any():
         raise UserError(f"{name} has too few rows for a test set: {len(y)}. Add rows, or make test larger.")
@@ -193,7 +197,7 @@ def coded(name: str, roles: Roles, fraction: float, missing: Missing, task: Kind
     schema = Schema(roles.label.name, classes, fields, constant, missing)
     x = schema.rows(roles.features)
     present, group = np.unique(party[~test], return_inverse=True)
-    place = np.full(len(parties), -1)  # a party with test rows only is no party
+    place = np.full(len(names), -1)  # a party with test rows only is no party
     place[present] = np.arange(len(present))
     return Dataset(
         name=name,
@@ -204,7 +208,7 @@ def coded(name: str, roles: Roles, fraction: float, missing: Missing, task: Kind
         classes=classes,
         features=schema.features,
         group=group if roles.party else None,
-        group_names=tuple(map(str, parties[present])) if roles.party else (),
+        group_names=tuple(names[one] for one in present) if roles.party else (),
         group_test=place[party[test]] if roles.party else None,
         units=schema.units,
         task=task,
