@@ -106,9 +106,10 @@ def _order(columns: Sequence[_Coded]) -> Array:
 
 def _column(name: str, found: _Coded, order: Array, unusable: str) -> Column:
     """A column of the sorted rows."""
-    codes, texts = np.zeros(len(order), np.int32), ("",)
-    if unusable in ("", KEY):
-        codes, texts = in_order(found.codes[order], found.texts)
+    read = unusable in ("", KEY)
+    codes, texts = in_order(
+        found.codes[order] if read else np.zeros(len(order), int), found.texts if read else [""]
+    )
     return Column(name, codes, texts, range(1, len(order) + 1), "row", unusable)
 
 
