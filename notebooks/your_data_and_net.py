@@ -54,7 +54,9 @@ class Small(nn.Module):
         return self.layers(x)
 
 
-result = unalike.run(dataset=data, partition="natural", model=Small, algorithm="fedprox(mu=0.1)", rounds=30, runs="runs")
+result = unalike.run(
+    dataset=data, partition="natural", model=Small, algorithm="fedprox(mu=0.1)", rounds=30, runs="runs"
+)
 result
 
 # %% [markdown]

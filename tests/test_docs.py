@@ -261,7 +261,14 @@ def test_own_algorithms_hold_the_contract(text, here):
     check_algorithm(text)
 
 
-TRIED = [["data.md"], ["measure.md"], ["privacy.md"], ["secure-measurement.md"], ["loggers.md", "report.md"]]
+TRIED = [
+    ["data.md"],
+    ["measure.md"],
+    ["partitions.md"],
+    ["privacy.md"],
+    ["secure-measurement.md"],
+    ["loggers.md", "report.md"],
+]
 """Pages whose examples in Python run; the report's is about the run that the page about loggers has made."""
 
 
@@ -271,11 +278,21 @@ def test_examples_in_python_run(pages, here):
         exec(compile(examples(page), page, "exec"), {"__name__": "example"})
 
 
+def test_from_arrays_to_a_model_in_six_lines(here):
+    block = next(body for _, body in FENCED.findall(read(DOCS / "python.md")) if "unalike.dataset(" in body)
+    assert len([line for line in block.splitlines() if line.strip()]) <= 6
+    names = {"__name__": "example"}
+    exec(compile(examples("python.md"), "python.md", "exec"), names)  # all of the page, the block among it
+    assert (names["unalike"].load(names["saved"]).predict(names["x"]) == names["y"]).mean() > 0.9
+    assert names["scores"].mean() > 0.9
+
+
 def test_no_example_in_python_is_left_out():
     have = {page.name for page in PAGES if examples(page.name)}
     assert have == {
         "extending.md",
         "own-nets.md",
+        "python.md",
         "runs.md",
         "scores.md",
         *(page for pages in TRIED for page in pages),

@@ -185,12 +185,9 @@ def test_a_missing_column_file_or_row(unalike, world, site):
 
 def test_folders_that_are_no_sites(unalike, world, own):
     refused(unalike("predict", str(world.path / "server"), "--data", own), "is the server's folder")
-    refused(unalike("predict", "nowhere", "--data", own), "There is no folder nowhere")
+    refused(unalike("predict", "nowhere", "--data", own), "There is no run 'nowhere'")
     refused(unalike("predict", ".", "--data", own), "is no invitation")
     refused(unalike("predict", "a" * 5000, "--data", own), "is too long for a file")
-    assert unalike("run", "--dataset", "heart", "--rounds", "1", "--quiet").code == 0
-    (run,) = (path for path in Path("runs").iterdir() if path.is_dir())
-    refused(unalike("predict", str(run), "--data", own), "is a run's folder, which predict cannot use yet")
 
 
 @pytest.mark.parametrize("name", ["a.txt", "nowhere/a.csv", "."])

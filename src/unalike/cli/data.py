@@ -122,8 +122,9 @@ def describe(data: Dataset) -> dict[str, Any]:
 def _print(found: dict[str, Any]) -> None:
     shape = " x ".join(map(str, found["shape"])) or "1"
     sparse = ", sparse" if found["sparse"] else ""
+    tests = f"{found['test_rows']:,}" if found["test_rows"] else "none"
     told = (
-        f"{found['name']}: {found['rows']:,} rows to train on and {found['test_rows']:,} to test; "
+        f"{found['name']}: {found['rows']:,} rows to train on and {tests} to test; "
         f"each row {shape} {found['kind']} ({found['type']}{sparse})"
     )
     draw(Paragraph(told), "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
@@ -45,3 +46,23 @@ def check_digest(path: Path, content: bytes | bytearray, digest: str) -> None:
         raise UserError(
             f"{path} is not the public file: its checksum is {found}, not {digest}. Download it again."
         )
+
+
+def hashed_files(folder: Path, files: Iterable[Path]) -> str:
+    """The SHA-256 of the names below the folder and of the contents of these files."""
+    try:
+        stats = [(path.relative_to(folder), path.stat()) for path in files]
+        return _hashed(folder, tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats))
+    except OSError as error:
+        raise NotFound(f"Cannot read {error.filename}: {error.strerror}. Check the path.") from None
+
+
+@lru_cache(maxsize=8)
+def _hashed(folder: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
+    """Of files that by their sizes and times were hashed before, that hash: a study asks many times."""
+    sha = hashlib.sha256()
+    for name, _, _ in files:
+        with (folder / name).open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        sha.update(f"{name.as_posix()}\0{content}\n".encode(errors="surrogateescape"))
+    return sha.hexdigest()

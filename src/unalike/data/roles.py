@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -94,3 +94,30 @@ def test_rows(y: Array, party: Array, fraction: float) -> Array:
     test = np.zeros(len(y), bool)
     test[order] = chosen & (sizes[y[order]] > 1)
     return test
+
+
+def some_test_rows(name: str, y: Array, party: Array, fraction: float | None) -> Array:
+    """A mask of the test rows; a UserError where the fraction asks for some and there are too few rows."""
+    if fraction is None:
+        return np.zeros(len(y), bool)
+    test = test_rows(y, party, fraction)
+    if not test.any():
+        raise UserError(f"{name} has too few rows for a test set: {len(y)}. Add rows, or make test larger.")
+    return test
+
+
+def natural_parties(names: Array, party: Array, test: Array) -> dict[str, Any]:
+    """The natural parties as a data set has them; ``party`` is each row's place in ``names``.
+
+    A party with test rows only is no party.
+    """
+    present, group = np.unique(party[~test], return_inverse=True)
+    place = np.full(len(names), -1)
+    place[present] = np.arange(len(present))
+    return {"group": group, "group_names": tuple(map(str, names[present])), "group_test": place[party[test]]}
+
+
+def check_test(name: str, test: float) -> None:
+    """Refuse a share of test rows that leaves nothing to test, or too little to train on."""
+    if not 0 < test <= 0.5:
+        raise UserError(f"{name}'s test must be above 0 and at most 0.5, got {test:g}. Use 0.2.")

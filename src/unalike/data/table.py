@@ -17,7 +17,7 @@ from unalike.data.files import check_file
 from unalike.data.folder import NotFound
 from unalike.data.labels import number_classes, read_targets
 from unalike.data.parquet import read_parquet
-from unalike.data.roles import Missing, Roles, complete, test_rows
+from unalike.data.roles import Missing, Roles, check_test, complete, natural_parties, some_test_rows
 from unalike.data.schema import Schema, fit
 from unalike.data.targets import strata
 from unalike.errors import UserError
@@ -165,14 +165,11 @@ def _fingerprint(text: str) -> str:
         raise NotFound(f"There is no readable file {text}. Check the path.") from None
 
 
-def check_test(name: str, test: float) -> None:
-    """Refuse a share of test rows that leaves nothing to test, or too little to train on."""
-    if not 0 < test <= 0.5:
-        raise UserError(f"{name}'s test must be above 0 and at most 0.5, got {test:g}. Use 0.2.")
+def coded(name: str, roles: Roles, fraction: float | None, missing: Missing, task: Kind) -> Dataset:
+    """A table's way from texts to numbers: rows that may be used, classes, test rows, and a coding of the rest.
 
-
-def coded(name: str, roles: Roles, fraction: float, missing: Missing, task: Kind) -> Dataset:
-    """A table's way from texts to numbers: rows that may be used, classes, test rows, and a coding of the rest."""
+    Without a ``fraction`` there are no test rows.
+    """
     roles = complete(roles, missing)
     classes: tuple[str, ...] = ()
     if task == "regression":
@@ -186,9 +183,7 @@ def coded(name: str, roles: Roles, fraction: float, missing: Missing, task: Kind
         names = sorted(roles.party.distinct)
         places = {name: place for place, name in enumerate(names)}
         party = roles.party.spread({text: places[value] for text, value in roles.party.values.items()}, -1)
-    test = test_rows(kinds, party, fraction)
-    if not test.any():
-        raise UserError(f"{name} has too few rows for a test set: {len(y)}. Add rows, or make test larger.")
+    test = some_test_rows(name, kinds, party, fraction)
     each = {column.name: fit(column, ~test, missing == "indicate") for column in roles.features}
     fields = tuple(one for one in each.values() if one)
     if not fields:
@@ -196,9 +191,6 @@ def coded(name: str, roles: Roles, fraction: float, missing: Missing, task: Kind
     constant = tuple(column for column, one in each.items() if one is None)
     schema = Schema(roles.label.name, classes, fields, constant, missing)
     x = schema.rows(roles.features)
-    present, group = np.unique(party[~test], return_inverse=True)
-    place = np.full(len(names), -1)  # a party with test rows only is no party
-    place[present] = np.arange(len(present))
     return Dataset(
         name=name,
         x=x[~test],
@@ -207,9 +199,7 @@ def coded(name: str, roles: Roles, fraction: float, missing: Missing, task: Kind
         y_test=y[test],
         classes=classes,
         features=schema.features,
-        group=group if roles.party else None,
-        group_names=tuple(names[one] for one in present) if roles.party else (),
-        group_test=place[party[test]] if roles.party else None,
+        **(natural_parties(np.array(names), party, test) if roles.party else {}),
         units=schema.units,
         task=task,
         schema=schema,

@@ -11,12 +11,12 @@ from typing import ClassVar
 from unalike.data.columns import Column, Inferred
 from unalike.data.dataset import DATASETS, Dataset, register_dataset
 from unalike.data.digest import table_digest
-from unalike.data.roles import Missing, Roles
+from unalike.data.roles import Missing, Roles, check_test
 from unalike.data.sql import duckdb, postgres, sqlite
 from unalike.data.sql.address import SECRET, Address, read_address
 from unalike.data.sql.answer import Answer
 from unalike.data.sql.rows import read_rows
-from unalike.data.table import check_test, coded, inferred
+from unalike.data.table import coded, inferred
 from unalike.errors import UserError
 from unalike.tallies import Kind
 
