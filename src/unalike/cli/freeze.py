@@ -41,7 +41,7 @@ def _options(loader: Any, kind: str, names: set[str]) -> str:
 
     given = []
     for field in DATASETS.entry(kind).parameters:
-        value = getattr(loader, field.name, field.default)
+        value: Any = getattr(loader, field.name, field.default)
         if field.name == "ignore":
             value = tuple(name for name in value if name in names)
         if field.name not in _OWN and value != field.default:

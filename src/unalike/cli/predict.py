@@ -176,7 +176,7 @@ def _of_table(predictor: Predictor, data: str) -> Predictions:
 
 
 def _csv(made: Predictions) -> Iterator[str]:
-    """A line for every row of the table, in pieces: its key, predicted class, and the probability of each class."""
+    """A line for every row of the table, in pieces: its key, predicted class, and each class's probability."""
     yield _lines([[*(column.name for column in made.keys), _heading(made), *made.classes]])
     keys = list(zip(*(column.cells for column in made.keys), strict=True)) or [()] * len(made.answers)
     for start in range(0, len(made.answers), _PIECE):
