@@ -135,14 +135,13 @@ def test_a_query_has_its_key_beside_every_prediction(unalike, world, site, own):
     """Its rows are in the key's order, which need not be the database's."""
     head, rows = lines(world, "va")
     columns = ", ".join(f'"{name}"' for name in ("predicted", *head))
-    values = ", ".join(
-        f"({', '.join(map(repr, (f'p{n:03}', *row)))})" for n, row in reversed(list(enumerate(rows)))
-    )
+    keyed_rows = [(f"p{number:03}", *row) for number, row in enumerate(rows)]
+    values = ", ".join(f"({', '.join(map(repr, row))})" for row in reversed(keyed_rows))
     make_sqlite("clinic.db", f"create table t ({columns})", f"insert into t values {values}")
     data = "sql:sqlite:clinic.db(query='select * from t', key=predicted)"
     assert unalike("predict", site, "--data", data, "-o", "keyed.csv").code == 0
     assert unalike("predict", site, "--data", own, "-o", "bare.csv").code == 0
-    keyed, bare = (list(csv.reader(Path(f"{name}.csv").open())) for name in ("keyed", "bare"))
+    keyed, bare = (list(csv.reader(Path(f"{name}.csv").read_text().splitlines())) for name in ("keyed", "bare"))
     assert keyed[0] == ["predicted", "predicted_", *bare[0][1:]]
     assert [row[0] for row in keyed[1:]] == [f"p{n:03}" for n in range(len(rows))]
     assert [row[1:] for row in keyed[1:]] == bare[1:]
