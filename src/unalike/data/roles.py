@@ -63,7 +63,7 @@ def check_several(columns: Sequence[Column]) -> None:
 def complete(roles: Roles, missing: Missing) -> Roles:
     """The columns without the rows to be dropped; an error where a value is missing that may not be."""
     needed = [roles.label] + ([roles.party] if roles.party else [])
-    keep = np.ones(len(roles.label.cells), bool)
+    keep = np.ones(roles.label.rows, bool)
     for column in [*needed, *roles.features]:
         if not column.missing:
             continue

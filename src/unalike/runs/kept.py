@@ -200,7 +200,8 @@ def tensors_of(store: ModelStore, which: Which, party: int | str | None) -> tupl
             f"{about.algorithm} has no one model for all parties. Name one of the {len(about.parties)}: "
             "--party 0, or result.personal(0)."
         )
-    raise UserError(f"{about.algorithm} leaves no model that could predict. Choose another algorithm.")
+    where = "Choose another algorithm." if about.parties else "In a federation the sites have theirs."
+    raise UserError(f"{about.algorithm} leaves no model here that could predict. {where}")
 
 
 def kept_models(simulation: Simulation, round: int | None) -> MemoryModels:
