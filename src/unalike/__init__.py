@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unalike.runs.result import Result
     from unalike.runs.run import run
     from unalike.runs.spec import RunSpec
+    from unalike.studies.tuning.tune import tune
 
 __version__ = "0.1.0"
 
@@ -40,6 +41,7 @@ _HOME = {
     "unalike.partition": ("PARTITIONS", "Partition", "make_partition"),
     "unalike.partition.partition": ("register_partition",),
     "unalike.rounds.optimisers": ("register_optimiser",),
+    "unalike.studies.tuning.tune": ("tune",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
@@ -73,6 +75,7 @@ __all__ = [
     "register_optimiser",
     "register_partition",
     "run",
+    "tune",
 ]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import torch
 
@@ -24,6 +24,7 @@ from unalike.rounds.state import State
 from unalike.runs.checkpoint import CHECKPOINT_SECONDS, Checkpoint
 from unalike.runs.files import named_folder
 from unalike.runs.folder import RunDirectory
+from unalike.runs.paused import Paused, check_until
 from unalike.runs.record import SEALS_WEIGHTS, read_run
 from unalike.runs.result import Result
 from unalike.runs.simulation import Simulation
@@ -47,6 +48,10 @@ class Watcher:
         """Something that the user should know, in one line."""
 
 
+@overload
+def run(spec: RunSpec | None = None, *, until: None = None, **options: Any) -> Result: ...
+@overload
+def run(spec: RunSpec | None = None, *, until: int | None, **options: Any) -> Result | Paused: ...
 def run(
     spec: RunSpec | None = None,
     *,
@@ -55,14 +60,16 @@ def run(
     watcher: Watcher | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     load: Callable[[str], Dataset] = load_dataset,
+    until: int | None = None,
     **fields: Any,
-) -> Result:
+) -> Result | Paused:
     """Train once. ``run(dataset="heart", partition="natural", algorithm="fedprox(mu=0.1)")``
 
     With ``runs`` the run has a folder there, named by its key: the same call goes on where a stopped one left
     off, to the same bits, and returns a finished one's result at once. ``data`` replaces the registered data
     set; a hash of it is then the data set in the spec, so that other data are another run. ``load`` reads a
-    registered data set, for a caller that keeps it between runs.
+    registered data set, for a caller that keeps it between runs. ``until=K`` stops a run in a folder after its
+    round K and gives a :class:`Paused` instead of a result; the call without it, or with a later round, goes on.
     """
     if not (isinstance(checkpoint_seconds, int | float) and 0 <= checkpoint_seconds < math.inf):
         raise UserError(
@@ -81,6 +88,7 @@ def run(
     spec = RunSpec.from_mapping(fields) if spec is None else spec
     if data is not None:
         spec = _of_given(spec, data)
+    check_until(until, spec, kept=runs is not None)
     watcher = watcher or Watcher()
     with _threads_restored():
         if runs is None:
@@ -98,8 +106,9 @@ def run(
         simulation = Simulation(spec, data=load(spec.dataset) if data is None else data, say=watcher.say)
         with RunDirectory.open(path) as folder:
             folder.write_spec(spec.to_toml(), spec.same_run)
-            figures = folder.found.result or _recorded(simulation, folder, watcher, checkpoint_seconds)
-            return Result(spec, figures, list(folder.rounds()), path)
+            figures = folder.found.result or _recorded(simulation, folder, watcher, checkpoint_seconds, until)
+            rows = list(folder.rounds())
+            return Paused(spec, rows, path) if figures is None else Result(spec, figures, rows, path)
 
 
 def _of_given(spec: RunSpec, data: Dataset) -> RunSpec:
@@ -131,8 +140,9 @@ def _in_memory(spec: RunSpec, data: Dataset | None, watcher: Watcher) -> Result:
 
 
 def _recorded(
-    simulation: Simulation, folder: RunDirectory, watcher: Watcher, checkpoint_seconds: float
-) -> Figures:
+    simulation: Simulation, folder: RunDirectory, watcher: Watcher, checkpoint_seconds: float, until: int | None
+) -> Figures | None:
+    """Play the rounds that are left, or those until one; the figures of a run that is finished then."""
     spec = simulation.spec
     saved = folder.load_checkpoint(watcher.say, lambda checkpoint: _foreign(checkpoint, simulation))
     if saved is not None:
@@ -142,7 +152,7 @@ def _recorded(
     last = time.monotonic()
     watcher.started(simulation)
     try:
-        while simulation.state.round < spec.rounds:
+        while simulation.state.round < (until or spec.rounds):
             state, row = simulation.play_round()
             _use_threads(simulation)
             folder.append_round(row)
@@ -154,6 +164,8 @@ def _recorded(
     finally:  # a stop by the user, an error or the end: the last whole round is kept
         if simulation.state.round:
             _save(simulation, folder)
+    if simulation.state.round < spec.rounds:
+        return None
     figures = outcome(simulation, list(folder.rounds()))
     about = {"key": spec.key, "algorithm": spec.algorithm}
     figures[SEALS_WEIGHTS] = folder.save_weights(final_weights(simulation), about)
