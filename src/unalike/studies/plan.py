@@ -13,9 +13,9 @@ from unalike.algorithms.personal.baselines import BASELINES
 from unalike.data import DATASETS
 from unalike.errors import UserError, unknown
 from unalike.models import MODELS
+from unalike.part_text import text_of
 from unalike.partition import PARTITIONS
 from unalike.registry import Registry
-from unalike.part_text import text_of
 from unalike.runs.spec import RunSpec
 from unalike.studies.planned import Fields, Planned, make, over
 from unalike.studies.study_file import TUNING, Study

@@ -126,7 +126,9 @@ class Schedule:
     """Runs of searches, which count by the rungs that they are in."""
 
     def __post_init__(self) -> None:
-        self._searched = {run.key for each in self.plan.tunings if isinstance(each, Halving) for run in each.runs()}
+        self._searched = {
+            run.key for each in self.plan.tunings if isinstance(each, Halving) for run in each.runs()
+        }
         self._advance()
         for goal in self.plan.goals:
             if goal.planned is not None:
@@ -155,7 +157,6 @@ class Schedule:
             self.records[planned.key] = record
             return True
         job.rounds = len(record.rounds)
-        self.records.pop(planned.key, None)
         self.pending[planned.key] = job
         self.damaged += [record] if record.damaged else []
         return False
@@ -163,8 +164,9 @@ class Schedule:
     def _advance(self) -> None:
         """Add what tunings want next, as long as there are runs already that they go on from."""
         for tuning in self.plan.tunings:
-            while any([self._add(run, (0, 0), until) for run, until in list(tuning.wanted(self._known))]):
-                pass
+            news = 1
+            while news:
+                news = sum(self._add(run, (0, 0), until) for run, until in list(tuning.wanted(self._known)))
 
     def _again(self, record: Record) -> bool:
         return not self.looking and (
@@ -259,8 +261,8 @@ class Schedule:
 
     def progress(self, workers: int) -> Progress:
         """How far the study is, and how long so many workers still need."""
-        records = {key: record for key, record in self.records.items() if key not in self._searched}
         waiting = {*self.pending, *self.active} - self._searched
+        records = {key: each for key, each in self.records.items() if key not in {*waiting, *self._searched}}
         searches = [each for each in self.plan.tunings if isinstance(each, Halving)]
         total = self.plan.total - sum(each.steps for each in searches)
         failed = sum(record.state == "failed" for record in records.values()) + len(self.lost)

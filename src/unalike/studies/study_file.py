@@ -159,7 +159,9 @@ class _Reader:
         tuning, tune = dict(values.get("tuning", {})), values.get("tune", {})
         given = tuning.pop("seeds", None)
         tuning_seeds = None if given is None else self._seeds("tuning.seeds", given)
-        grids, search, chosen = self._told(read_tuning, tune, tuning, tuning_seeds, seeds, values.get("chosen", {}))
+        grids, search, chosen = self._told(
+            read_tuning, tune, tuning, tuning_seeds, seeds, values.get("chosen", {})
+        )
         self._check_tuning("tuning", tuning)
         study = Study(
             name,

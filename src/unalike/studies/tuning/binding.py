@@ -1,4 +1,4 @@
-"""A space bound to one algorithm in one setting: which dimensions mean anything there, and the fields of a trial."""
+"""A space bound to one algorithm in one setting: which dimensions mean anything there, and a trial's fields."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ class Binding:
         """The values of trials 1, 2, 3, ...: each depends on the seed and its number, and none comes twice."""
         seen: set[str] = set()
         for trial in range(1, count + 1):
-            tries = ({one.name: one.draw(seed, trial, turn) for one in self.dimensions} for turn in range(ATTEMPTS))
+            tries = (
+                {one.name: one.draw(seed, trial, turn) for one in self.dimensions} for turn in range(ATTEMPTS)
+            )
             values = next((values for values in tries if repr(values) not in seen), None)
             values = values or next(values for values in self._all() if repr(values) not in seen)
             seen.add(repr(values))

@@ -13,8 +13,8 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from unalike.runs.results import Record, brief
 from unalike.runs.parts import PARTS, registry
+from unalike.runs.results import Record, brief
 from unalike.runs.scales import Scale
 from unalike.studies.planned import Fields, Planned
 from unalike.studies.tuning.choice import Choice, Look, Tuned, Tuning
@@ -202,8 +202,8 @@ class Halving(Tuning):
         space = ", ".join(f"{each.name} {each}" for each in self.dimensions)
         rungs = ", ".join(f"{rung.trials} until round {rung.round}" for rung in self.rungs)
         return (
-            f"{self.rungs[0].trials} trials over {space}: {rungs}; {self.spent:,} of {self.allowance.budget:,} rounds "
-            f"x {self.parties} parties, tuning seeds {_words(self.search.seeds)}"
+            f"{self.rungs[0].trials} trials over {space}: {rungs}; {self.spent:,} of {self.allowance.budget:,} "
+            f"rounds x {self.parties} parties, tuning seeds {_words(self.search.seeds)}"
         )
 
 

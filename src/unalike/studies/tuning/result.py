@@ -73,6 +73,23 @@ class TunedAlgorithm:
         """A trial's mean score on validation rows after a round; None where it failed or did not come so far."""
         return self.trials[number].score(round, self._look)[1]
 
+    @property
+    def winner(self) -> int:
+        """The number of the chosen trial."""
+        return self.chosen.number
+
+    def curves(self) -> dict[int, list[tuple[int, float]]]:
+        """By trial, the rounds at which it was compared and its scores there; the untuned run has all of them."""
+        stops = [rung.round for rung in self.search.rungs] or [self.search.rounds]
+        made: dict[int, list[tuple[int, float]]] = {}
+        for one in self.trials:
+            entered = (
+                [heat.rung.round for heat in self.heats if one.number in heat.entered] if one.number else stops
+            )
+            scores = ((round, self.score_of(one.number, round)) for round in entered)
+            made[one.number] = [(round, score) for round, score in scores if score is not None]
+        return made
+
     def failed(self, number: int) -> bool:
         """Whether a run of a trial failed, as one that diverges does."""
         return any(self._look(run).state == "failed" for run in self.trials[number].runs)
@@ -132,12 +149,10 @@ class TunedAlgorithm:
         }
 
     def _trial(self, one: Candidate) -> dict[str, Any]:
-        entered = [heat.rung.round for heat in self.heats if one.number in heat.entered]
-        rounds = entered if one.number else [self.search.rounds]
         return {
             "trial": one.number,
             "values": dict(one.values),
-            "scores": {str(round): self.score_of(one.number, round) for round in rounds},
+            "scores": {str(round): score for round, score in self.curves()[one.number]},
             "failed": self.failed(one.number),
             "keys": [run.key for run in one.runs],
         }

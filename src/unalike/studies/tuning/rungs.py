@@ -71,8 +71,8 @@ def allow(trials: int | None, budget: int | None, rounds: int, seeds: int, every
         one = cost(make_rungs(1, rounds, usual, every), seeds)
         if budget < one:
             raise UserError(
-                f"A budget of {budget} rounds is not enough for one trial: {rounds} rounds with {seeds} seed(s) are "
-                f"{one}. Raise the budget, or use fewer rounds or tuning seeds."
+                f"A budget of {budget} rounds is not enough for one trial: {rounds} rounds with {seeds} seed(s) "
+                f"are {one}. Raise the budget, or use fewer rounds or tuning seeds."
             )
         return Allowance(_most_trials(budget, rounds, seeds, usual, every), budget)
     least = min(cost(make_rungs(trials, rounds, n, every), seeds) for n in range(1, most_rungs(rounds) + 1))

@@ -1,4 +1,4 @@
-"""The space that a search draws from: ``lr=log(1e-3,1)``, ``optimiser.momentum=0,0.5,0.9``, ``model=mlp(32)|mlp(64)``.
+"""The space that a search draws from: ``lr=log(1e-3,1)``, ``optimiser.momentum=0,0.5,0.9``, ``model=a(1)|b(2)``.
 
 A draw depends on the seed of the draws, the number of the trial and the dimension's name alone, so that all
 algorithms try the same learning rates, and a trial is the same whoever asks for it and however many there are.
@@ -91,7 +91,7 @@ def parse_space(texts: Iterable[str]) -> tuple[Dimension, ...]:
 
 
 def read_space(table: Mapping[str, Any]) -> tuple[Dimension, ...]:
-    """The dimensions of a table such as ``[tune.space]``; the parameters of a part may be in a table of its own."""
+    """The dimensions of a table such as ``[tune.space]``; parameters of a part may be in a table of its own."""
     made = []
     for name, value in table.items():
         if isinstance(value, Mapping) and not (value and set(value) <= _BOUNDS):
@@ -138,7 +138,9 @@ def _between(name: str, low: Any, high: Any, *, log: bool) -> Dimension:
     if not all(isinstance(end, int | float) and not isinstance(end, bool) for end in (low, high)):
         raise UserError(f"The space of {name} needs two numbers, got {shown(low)} and {shown(high)}. {_FORM}")
     if not (-1e18 < low < high < 1e18):
-        raise UserError(f"The space of {name} must go from a smaller number to a larger, got {low:g} and {high:g}.")
+        raise UserError(
+            f"The space of {name} must go from a smaller number to a larger, got {low:g} and {high:g}."
+        )
     if log and low < 1e-18:
         raise UserError(f"The space of {name} is by factors (log), so it begins above 0, got {low:g}. Try 0.001.")
     return Dimension(name, (), float(low), float(high), log)

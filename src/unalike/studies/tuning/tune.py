@@ -46,7 +46,7 @@ def tune(
     data: Dataset | None = None,
     **fields: Any,
 ) -> TuningResult:
-    """Choose parameters on validation rows: ``tune({"lr": "log(1e-3, 1)"}, dataset="heart", partition="natural")``.
+    """Choose parameters on validation rows. ``tune({"lr": "log(1e-3, 1)"}, dataset="heart", partition="natural")``
 
     ``fields`` are those of ``run``. Every algorithm has ``trials`` trials, at a cost of at most ``budget`` rounds
     over all of them and over ``seeds``; the same call goes on with a search that was stopped. ``workers``: that
