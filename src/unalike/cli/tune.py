@@ -125,12 +125,11 @@ def _search(study: Any, runs: Path, workers: int | None, plugins: list[Path], *,
     plan = tuning_plan(study)
     follower = study_follower(quiet=quiet)
     follower.tuning = True
-    if not quiet:
-        for search in plan.tunings:
-            say(f"{search.algorithm}: {search.how}.")
     module = "unalike.cli.study.worker" if plugins else "unalike.studies.worker"
     command = [sys.executable, "-m", module, *map(str, plugins)]
     runner = Runner(study, runs, workers=workers, watcher=follower, command=command, plan=plan)
+    for search in () if quiet else plan.tunings:
+        say(f"{search.algorithm}: {search.how}.")
     try:
         with follower:
             runner.run()

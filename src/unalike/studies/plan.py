@@ -194,8 +194,10 @@ def _tuning(study: Study, fields: Fields, own_tuning: Fields, scale: float) -> T
 
 def _check_space(study: Study, tunings: Sequence[Tuning]) -> None:
     """Refuse a dimension of the space that means nothing for any algorithm."""
-    used = {one.name for each in tunings if isinstance(each, Halving) for one in each.dimensions}
-    for one in study.search.space if study.search is not None else ():
+    searches = [each for each in tunings if isinstance(each, Halving)]
+    unknown_data = any(run.spec is None for each in searches for run in each.runs())
+    used = {one.name for each in searches for one in each.dimensions}
+    for one in study.search.space if study.search is not None and not unknown_data else ():
         if one.name not in used:
             names = ", ".join(dict.fromkeys(each.algorithm for each in tunings))
             raise UserError(f"The space has {one.name}, which is no free parameter of {names}. Leave it out.")

@@ -68,6 +68,11 @@ class Tuning(ABC):
     def choose(self, look: Look) -> Choice:
         """What the validation rows have shown; test figures take no part."""
 
+    @property
+    @abstractmethod
+    def how(self) -> str:
+        """From what is chosen, and at which cost, in a sentence."""
+
     @abstractmethod
     def tell(self, look: Look) -> Tuned:
         """What was chosen among what, once there is a choice."""

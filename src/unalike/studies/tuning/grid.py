@@ -63,6 +63,11 @@ class ParameterGrid(Tuning):
         chosen = self.choose(look).algorithm
         tried = {text: [look(run) for run in runs] for text, runs in self.candidates.items()}
         validation = {text: mean_validation(records) for text, records in tried.items()}
-        seeds = ", ".join(str(run.fields["seed"]) for run in self.candidates[chosen])
-        how = f"all {len(tried)} values, each with tuning seed(s) {seeds}"
-        return Tuned(self.fields, self.algorithm, chosen, validation, tried[chosen][0].score, how)
+        return Tuned(self.fields, self.algorithm, chosen, validation, tried[chosen][0].score, self.how)
+
+    @property
+    def how(self) -> str:
+        """How many values there are, and on which seeds they are tried."""
+        first = next(iter(self.candidates.values()))
+        seeds = ", ".join(str(run.fields["seed"]) for run in first)
+        return f"all {len(self.candidates)} values, each with tuning seed(s) {seeds}"

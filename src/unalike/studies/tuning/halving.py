@@ -98,7 +98,7 @@ class Halving(Tuning):
         """The rungs that have begun; all but the last are closed."""
         made: list[Heat] = []
         alive = tuple(one.number for one in self.candidates[1:])
-        for rung, after in zip(self.rungs, (*self.rungs[1:], None), strict=True):
+        for rung, after in zip(self.rungs, (*self.rungs[1:], None), strict=False):
             if not alive:
                 break
             found = {number: self.candidates[number].score(rung.round, look) for number in alive}
