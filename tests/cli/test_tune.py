@@ -21,11 +21,11 @@ SEARCH = ["tune", *FLAGS, *SPACE, "--algorithm", "fedprox", "--trials", "4", "--
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
-    """The search in one process that nobody disturbs."""
+    """The search in one process that nobody disturbs: what it says, its runs, and how many rounds they have."""
     runs = tmp_path_factory.mktemp("reference")
     space = {"lr": "log(1e-2, 1)", "algorithm.mu": [0.1, 1]}
     result = package.tune(space, algorithm="fedprox", trials=4, seeds=[100, 101], runs=runs, **SETTING)
-    return json.loads(json.dumps(result.to_dict())), runs
+    return json.loads(json.dumps(result.to_dict())), runs, recorded(runs)
 
 
 def tried(told):
@@ -37,7 +37,7 @@ def recorded(runs):
 
 
 def test_the_table_and_the_study_of_a_search_that_is_done(unalike, reference):
-    told, runs = reference
+    told, runs, _ = reference
     Path("folder").mkdir()
     answer = unalike(*SEARCH, "--runs", str(runs), "-o", "folder/chosen.toml", "--picture", "picture.svg")
     assert answer.code == 0, answer.err
@@ -56,7 +56,7 @@ def test_the_table_and_the_study_of_a_search_that_is_done(unalike, reference):
 
 
 def test_json_is_the_same_as_from_python_and_plays_nothing(unalike, reference):
-    told, runs = reference
+    told, runs, _ = reference
     before = recorded(runs)
     answer = unalike(*SEARCH, "--runs", str(runs), "--json", "--quiet")
     assert answer.json == told
@@ -65,9 +65,10 @@ def test_json_is_the_same_as_from_python_and_plays_nothing(unalike, reference):
 
 @pytest.mark.federation
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs POSIX signals")
-def test_two_processes_that_are_killed_in_the_middle_come_to_the_same_winner(start, own_process, reference, tmp_path):
-    told, runs = reference
-    whole = recorded(runs)
+def test_two_processes_that_are_killed_in_the_middle_come_to_the_same_winner(
+    start, own_process, reference, tmp_path
+):
+    told, _, whole = reference
     process = start(*SEARCH, "--runs", "other", "--workers", "2", "--json", start_new_session=True)
     end = time.monotonic() + 100
     while recorded(tmp_path / "other") < whole // 3:

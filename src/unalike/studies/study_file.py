@@ -141,6 +141,7 @@ class _Reader:
     def study(self, name: str, values: Fields) -> Study:
         from unalike.studies.notes import read_notes
         from unalike.studies.tuning.reading import read_tuning
+        from unalike.studies.tuning.search import seeds_apart
 
         self._known("", values, _TOP)
         for key, value in values.items():
@@ -176,7 +177,7 @@ class _Reader:
             axes,
             grids,
             {"validation": 0.1, **tuning},
-            tuning_seeds or (0,),
+            tuning_seeds or seeds_apart(seeds, 1),
             self._told(read_notes, values.get("notes", [])),
             self._source,
             search,

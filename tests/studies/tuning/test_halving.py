@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.studies.tuning.fake_trials import finish, look, noise, plan
+from tests.studies.tuning.fake_trials import finish, look, noise, plan, play
 from unalike.runs.results import Record
 from unalike.studies.schedule import Schedule
 from unalike.studies.tuning.rungs import cost
@@ -23,7 +23,7 @@ def searched(runs, rng=None, lives=1, made=None, **world):
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
-    search, winner, played = searched(tmp_path_factory.mktemp("reference"))
+    _, winner, played = searched(tmp_path_factory.mktemp("reference"))
     return winner, sorted(played)
 
 
@@ -129,8 +129,6 @@ def test_progress_counts_every_stop_and_comes_to_an_end(tmp_path):
     made, rng = plan(**OPTIONS), random.Random(3)
     seen = []
     schedule = Schedule(made, tmp_path)
-    from tests.studies.tuning.fake_trials import play
-
     under_way = []
     while not schedule.over:
         while len(under_way) < 2 and (job := schedule.take()) is not None:

@@ -171,7 +171,11 @@ def test_a_smaller_scale_has_as_many_trials_on_fewer_rounds():
         ("trials = 4", "seeds = [1, 5]", r"x.toml: Seed\(s\) 1 are for tuning and for reporting"),
         ("trials = 4", "trials = 0", "x.toml: trials must be"),
         ("trials = 4", "budget = 'much'", "x.toml: budget must be"),
-        ("lr = {low = 0.001, high = 1, log = true}", "model = ['mlp(4)']", "axes.model sets model, which is tuned"),
+        (
+            "lr = {low = 0.001, high = 1, log = true}",
+            "model = ['mlp(4)']",
+            "axes.model sets model, which is tuned",
+        ),
         ("lr = {low = 0.001, high = 1, log = true}", "lt = [1, 2]", "x.toml: Unknown field"),
         ("[tune.space]", "[tune.fedprox]", "x.toml"),
     ],

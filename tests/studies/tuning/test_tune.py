@@ -16,7 +16,14 @@ from unalike.studies.study_file import read_study
 from unalike.studies.tuning.result import TunedAlgorithm
 from unalike.studies.tuning.tune import tuning_plan, tuning_result
 
-SMALL = {"dataset": "heart", "partition": "natural", "model": "mlp(4)", "rounds": 3, "steps": 1, "engine": "sequential"}
+SMALL = {
+    "dataset": "heart",
+    "partition": "natural",
+    "model": "mlp(4)",
+    "rounds": 3,
+    "steps": 1,
+    "engine": "sequential",
+}
 SPACE = {"lr": "log(1e-2, 1)", "algorithm.mu": [0.1, 1.0]}
 
 
@@ -111,9 +118,16 @@ def test_an_algorithm_that_was_not_tuned_has_no_spec(found):
 
 def test_rows_of_your_own(tmp_path):
     data = unalike.load_dataset("heart")
-    result = unalike.tune({"lr": [0.01, 0.1]}, data=data, runs=tmp_path, seeds=[9], **{**SMALL, "dataset": "digits"})
+    result = unalike.tune(
+        {"lr": [0.01, 0.1]}, data=data, runs=tmp_path, seeds=[9], **{**SMALL, "dataset": "digits"}
+    )
     assert result.study.base["dataset"].startswith("given(")
     assert len(result.tuned[0].trials) == 3
+
+
+def test_rows_that_other_processes_do_not_have_are_refused(tmp_path):
+    with pytest.raises(UserError, match="Other processes do not have these data"):
+        unalike.tune({"lr": [0.1, 0.2]}, data=unalike.load_dataset("heart"), runs=tmp_path, workers=2)
 
 
 def test_a_diverging_trial_loses(tmp_path):

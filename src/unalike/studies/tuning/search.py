@@ -52,10 +52,15 @@ def make_search(
         raise UserError(f"draw_seed must be a whole number from 0 to {2**32 - 1:,}, got {draw_seed!r}.")
     check_names(space)
     if seeds is None:
-        free = (seed for seed in range(FIRST_SEED, 2**32) if seed not in reporting)
-        seeds = [next(free) for _ in range(SEEDS)]
+        seeds = seeds_apart(reporting, SEEDS)
     check_apart(seeds, reporting)
     return Search(tuple(space), tuple(seeds), trials, budget, draw_seed)
+
+
+def seeds_apart(reporting: Sequence[int], count: int) -> tuple[int, ...]:
+    """So many seeds for tuning that are not those of the final runs."""
+    free = (seed for seed in range(FIRST_SEED, 2**32) if seed not in reporting)
+    return tuple(next(free) for _ in range(count))
 
 
 def check_apart(tuning: Sequence[int], reporting: Sequence[int]) -> None:

@@ -53,6 +53,10 @@ def tune(
     many processes play the runs; 0 is this process, where parts and data of your own are known.
     """
     folder = named_folder(runs, "--runs")
+    if data is not None and workers:
+        raise UserError(
+            f"Other processes do not have these data: leave workers={workers} out, or name a data set."
+        )
     if data is not None:
         fields["dataset"] = given(data)
     study = tuning_study(space, algorithms, trials, budget, seeds, reporting_seeds, draw_seed, fields)
