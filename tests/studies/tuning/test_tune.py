@@ -67,7 +67,7 @@ def test_the_winner_is_told_beside_the_untuned_run_on_the_same_seeds(found):
         assert all(value in one.why for value in ("untuned", "100, 101", "lr log(0.01, 1)"))
         record = one.record()
         assert {"trials", "budget", "space", "seeds", "rungs", "rounds_played", "score"} <= record.keys()
-        assert record["trials"] == 3
+        assert (record["trials"], record["parties"]) == (3, 4)
     assert result.best.score == max(one.score for one in result.tuned)
 
 

@@ -87,8 +87,8 @@ class Halving(Tuning):
     allowance: Allowance
     dimensions: tuple[Dimension, ...]
     rounds: int
-    parties: int
-    """How many take part in a round: a budget of rounds costs so many times as much."""
+    parties: int | None
+    """How many take part in a round: a budget of rounds costs so many times as much. None: the data decide."""
 
     def runs(self) -> Iterator[Planned]:
         """The untuned runs and those of all trials."""
@@ -201,9 +201,10 @@ class Halving(Tuning):
             return "nothing in the space is a parameter of it"
         space = ", ".join(f"{each.name} {each}" for each in self.dimensions)
         rungs = ", ".join(f"{rung.trials} until round {rung.round}" for rung in self.rungs)
+        parties = f" x {self.parties} parties" if self.parties else ""
         return (
             f"{self.rungs[0].trials} trials over {space}: {rungs}; {self.spent:,} of {self.allowance.budget:,} "
-            f"rounds x {self.parties} parties, tuning seeds {_words(self.search.seeds)}"
+            f"rounds{parties}, tuning seeds {_words(self.search.seeds)}"
         )
 
 

@@ -112,6 +112,11 @@ class TunedAlgorithm:
         found = {run.key: self._look(run) for run in self.search.runs()}
         return [record for record in found.values() if record.rounds]
 
+    def _parties(self) -> int | None:
+        """How many took part in a round."""
+        cohorts = (row.get("cohort") for record in self._played() for row in record.rounds)
+        return next((int(each) for each in cohorts if each), self.search.parties)
+
     @property
     def rounds(self) -> int:
         """The rounds that were played for it: what it has cost, untuned runs included."""
@@ -134,7 +139,7 @@ class TunedAlgorithm:
         spent = {} if self.epsilon is None else {"epsilon": self.epsilon[0], "delta": self.epsilon[1]}
         allowed = {"trials": len(self.trials) - 1, "budget": self.search.allowance.budget}
         rungs = [{"round": rung.round, "trials": rung.trials} for rung in self.search.rungs]
-        counts = {"trial": self.chosen.number, "rounds_played": self.rounds, "parties": self.search.parties}
+        counts = {"trial": self.chosen.number, "rounds_played": self.rounds, "parties": self._parties()}
         made = found | counts | self.search.search.to_dict() | allowed | spent | {"rungs": rungs}
         return {name: value for name, value in made.items() if value is not None}
 

@@ -32,7 +32,7 @@ def make_halving(search: Search, fields: Fields, own: Fields, algorithm: str, pr
     whole = RunSpec.from_mapping(over(own, {"seed": search.seeds[0]})) if played is not None else None
     if played is None or whole is None:  # a file is not there: the untuned run says so
         none = Allowance(0, 0)
-        return Halving(fields, algorithm, (untuned,), (), search, none, (), 1, 1)
+        return Halving(fields, algorithm, (untuned,), (), search, none, (), 1, None)
     if not whole.validation:
         raise UserError("validation must be above 0: parameters are tuned on validation rows.")
     seeds, every = len(search.seeds), whole.evaluate_every
@@ -45,7 +45,7 @@ def make_halving(search: Search, fields: Fields, own: Fields, algorithm: str, pr
         rungs = make_rungs(rungs[0].trials, played.rounds, count, every)
     drawn = binding.draws(search.draw_seed, rungs[0].trials if rungs else 0)
     trials = [candidate(number, values, binding.fields(values)) for number, values in enumerate(drawn, 1)]
-    parties = cohort_size(whole, whole.parties or 10)
+    parties = cohort_size(whole, whole.parties) if whole.parties else None
     return Halving(
         fields,
         algorithm,
