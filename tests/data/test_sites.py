@@ -9,7 +9,8 @@ import pytest
 from unalike.cli.main import call
 from unalike.data import DATASETS
 from unalike.data.folder import NotFound
-from unalike.data.sites import Sites, read_schema, read_table
+from unalike.data.sites import Sites, read_schema
+from unalike.data.table import read_table
 from unalike.errors import UserError
 
 

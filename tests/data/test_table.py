@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from unalike.data import Dataset, load_dataset
 from unalike.data.columns import Inferred
-from unalike.data.table import CSV, Parquet, infer
-from unalike.data.table import test_rows as chosen_rows
+from unalike.data.roles import test_rows as chosen_rows
+from unalike.data.sites import read_site_table
+from unalike.data.table import CSV, Parquet, infer, read_table
 from unalike.errors import UserError
 
 HEADER = ["age", "city", "smoker", "ward", "unit", "outcome"]
@@ -536,3 +537,31 @@ def test_any_file_is_read_or_refused_in_one_line(
         except UserError as error:
             said = str(error)
         assert "\n" not in said
+
+
+def test_every_table_is_read_by_one_door(tmp_path: Path, table: str) -> None:
+    """A bare path, csv:PATH, and csv:PATH with options: the same columns; what is no table is refused by name."""
+    semicolons = write(tmp_path / "semi (1).csv", ROWS, delimiter=";")
+    expected = [(column.name, list(column.cells)) for column in read_table(table)]
+    for text in (f"csv:{table}", f"csv({semicolons!r}, delimiter=';')", f"csv:{table}(label=city, ignore=ward)"):
+        assert [(column.name, list(column.cells)) for column in read_table(text)] == expected
+    for text in (semicolons, f"csv:{semicolons}"):  # brackets in a file's name are no options
+        assert len(read_table(text)) == 1
+    for text, said in (
+        ("heart(missing=drop)", "heart is not one table.*csv:"),
+        ("cvs:any.csv", "Unknown data set 'cvs'. Did you mean 'csv'"),
+        (str(tmp_path / "none.csv"), "There is no file"),
+        (f"csv:{table}(delimitre=';')", "Did you mean 'delimiter'"),
+    ):
+        with pytest.raises(UserError, match=said):
+            read_table(text)
+
+
+def test_a_site_says_how_its_table_is_read_and_nothing_else(tmp_path: Path) -> None:
+    semicolons = write(tmp_path / "s.csv", ROWS, delimiter=";")
+    assert len(read_site_table(f"csv:{semicolons}(delimiter=';')")) == len(HEADER)
+    for option in ("label=city", "ignore=ward", "missing=drop", "test=0.3"):
+        with pytest.raises(
+            UserError, match=rf"{option.split('=')[0]}= is the same at all sites: the plan says it"
+        ):
+            read_site_table(f"csv:{semicolons}({option}, delimiter=';')")

@@ -12,7 +12,7 @@ from tests.federation.liar import INCARNATIONS, OWN, record_grids
 from tests.federation.test_faults import Crash, participation
 from tests.federation.test_server import assert_same
 from tests.secure.test_masks_alone import uniform
-from unalike.data.sites import read_table
+from unalike.data.table import read_table
 from unalike.errors import UserError
 from unalike.federation import asking
 from unalike.federation.audit import read_audit

@@ -12,7 +12,7 @@ from tests.federation import second_edition  # noqa: F401
 from tests.federation.inside import FOUR, HOSPITALS, World, write_tables
 from unalike.algorithms import Algorithm, ByParty, algorithm
 from unalike.channels.accountant import gauss_epsilon
-from unalike.data.sites import read_table
+from unalike.data.table import read_table
 from unalike.errors import UserError
 from unalike.federation.envelope import Envelope, pack, peek, write
 from unalike.federation.terms import terms_of

@@ -10,7 +10,7 @@ from tests.federation import second_edition  # noqa: F401  registers a net
 from tests.federation.inside import HOSPITALS, World
 from unalike.algorithms import ALGORITHMS
 from unalike.channels.accountant import gauss_epsilon
-from unalike.data.sites import read_table
+from unalike.data.table import read_table
 from unalike.errors import UserError
 from unalike.federation.envelope import Envelope, peek, write
 from unalike.federation.terms import terms_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.federation.inside import HOSPITALS, World
 from unalike.cli.federation.site import _told
-from unalike.data.sites.schema import Schema
+from unalike.data.schema import Schema
 from unalike.errors import UserError
 from unalike.federation import audit, work
 from unalike.federation.audit import read_audit

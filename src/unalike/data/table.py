@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import cast
 
 import numpy as np
 
-from unalike.data.columns import BINARY, Column, Inferred, check_few, check_file, read_csv
-from unalike.data.dataset import Array, Dataset, Units, register_dataset
+from unalike.data.columns import Column, Inferred
+from unalike.data.csv_file import read_csv
+from unalike.data.dataset import DATASETS, Dataset, TableLoader, register_dataset
+from unalike.data.files import check_file
 from unalike.data.folder import NotFound
 from unalike.data.labels import number_classes, read_targets
 from unalike.data.parquet import read_parquet
+from unalike.data.roles import Missing, Roles, check_test, complete, natural_parties, some_test_rows
+from unalike.data.schema import Schema, fit
 from unalike.data.targets import strata
-from unalike.errors import UserError, unknown
+from unalike.errors import UserError
 from unalike.tallies import Kind
-
-Missing = Literal["error", "indicate", "drop"]
-
-_SPLIT_SEED = 271828  # constant: every run, whatever its seed, is tested on the same rows
 
 
 @register_dataset("csv")
@@ -61,7 +61,7 @@ class CSV:
     task: Kind = "classification"
 
     def __post_init__(self) -> None:
-        _check_test("csv", self.test)
+        check_test("csv", self.test)
 
     def fingerprint(self) -> str:
         """The SHA-256 of the file's content."""
@@ -69,13 +69,16 @@ class CSV:
 
     def columns(self) -> list[Inferred]:
         """What was inferred of every column."""
-        return infer(self.path, self.delimiter)
+        return inferred(self.table())
+
+    def table(self) -> list[Column]:
+        """The columns of the table, as they are."""
+        return read_csv(_path(self.path), self.delimiter)
 
     def load(self) -> Dataset:
         """Read and code the table."""
-        columns = read_csv(_path(self.path), self.delimiter)
-        roles = Roles.choose(columns, self.label, self.party, self.ignore)
-        return _dataset(_path(self.path).stem, roles, self.test, self.missing, self.task)
+        roles = Roles.choose(self.table(), self.label, self.party, self.ignore)
+        return coded(_path(self.path).stem, roles, self.test, self.missing, self.task)
 
 
 @register_dataset("parquet")
@@ -94,7 +97,7 @@ class Parquet:
     task: Kind = "classification"
 
     def __post_init__(self) -> None:
-        _check_test("parquet", self.test)
+        check_test("parquet", self.test)
 
     def fingerprint(self) -> str:
         """The SHA-256 of the file's content."""
@@ -102,13 +105,35 @@ class Parquet:
 
     def columns(self) -> list[Inferred]:
         """What was inferred of every column."""
-        return _inferred(read_parquet(_path(self.path)))
+        return inferred(self.table())
+
+    def table(self) -> list[Column]:
+        """The columns of the table, as they are."""
+        return read_parquet(_path(self.path))
 
     def load(self) -> Dataset:
         """Read and code the table."""
-        columns = read_parquet(_path(self.path))
-        roles = Roles.choose(columns, self.label, self.party, self.ignore)
-        return _dataset(_path(self.path).stem, roles, self.test, self.missing, self.task)
+        roles = Roles.choose(self.table(), self.label, self.party, self.ignore)
+        return coded(_path(self.path).stem, roles, self.test, self.missing, self.task)
+
+
+def table_loader(text: str) -> TableLoader:
+    """The source of a table: FILE, or a data set that is one table, such as csv:FILE(delimiter=';')."""
+    plain = re.sub(r"^(csv|parquet):", "", text)  # a name may well have brackets
+    named = re.match(r"([A-Za-z][\w+-]+)[:(]", text)
+    if named and not _path(plain).is_file():
+        found = DATASETS.build(text)
+        if not hasattr(found, "table"):
+            tables = ", ".join(f"{entry.name}:..." for entry in DATASETS if hasattr(entry.cls, "table"))
+            raise UserError(f"{named[1]} is not one table. Name a CSV or Parquet file, or use {tables}.")
+        return cast("TableLoader", found)
+    is_parquet = text.startswith("parquet:") or _path(plain).suffix == ".parquet"
+    return Parquet(plain) if is_parquet else CSV(plain)
+
+
+def read_table(text: str) -> list[Column]:
+    """The columns of a table: of FILE, or of a data set that is one, such as csv:FILE(delimiter=';')."""
+    return table_loader(text).table()
 
 
 def infer(path: str, delimiter: str = ",") -> list[Inferred]:
@@ -117,45 +142,14 @@ def infer(path: str, delimiter: str = ",") -> list[Inferred]:
     A file whose name ends in ``.parquet`` is read as one. ``constant`` columns are left out when the table is
     loaded, an ``identifier`` (a text that differs in every row) is refused until it is named in ``ignore``.
     """
-    place = _path(path)
-    columns = read_parquet(place) if place.suffix == ".parquet" else read_csv(place, delimiter)
-    return _inferred(columns)
+    return inferred(
+        Parquet(path).table() if _path(path).suffix == ".parquet" else CSV(path, delimiter=delimiter).table()
+    )
 
 
-def _inferred(columns: Sequence[Column]) -> list[Inferred]:
+def inferred(columns: Sequence[Column]) -> list[Inferred]:
+    """What there is to show of every column of a table."""
     return [Inferred(column.name, column.kind, column.missing, column.variety) for column in columns]
-
-
-@dataclass(frozen=True)
-class Roles:
-    """Which column is the label, which the party, and which are features."""
-
-    label: Column
-    party: Column | None
-    features: tuple[Column, ...]
-
-    def __post_init__(self) -> None:
-        for column in (self.label, *([self.party] if self.party else []), *self.features):
-            if column.unusable:
-                raise UserError(
-                    f"column {column.name}: {column.unusable} cannot be used. Make it a number, a date or a text, "
-                    f"or set ignore={column.name}."
-                )
-
-    @classmethod
-    def choose(cls, columns: Sequence[Column], label: str, party: str, ignore: tuple[str, ...]) -> Roles:
-        """The roles by name; the last column that is not otherwise used is the label where none is named."""
-        named = {column.name: column for column in columns}
-        for role, names in (("label", (label,)), ("party", (party,)), ("ignored", ignore)):
-            for name in names:
-                if name and name not in named:
-                    raise unknown(f"{role} column", name, named)
-        free = [column for column in columns if column.name not in (party, *ignore)]
-        if not free or (label and named[label] not in free):
-            raise UserError("The label cannot be the party or an ignored column. Name another.")
-        target = named[label] if label else free[-1]
-        features = tuple(column for column in free if column is not target)
-        return cls(target, named[party] if party else None, features)
 
 
 def _path(text: str) -> Path:
@@ -171,13 +165,11 @@ def _fingerprint(text: str) -> str:
         raise NotFound(f"There is no readable file {text}. Check the path.") from None
 
 
-def _check_test(name: str, test: float) -> None:
-    if not 0 < test <= 0.5:
-        raise UserError(f"{name}'s test must be above 0 and at most 0.5, got {test:g}. Use 0.2.")
+def coded(name: str, roles: Roles, fraction: float | None, missing: Missing, task: Kind) -> Dataset:
+    """A table's way from texts to numbers: rows that may be used, classes, test rows, and a coding of the rest.
 
-
-def _dataset(name: str, roles: Roles, fraction: float, missing: Missing, task: Kind) -> Dataset:
-    """The whole way from text to numbers."""
+    Without a ``fraction`` there are no test rows.
+    """
     roles = complete(roles, missing)
     classes: tuple[str, ...] = ()
     if task == "regression":
@@ -186,16 +178,19 @@ def _dataset(name: str, roles: Roles, fraction: float, missing: Missing, task: K
     else:
         y, classes = number_classes(roles.label)
         kinds = y
-    party, parties = np.zeros(len(y), np.int64), np.array([""])
+    party, names = np.zeros(len(y), np.int64), [""]
     if roles.party:
-        parties, party = np.unique([value.strip() for value in roles.party.cells], return_inverse=True)
-    test = test_rows(kinds, party, fraction)
-    if not test.any():
-        raise UserError(f"{name} has too few rows for a test set: {len(y)}. Add rows, or make test larger.")
-    x, features, units = _code(roles.features, ~test, indicate=missing == "indicate")
-    present, group = np.unique(party[~test], return_inverse=True)
-    place = np.full(len(parties), -1)  # a party with test rows only is no party
-    place[present] = np.arange(len(present))
+        names = sorted(roles.party.distinct)
+        places = {name: place for place, name in enumerate(names)}
+        party = roles.party.spread({text: places[value] for text, value in roles.party.values.items()}, -1)
+    test = some_test_rows(name, kinds, party, fraction)
+    each = {column.name: fit(column, ~test, missing == "indicate") for column in roles.features}
+    fields = tuple(one for one in each.values() if one)
+    if not fields:
+        raise UserError("No column varies, so there is nothing to learn from. Check the table.")
+    constant = tuple(column for column, one in each.items() if one is None)
+    schema = Schema(roles.label.name, classes, fields, constant, missing)
+    x = schema.rows(roles.features)
     return Dataset(
         name=name,
         x=x[~test],
@@ -203,108 +198,9 @@ def _dataset(name: str, roles: Roles, fraction: float, missing: Missing, task: K
         x_test=x[test],
         y_test=y[test],
         classes=classes,
-        features=features,
-        group=group if roles.party else None,
-        group_names=tuple(map(str, parties[present])) if roles.party else (),
-        group_test=place[party[test]] if roles.party else None,
-        units=units,
+        features=schema.features,
+        **(natural_parties(np.array(names), party, test) if roles.party else {}),
+        units=schema.units,
         task=task,
+        schema=schema,
     )
-
-
-def complete(roles: Roles, missing: Missing) -> Roles:
-    """The columns without the rows to be dropped; an error where a value is missing that may not be."""
-    needed = [roles.label] + ([roles.party] if roles.party else [])
-    keep = np.ones(len(roles.label.cells), bool)
-    for column in [*needed, *roles.features]:
-        if not column.missing:
-            continue
-        if missing == "error" or (missing == "indicate" and column in needed):
-            remedy = "drop" if column in needed else "indicate or missing=drop"
-            first = next(text for text in column.cells if text in column.gaps)
-            rest = f" ({column.missing} in all)" if column.missing > 1 else ""
-            raise column.mistake(first, "the value", f"is missing{rest}. Fill it in, or use missing={remedy}.")
-        if missing == "drop":
-            keep &= ~column.absent
-    if keep.all():
-        return roles
-    if not keep.any():
-        raise UserError("Every row has a missing value. Use missing=indicate, or ignore the emptiest columns.")
-    party = roles.party.where(keep) if roles.party else None
-    return Roles(roles.label.where(keep), party, tuple(column.where(keep) for column in roles.features))
-
-
-def test_rows(y: Array, party: Array, fraction: float) -> Array:
-    """A mask of the test rows: ``fraction`` of every label, rounded, spread over the parties in proportion.
-
-    Within a label the rows are sorted by party, at random within it, and every 1/fraction-th is a test row. So a
-    party with many rows of a label has its share within one row, and one-row parties are not all in training, as
-    they would be if the share were rounded party by party.
-    """
-    order = np.lexsort((np.random.default_rng(_SPLIT_SEED).random(len(y)), party, y))
-    sizes = np.bincount(y)
-    position = np.arange(len(y)) - (np.cumsum(sizes) - sizes)[y[order]]
-    chosen = np.floor((position + 1) * fraction + 0.5) > np.floor(position * fraction + 0.5)
-    test = np.zeros(len(y), bool)
-    test[order] = chosen & (sizes[y[order]] > 1)
-    return test
-
-
-class _Coded(NamedTuple):
-    """A coded column, float32; ``values * scale + shift`` are the table's own."""
-
-    values: Array
-    shift: float = 0.0
-    scale: float = 1.0
-
-
-def _code(columns: tuple[Column, ...], train: Array, indicate: bool) -> tuple[Array, tuple[str, ...], Units]:
-    """The float32 matrix, the names of its columns, and their units."""
-    coded: dict[str, _Coded] = {}
-    for column in columns:
-        made = {
-            name: one._replace(values=np.where(column.absent, np.float32(0), one.values))
-            for name, one in _feature(column, train).items()
-        }
-        if indicate and column.missing:
-            made[f"{column.name}_missing"] = _Coded(column.absent.astype(np.float32))
-        for name in made:
-            if name in coded:
-                raise UserError(f"column {column.name}: its coded column {name!r} is there already. Rename one.")
-        coded |= made
-    if not coded:
-        raise UserError("No column varies, so there is nothing to learn from. Check the table.")
-    values, shift, scale = zip(*coded.values(), strict=True)
-    return np.stack(values, axis=1), tuple(coded), Units(np.array(shift), np.array(scale))
-
-
-def _feature(column: Column, train: Array) -> dict[str, _Coded]:
-    """The coded columns (float32) of one column; what they hold where a value is missing does not matter."""
-    if column.kind == "constant":
-        return {}
-    if column.kind in ("number", "date"):
-        return {column.name: _standardise(column, column.numbers(), train)}
-    if column.kind == "binary":
-        yes = {pair[1] for pair in BINARY}
-        return {column.name: _Coded(np.array([text.strip().lower() in yes for text in column.cells], np.float32))}
-    column.check_feature()
-    values = sorted(column.distinct)
-    check_few(column.name, len(values), len(column.cells) - column.missing)
-    index = {value: place for place, value in enumerate(values)}
-    codes = np.array([index.get(column.values.get(text, ""), -1) for text in column.cells])
-    seen = np.unique(codes[train & (codes >= 0)])
-    return {f"{column.name}_{values[code]}": _Coded((codes == code).astype(np.float32)) for code in seen}
-
-
-def _standardise(column: Column, values: Array, train: Array) -> _Coded:
-    """Minus the training rows' mean, divided by their standard deviation (1 where they do not vary)."""
-    known = values[train & ~column.absent]
-    mean, deviation = (known[0], 1.0) if len(known) else (0.0, 1.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if len(known) and known.min() < known.max():  # else rounding could leave a tiny deviation to divide by
-            mean, deviation = known.mean(), known.std()
-        scaled: Array = ((values - mean) / deviation).astype(np.float32)
-    # An infinite deviation would make every value 0, which is finite: it needs a look of its own.
-    if not (np.isfinite(deviation) and np.isfinite(scaled[~column.absent]).all()):
-        raise UserError(f"column {column.name}: its values are too large to standardise. Rescale them.")
-    return _Coded(scaled, float(mean), float(deviation))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from unalike.data.schema import Schema
+from unalike.data.sites.agreement import agree
 from unalike.data.sites.description import MOST_ROWS, Description
-from unalike.data.sites.schema import Schema, agree
 from unalike.errors import UserError
 from unalike.federation.asking import Asking
 from unalike.federation.envelope import Envelope, Refused, shown

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from unalike.data.schema import Schema
 from unalike.data.sites import read_schema
-from unalike.data.sites.schema import Schema
 from unalike.errors import UserError
 from unalike.federation.plan import Plan, is_name
 from unalike.runs.files import atomic_write, open_file, private_folder, storage_error, write_all

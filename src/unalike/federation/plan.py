@@ -15,8 +15,8 @@ from typing import Any, Literal, get_args
 from unalike.algorithms import ALGORITHMS
 from unalike.channels import parse_channel
 from unalike.channels.masked import Masked
+from unalike.data.roles import Missing
 from unalike.data.sites import Sites
-from unalike.data.table import Missing
 from unalike.errors import UserError, unknown
 from unalike.federation import FIXED
 from unalike.federation.envelope import ANYBODY, MOST_BYTES, SERVER

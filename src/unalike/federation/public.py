@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from unalike.data.columns import Column
-from unalike.data.sites import read_table
+from unalike.data.table import read_table
 from unalike.errors import UserError
 from unalike.runs.files import atomic_write
 

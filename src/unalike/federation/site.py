@@ -19,9 +19,10 @@ from unalike.channels.encrypted import Encrypted
 from unalike.channels.errors import ChannelError
 from unalike.channels.masked import Masked
 from unalike.channels.stage import Grid
-from unalike.data.sites import read_table, site_data
+from unalike.data.schema import Schema
+from unalike.data.sites import read_site_table, site_data
+from unalike.data.sites.agreement import check_agreed
 from unalike.data.sites.description import Description, describe
-from unalike.data.sites.schema import Schema
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
 from unalike.federation.contents import digest_of
@@ -77,7 +78,7 @@ class Site:
         self._once = Once(self.folder / "once.json")
         self._measure: SiteMeasure | None = None
         self._server = {SERVER: bytes.fromhex(self.plan.server)}
-        self.columns = read_table(self.table)
+        self.columns = read_site_table(self.table)
         self._public = public_table(self.folder, self.plan.public)
         self._described = self.describe()  # a table that does not fit is told here, and never to the server
 
@@ -190,7 +191,7 @@ class Site:
         if known is not None and known != roster:
             raise Refused("the other parties' keys have changed since this site agreed. Ask them, and join again")
         self._compare_with_own_cards(roster)
-        schema.check(self._described)
+        check_agreed(schema, self._described)
         before = self._agreed.get("schema")
         if before and self._vault.versions and Schema.from_dict(before).digest != schema.digest:
             raise Refused("training has begun with another schema. Join again in another folder")

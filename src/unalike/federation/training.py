@@ -13,7 +13,7 @@ from unalike.channels.encrypted import Encrypted
 from unalike.channels.masked import Masked
 from unalike.channels.setting import Random, secret_random
 from unalike.data.columns import Column
-from unalike.data.sites.schema import Schema
+from unalike.data.schema import Schema
 from unalike.errors import UserError
 from unalike.federation.dealing import deal_keys
 from unalike.federation.envelope import Refused, pack

@@ -18,8 +18,8 @@ from unalike.channels.setting import Random
 from unalike.channels.stage import Grid
 from unalike.data.columns import Column
 from unalike.data.dataset import Dataset
+from unalike.data.schema import Schema
 from unalike.data.sites.description import MOST_ROWS
-from unalike.data.sites.schema import Schema
 from unalike.engines.sequential import Sequential
 from unalike.federation.contents import (
     BUFFERS,

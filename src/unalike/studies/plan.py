@@ -65,6 +65,11 @@ class StudyPlan:
         """How many runs there are; one that tuning stops and goes on with counts each time."""
         return len(self.goals) + sum(tuning.steps for tuning in self.tunings)
 
+    def models(self) -> set[str]:
+        """The texts of all nets that are trained."""
+        planned = {str(run.spec.model) for run in self.tuning_runs() if run.spec is not None}
+        return planned | {str(goal.fields["model"]) for goal in self.goals if "model" in goal.fields}
+
     def tuning_runs(self) -> Iterator[Planned]:
         """The runs that choose parameters."""
         for tuning in self.tunings:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unalike.data.folder import NotFound
+from unalike.data.sql import check_frozen
 from unalike.runs.results import Record, read_record
 from unalike.runs.spec import RunSpec
 
@@ -33,7 +34,9 @@ class Planned:
 def make(fields: Fields) -> Planned:
     """A run from its fields; a file that is not there is its problem, any other mistake an error."""
     try:
-        return Planned(fields, RunSpec.from_mapping(fields))
+        spec = RunSpec.from_mapping(fields)
+        check_frozen(spec.dataset)
+        return Planned(fields, spec)
     except NotFound as error:
         return Planned(fields, None, f"data not found: {error}")
 

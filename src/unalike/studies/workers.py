@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from unalike.errors import UserError
+from unalike.models.own import check_named
 from unalike.runs.folder import InUse
 from unalike.runs.results import Record
 from unalike.runs.run import record_failure
@@ -142,6 +143,8 @@ class Runner:
             raise UserError(f"--workers must be at least 1, got {workers}.")
         self._study, self._runs = study, runs
         self._plan = plan_study(study, scale, only) if plan is None else plan
+        for model in self._plan.models():
+            check_named(model)  # before a run is recorded as one that failed
         self._workers = workers or cpu_count()
         self._retry = retry
         self._watcher = watcher or StudyWatcher()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
@@ -10,27 +11,26 @@ from pathlib import Path
 
 import numpy as np
 
-from unalike.data.columns import Column, read_csv
+from unalike.data.columns import Column
 from unalike.data.dataset import Array, Dataset, register_dataset
 from unalike.data.folder import NotFound
-from unalike.data.parquet import read_parquet
+from unalike.data.roles import Missing, test_rows
+from unalike.data.schema import Schema
+from unalike.data.sites.agreement import agree
 from unalike.data.sites.description import describe
-from unalike.data.sites.schema import Schema, agree
-from unalike.data.table import Missing, test_rows
+from unalike.data.table import read_table, table_loader
 from unalike.errors import UserError
 
-
-def read_table(path: str, fewest: int = 2) -> list[Column]:
-    """The columns of a site's own table: PATH, csv:PATH or parquet:PATH; there must be so many at least."""
-    place = table_path(path)
-    if path.startswith("parquet:") or place.suffix == ".parquet":
-        return read_parquet(place, fewest)
-    return read_csv(place, ",", fewest)
+_OF_THE_PLAN = ("label", "party", "ignore", "missing", "test", "task")
 
 
-def table_path(path: str) -> Path:
-    """Where a site's own table is."""
-    return Path(path.removeprefix("csv:").removeprefix("parquet:")).expanduser()
+def read_site_table(text: str) -> list[Column]:
+    """The columns of a site's own table; what the plan says for all sites cannot be said with it."""
+    loader = table_loader(text)
+    for one in dataclasses.fields(loader):  # type: ignore[arg-type]
+        if one.name in _OF_THE_PLAN and getattr(loader, one.name) != one.default:
+            raise UserError(f"{one.name}= is the same at all sites: the plan says it. Leave it out of {text}.")
+    return loader.table()
 
 
 def site_data(name: str, schema: Schema, columns: list[Column], missing: Missing, test: float) -> Dataset:
@@ -43,7 +43,15 @@ def site_data(name: str, schema: Schema, columns: list[Column], missing: Missing
     if not chosen.any():
         raise UserError(f"{name} has too few rows for a test set: {len(y)}. Add rows, or make test larger.")
     return Dataset(
-        name, x[~chosen], y[~chosen], x[chosen], y[chosen], schema.classes, schema.features, units=schema.units
+        name,
+        x[~chosen],
+        y[~chosen],
+        x[chosen],
+        y[chosen],
+        schema.classes,
+        schema.features,
+        units=schema.units,
+        schema=replace(schema, missing=missing),
     )
 
 
@@ -91,11 +99,12 @@ class Sites:
         """The SHA-256 of all tables, of the schema and of public rows; nothing where the sites keep theirs."""
         if not self.path:
             return ""
-        files = [*self.tables().values(), *(table_path(path) for path in (self.schema, self.public) if path)]
+        files = [*self.tables().values(), *([Path(self.schema).expanduser()] if self.schema else [])]
         try:
             each = [hashlib.sha256(path.read_bytes()).digest() for path in files]
         except OSError as error:
             raise NotFound(f"Cannot read {error.filename}: {error.strerror}. Check the path.") from None
+        each += [bytes.fromhex(table_loader(self.public).fingerprint())] if self.public else []
         return hashlib.sha256(b"".join(each)).hexdigest()
 
     def load(self) -> Dataset:

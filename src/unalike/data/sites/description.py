@@ -7,21 +7,19 @@ and no value of a column that looks like a name, an identifier or a free text.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from unalike.data.columns import Column, check_few
 from unalike.data.dataset import Array
-from unalike.data.labels import NO_NUMBERS, check_labels, class_names, plain_number
-from unalike.data.table import Missing, Roles, complete, test_rows
+from unalike.data.labels import NO_NUMBERS, check_labels, class_names, class_places, plain_number
+from unalike.data.roles import Missing, Roles, complete, test_rows
+from unalike.data.schema import MOST_COLUMNS, CodedKind, check_kind, is_number, texts
 from unalike.errors import UserError
 
-Kind = Literal["number", "date", "binary", "category"]
-MOST_COLUMNS = 100_000
 MOST_ROWS = 2**31 - 1
 """Rows that a site can have: server and sites refuse more alike, before anything is trained."""
 
@@ -31,7 +29,7 @@ class Described:
     """One column of one site."""
 
     name: str
-    kind: Kind
+    kind: CodedKind
     values: tuple[str, ...] = ()
     count: int = 0
     mean: float = 0.0
@@ -82,11 +80,9 @@ def describe(
 ) -> Description:
     """What a site tells of its table; numbers are of its training rows alone."""
     roles = complete(Roles.choose(columns, label, "", ignore), missing)
-    labels = label_texts(roles.label)
-    classes = class_names(labels)
-    check_labels(roles.label.name, len(classes), len(labels), NO_NUMBERS)
-    codes = {name: place for place, name in enumerate(classes)}
-    y = np.array([codes[text] for text in labels])
+    classes = class_names(map(plain_number, roles.label.distinct))
+    check_labels(roles.label.name, len(classes), roles.label.rows, NO_NUMBERS)
+    y = roles.label.spread(class_places(roles.label, classes), -1)
     train = ~test_rows(y, np.zeros(len(y), np.int64), test)
     told = tuple(_described(column, train) for column in roles.features)
     return Description(roles.label.name, classes, told, int(train.sum()))
@@ -96,7 +92,7 @@ def _described(column: Column, train: Array) -> Described:
     missing = bool(column.missing)
     column.check_feature()
     if column.reading is not None:
-        kind: Kind = column.reading.kind
+        kind: CodedKind = column.reading.kind
         values = column.numbers()[train & ~column.absent]
         if not len(values):
             return Described(column.name, kind, missing=missing)
@@ -106,37 +102,12 @@ def _described(column: Column, train: Array) -> Described:
         if not math.isfinite(squares):
             raise UserError(f"column {column.name}: its values are too large to standardise. Rescale them.")
         return Described(column.name, kind, (), len(values), mean, squares, missing)
-    known = [column.values[text] for text, use in zip(column.cells, train & ~column.absent, strict=True) if use]
-    found = tuple(sorted(set(known)))
-    check_few(column.name, len(found), len(known))
+    found, count = tuple(column.seen(train)), int((train & ~column.absent).sum())
+    check_few(column.name, len(found), count)
     kind = "binary" if column.kind == "binary" else "category"
-    return Described(column.name, kind, found, len(known), missing=missing)
-
-
-def check_kind(one: Any) -> None:
-    """ValueError unless it has a name and a kind that is known."""
-    if not isinstance(one.name, str) or one.kind not in get_args(Kind):
-        raise ValueError(f"column {str(one.name)[:60]!r} has no known kind: {str(one.kind)[:60]!r}")
-
-
-def is_number(value: object) -> bool:
-    """Whether it is a finite number; whole ones may be too large for a float."""
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
+    return Described(column.name, kind, found, count, missing=missing)
 
 
 def is_count(value: object) -> bool:
     """Whether it is a whole number that rows can have."""
     return type(value) is int and 0 <= value <= MOST_ROWS
-
-
-def label_texts(column: Column) -> list[str]:
-    """Every row's class; a number is written one way (1.0 is the class 1)."""
-    values = {text: plain_number(value) for text, value in column.values.items()}
-    return [values[text] for text in column.cells]
-
-
-def texts(values: Any) -> tuple[str, ...]:
-    """A list of texts as it comes from JSON; TypeError where it is none."""
-    if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
-        raise TypeError(f"expected texts, got {values!r}"[:200])
-    return tuple(values)

@@ -11,6 +11,7 @@ from typing import Any
 from unalike.data import Dataset, load_dataset
 from unalike.data.given import given
 from unalike.errors import UserError, shown
+from unalike.models.own import name_code
 from unalike.runs.files import named_folder
 from unalike.runs.folder import InUse
 from unalike.runs.rules import Diverged
@@ -53,6 +54,8 @@ def tune(
     many processes play the runs; 0 is this process, where parts and data of your own are known.
     """
     folder = named_folder(runs, "--runs")
+    if isinstance(fields.get("dataset"), Dataset) and data is None:
+        data = fields.pop("dataset")
     if data is not None and workers:
         raise UserError(
             f"Other processes do not have these data: leave workers={workers} out, or name a data set."
@@ -95,6 +98,9 @@ def tuning_study(
     for field in own:
         if any(field == one.name for one in dimensions):
             raise UserError(f"{field} is given and in the space. Leave it out of one of them.")
+    for text in (own.get("model"), *(value for one in dimensions if one.name == "model" for value in one.choices)):
+        if text is not None:
+            name_code(str(text))
     return Study(
         NAME,
         f"Tuning {', '.join(names)}",

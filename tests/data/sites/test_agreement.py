@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from unalike.data.columns import Column
+from unalike.data.roles import test_rows as chosen_rows
+from unalike.data.schema import Field, Schema
 from unalike.data.sites import site_data
+from unalike.data.sites.agreement import agree, check_agreed
 from unalike.data.sites.description import MOST_ROWS, Described, Description, describe
-from unalike.data.sites.schema import Field, Schema, agree
-from unalike.data.table import test_rows as chosen_rows
 from unalike.errors import UserError
 
 JSON = st.recursive(
@@ -24,7 +25,7 @@ JSON = st.recursive(
 
 
 def table(**columns):
-    return [Column(name, list(map(str, cells)), range(2, len(cells) + 2)) for name, cells in columns.items()]
+    return [Column.of(name, map(str, cells), 2, "line") for name, cells in columns.items()]
 
 
 def told(columns, missing="indicate", ignore=(), label="y", test=0.2):
@@ -143,7 +144,7 @@ def test_dates_do_not_mix_with_other_things(cells, said):
     with pytest.raises(UserError, match="column d: dates were agreed on, and it has none"):
         agreed(dates, dates).code(other, "error")
     with pytest.raises(UserError, match="the schema takes it for a date, here it is a"):
-        agreed(dates, dates).check(told(other))
+        check_agreed(agreed(dates, dates), told(other))
 
 
 def test_decimal_commas_at_one_site_agree_with_points_at_another():
@@ -259,7 +260,7 @@ def test_unicode():
 
 def test_a_coded_column_that_would_be_there_twice():
     one = table(a=["b", "c"] * 5, a_b=range(10), y=labels(10))
-    with pytest.raises(UserError, match="'a_b' would be there twice"):
+    with pytest.raises(UserError, match="column a_b: its coded column 'a_b' is there already"):
         agreed(one, one)
 
 
@@ -440,7 +441,7 @@ def test_a_site_does_not_code_what_its_plan_does_not_say(change, why):
     columns = table(x=range(10), c=["u", "v"] * 5, secret=range(10), y=labels(10))
     own = told(columns, ignore=("secret",))
     schema = agree({"a": own, "b": own})
-    schema.check(own)
+    check_agreed(schema, own)
     made = Schema(**{"label": "y", "classes": schema.classes, "fields": schema.fields, **change})
     with pytest.raises(UserError, match=why):
-        made.check(own)
+        check_agreed(made, own)

@@ -1,4 +1,4 @@
-"""New rows for a model that is trained already: checked against the agreed coding, and coded piece by piece."""
+"""New rows for a model that is trained already: checked against its coding, and coded piece by piece."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from unalike.data.columns import BINARY, Column
 from unalike.data.dataset import Array
-from unalike.data.labels import plain_number
+from unalike.data.labels import class_places
 from unalike.data.numerals import PLAIN, Reading, days
-from unalike.data.sites.schema import MEASURED, Field, Schema
-from unalike.data.table import Missing
+from unalike.data.roles import Missing
+from unalike.data.schema import MEASURED, Field, Schema
 from unalike.errors import UserError, nearest
 
 Unknown = Literal["error", "zeros"]
-"""What becomes of a category, or of a gap in a column, that no site had when the coding was agreed on."""
+"""What becomes of a category, or of a gap in a column, that was not there when the coding was made."""
 _YES_OR_NO = {word for pair in BINARY for word in pair}
 _USUAL = {"number": PLAIN, "date": Reading("date", days)}
 _WRITTEN = {"number": "1234.5", "date": "2024-12-31"}
@@ -35,7 +35,8 @@ class NewRows:
     values: tuple[Array, ...]
     absent: tuple[Array, ...]
     labels: Array | None
-    """the class of every row that is here, -1 where it is not known; None where no row tells it"""
+    """the class of every row that is here, -1 where it is not known, or the number to predict, NaN where it is not
+    known; None where no row tells it"""
 
     def code(self, places: Array) -> Array:
         """The rows at these places, counted among those that are here, as the net sees them (float32)."""
@@ -53,11 +54,11 @@ def read_new_rows(
     named = {column.name: column for column in columns}
     others = named.keys() - {schema.label, *(one.name for one in schema.fields)}
     own = [_needed(one.name, named, others) for one in schema.fields]
-    usable = np.ones(len(own[0].cells), bool)
+    usable = np.ones(own[0].rows, bool)
     for column in own if missing == "drop" else ():
         usable &= ~column.absent
     if not usable.any():
-        raise UserError("Every row has a missing value, and by the plan such rows are left out. Fill them in.")
+        raise UserError("Every row has a missing value, and such rows are left out. Fill them in.")
     label = named.get(schema.label)
     if not usable.all():
         own = [column.where(usable) for column in own]
@@ -84,10 +85,7 @@ def _needed(name: str, named: Mapping[str, Column], others: Iterable[str]) -> Co
 def _read(one: Field, column: Column, unknown: Unknown) -> Array:
     """The column's values as numbers, once every one of them is known to fit."""
     if column.missing and not one.indicate and unknown == "error":
-        text = next(text for text in column.cells if text in column.gaps)
-        rest = f" ({column.missing} in all)" if column.missing > 1 else ""
-        rule = f"is missing{rest}, and no site had a gap there. Fill it in, or use --unknown zeros."
-        raise column.mistake(text, "the value", rule)
+        raise column.gap("Nothing was missing there in training: fill it in, or use --unknown zeros.")
     if one.kind in MEASURED:
         return _numbers(one, column)
     if unknown == "error":
@@ -103,38 +101,43 @@ def _numbers(one: Field, column: Column) -> Array:
         for text, value in column.values.items():
             found = reading.read(value)
             if found is None or math.isinf(found):
-                rule = f"is not a {one.kind}, as was agreed on. Write it as {_WRITTEN[one.kind]} is written."
+                rule = f"is not a {one.kind}, as it was in training. Write it as {_WRITTEN[one.kind]} is written."
                 raise column.mistake(text, repr(text[:30]), rule)
     with np.errstate(over="ignore", invalid="ignore"):
         values = one.read(column)
         finite = np.isfinite(one.code(values, column.absent)[0])
     if not finite.all():
-        text = column.cells[int(np.argmin(finite))]
-        raise column.mistake(text, repr(text[:30]), "is too large for the scale that was agreed on. Mend it.")
+        text = column.texts[column.codes[int(np.argmin(finite))]]
+        raise column.mistake(text, repr(text[:30]), "is too large for the scale of training. Mend it.")
     return values
 
 
 def _check_categories(one: Field, column: Column) -> None:
     known = _YES_OR_NO if one.kind == "binary" else set(one.values)
+    if not known:  # it was the same in all rows: only where it is missing tells something
+        return
     for text, value in column.values.items():
         if (value.lower() if one.kind == "binary" else value) not in known:
             names = "yes, no, true, false" if one.kind == "binary" else _few(one.values)
             near = nearest(value, known)
             meant = f"Is it {near!r}? " if near else ""
-            rule = f"is a category that no site had ({names}). {meant}Mend it, or use --unknown zeros."
+            rule = f"is a category that training did not have ({names}). {meant}Mend it, or use --unknown zeros."
             raise column.mistake(text, repr(text[:30]), rule)
 
 
 def _labels(classes: tuple[str, ...], column: Column) -> Array | None:
-    """The number of every row's class, -1 where its label is missing; None where all are."""
-    places = {name: place for place, name in enumerate(classes)}
-    known = {}
-    for text, value in column.values.items():
-        if plain_number(value) not in places:
+    """The number of every row's class, -1 where its label is missing; None where all are.
+
+    Without classes it is the number to predict, NaN where it is missing.
+    """
+    if not classes:
+        return column.numbers() if column.values else None
+    known = class_places(column, classes)
+    for text, place in known.items():
+        if place is None:
             rule = f"is none of the classes ({_few(classes)}). Mend it, leave it empty, or remove the column."
             raise column.mistake(text, f"the label {text[:30]!r}", rule)
-        known[text] = places[plain_number(value)]
-    return np.array([known.get(text, -1) for text in column.cells]) if known else None
+    return column.spread(known, -1) if known else None
 
 
 def _few(names: Sequence[str]) -> str:
