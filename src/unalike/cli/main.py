@@ -54,6 +54,7 @@ _COMMANDS = {
         "app",
         "Run a grid of runs in parallel, beside the papers' numbers.",
     ),
+    "tune": ("unalike.cli.tune", "tune", "Choose learning rates and other parameters on validation rows."),
     "federation": (
         "unalike.cli.federation.commands",
         "app",
@@ -196,7 +197,7 @@ def _stopped(args: Sequence[str], where: str, chosen: Sequence[str] = ()) -> int
 
 
 def _resumable(args: Sequence[str]) -> bool:
-    return list(args[:1]) == ["run"] or list(args[:2]) == ["study", "run"]
+    return list(args[:1]) in (["run"], ["tune"]) or list(args[:2]) == ["study", "run"]
 
 
 def _send_nowhere(*streams: TextIO) -> None:
