@@ -38,7 +38,7 @@ notebooks: $(VENV)/.dev
 # Wheel and source archive in dist/, checked. The tools have an environment of their own: some packages clash with theirs.
 package:
 	$(PYTHON) -m venv $(VENV)-package
-	$(VENV)-package/bin/python -m pip install --quiet build twine
+	$(VENV)-package/bin/python -m pip install --quiet -c constraints.txt build twine
 	rm -rf dist
 	$(VENV)-package/bin/python -m build
 	$(VENV)-package/bin/twine check --strict dist/*
@@ -54,14 +54,14 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.phases $(BENCH)
 	$(BIN)/python -m benchmarks.mixtures $(BENCH)
 
-$(VENV)/.demo: pyproject.toml
+$(VENV)/.demo: pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit(0 if sys.version_info >= (3, 11) else 'unalike needs Python 3.11 or newer: make PYTHON=python3.11')"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -e .
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
 	$(BIN)/python -c "open('$@', 'w').close()"
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
 	$(BIN)/python -c "open('$@', 'w').close()"
 
 clean:

@@ -2,11 +2,13 @@
 
 import re
 import shlex
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from click.exceptions import Exit, MissingParameter, UsageError
+from safetensors.torch import save_file
 
 from tests.base_install import parse
 from unalike import check_algorithm
@@ -238,8 +240,10 @@ def test_cheap_commands_work(path, here):
             assert call(words) == 0, words
 
 
-def examples(page):
-    return "\n".join(body for kind, body in FENCED.findall(read(DOCS / page)) if kind == "python")
+def examples(page, *which):
+    """The examples in Python of a page, or those of these numbers."""
+    found = [body for kind, body in FENCED.findall(read(DOCS / page)) if kind == "python"]
+    return "\n".join(found[number] for number in which) if which else "\n".join(found)
 
 
 def test_own_parts_of_every_kind_train_together(here):
@@ -263,8 +267,8 @@ def test_own_algorithms_hold_the_contract(text, here):
 
 TRIED = [
     ["data.md"],
-    ["partitions.md"],
     ["measure.md"],
+    ["partitions.md"],
     ["privacy.md"],
     ["secure-measurement.md"],
     ["loggers.md", "report.md"],
@@ -278,11 +282,21 @@ def test_examples_in_python_run(pages, here):
         exec(compile(examples(page), page, "exec"), {"__name__": "example"})
 
 
+def test_from_arrays_to_a_model_in_six_lines(here):
+    block = next(body for _, body in FENCED.findall(read(DOCS / "python.md")) if "unalike.dataset(" in body)
+    assert len([line for line in block.splitlines() if line.strip()]) <= 6
+    names = {"__name__": "example"}
+    exec(compile(examples("python.md"), "python.md", "exec"), names)  # all of the page, the block among it
+    assert (names["unalike"].load(names["saved"]).predict(names["x"]) == names["y"]).mean() > 0.9
+    assert names["scores"].mean() > 0.9
+
+
 def test_no_example_in_python_is_left_out():
     have = {page.name for page in PAGES if examples(page.name)}
     assert have == {
         "extending.md",
         "own-nets.md",
+        "python.md",
         "runs.md",
         "scores.md",
         "use.md",
@@ -297,11 +311,25 @@ def test_the_saved_net_of_a_regression_predicts(here):
 
 
 def test_an_own_loss_on_numbers(here):
-    (here / "huber.py").write_text(examples("own-nets.md"))
-    (words,) = written_out(read(DOCS / "own-nets.md"))
+    (here / "huber.py").write_text(examples("own-nets.md", 2))
+    (words,) = (words for words in written_out(read(DOCS / "own-nets.md")) if "--loss" in words)
     assert call(words) == 0
     (folder,) = (path for path in (here / "runs").iterdir() if path.is_dir())
     assert read_run(folder).result["r2"] > 0.2  # 0 is as good as the mean
+
+
+def test_an_own_net_in_the_shell_and_in_python(here, monkeypatch):
+    (here / "nets.py").write_text(examples("own-nets.md", 0))
+    train, begin = (words for words in written_out(read(DOCS / "own-nets.md")) if "--model" in words)
+    assert call(train) == 0
+    monkeypatch.syspath_prepend(here)
+    names = {}
+    exec(compile(examples("own-nets.md", 1), "own-nets.md", "exec"), names)
+    assert names["result"].accuracy > 0.2  # a tenth is chance
+    body = {name: value for name, value in names["Narrow"]((8, 8), 3).state_dict().items() if "fc" not in name}
+    save_file(body, here / "body.safetensors")
+    assert call([*begin, "--rounds", "1"]) == 0
+    sys.modules.pop("nets")
 
 
 def test_the_saved_model_is_used_as_it_was_judged(here):

@@ -13,7 +13,9 @@ ROOT = Path(unalike.__file__).parent
 LEVELS = [
     {"__main__"},
     {"cli"},
-    {"demo"},
+    {"sklearn"},
+    {"notebook"},
+    {"demo", "watch"},
     {"report"},
     {"studies"},
     {"ranking", "federation"},
@@ -29,7 +31,7 @@ LEVELS = [
     {"registry", "randomness", "toml"},
     {"part_text", "own_code", "own_files"},
     {"scores"},
-    {"tallies"},
+    {"tallies", "quantities"},
     {"errors"},
 ]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from unalike.models.loss import register_loss
     from unalike.models.model import register_model
     from unalike.models.own import module
+    from unalike.notebook.comparison import Comparison, compare
+    from unalike.notebook.run import run
     from unalike.own_files import allow_code
     from unalike.partition import PARTITIONS, Partition, make_partition
     from unalike.partition.partition import register_partition
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from unalike.runs.check import check_algorithm
     from unalike.runs.deploy import load
     from unalike.runs.result import Result
-    from unalike.runs.run import run
+    from unalike.runs.run_fields import RunFields
     from unalike.runs.spec import RunSpec
 
 __version__ = "0.1.0"
@@ -37,7 +39,9 @@ _HOME = {
     "unalike.runs.check": ("check_algorithm",),
     "unalike.runs.deploy": ("load",),
     "unalike.runs.result": ("Result",),
-    "unalike.runs.run": ("run",),
+    "unalike.notebook.comparison": ("Comparison", "compare"),
+    "unalike.notebook.run": ("run",),
+    "unalike.runs.run_fields": ("RunFields",),
     "unalike.runs.spec": ("RunSpec",),
     "unalike.errors": ("UserError",),
     "unalike.models": ("MODELS", "Batch", "Net", "Task"),
@@ -59,6 +63,7 @@ __all__ = [
     "Ask",
     "Batch",
     "ByParty",
+    "Comparison",
     "Dataset",
     "Net",
     "Partition",
@@ -66,6 +71,7 @@ __all__ = [
     "Phase",
     "Replies",
     "Result",
+    "RunFields",
     "RunSpec",
     "Task",
     "UserError",
@@ -73,6 +79,7 @@ __all__ = [
     "algorithm",
     "allow_code",
     "check_algorithm",
+    "compare",
     "dataset",
     "load",
     "load_dataset",
@@ -88,8 +95,22 @@ __all__ = [
 ]
 
 
+def _rooms() -> set[str]:
+    """The packages and modules in here, but for those that are started and not imported."""
+    from pkgutil import iter_modules
+
+    return {room.name for room in iter_modules(__path__) if not room.name.startswith("_")}
+
+
 def __getattr__(name: str) -> Any:
     """Import on first use, so that ``import unalike`` does not load torch."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'unalike' has no attribute {name!r}")
-    return getattr(import_module(_MODULE_OF[name]), name)
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
+    if not name.startswith("_") and name in _rooms():
+        return import_module(f"unalike.{name}")
+    raise AttributeError(f"module 'unalike' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What the package offers, and the rooms in it, for ``dir`` and for Tab."""
+    return sorted({*__all__, *_rooms(), "__version__"})

@@ -90,6 +90,9 @@ def value_of(text: str) -> Any:
 def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Name):  # a bare word is text, as in norm=batch
         return {"true": True, "false": False}.get(node.id.lower(), node.id)
+    words = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+    if words and all(map(str.isidentifier, words.split("."))):  # with dots between them, as in query=patients.sql
+        return words
     if isinstance(node, ast.List | ast.Tuple):  # of words, too, as in ignore=[id, name]
         return tuple(map(_value, node.elts))
     return ast.literal_eval(node)

@@ -114,6 +114,8 @@ class Registry(Generic[T]):
         for key in named:
             if key in given:
                 raise UserError(f"{entry.name} got {key} twice. Give it once.")
+            if key in getattr(entry.cls, "refused", {}):  # what somebody may well try, with what to do instead
+                raise UserError(entry.cls.refused[key])  # type: ignore[attr-defined]
             if key not in names and not entry.collects:
                 raise unknown(f"parameter of {entry.name}", key, names)
         given |= {key: text for key, text in named.items() if key in names}

@@ -76,7 +76,7 @@ def test_a_study_of_own_nets(unalike):
     assert not Path("runs").exists()
     answer = unalike("study", "run", "own.toml", "--quiet", "--workers", "1", "--plugin", "nets.py")
     assert answer.code == 0, answer.err
-    assert "2 of 2 runs done." in answer.out
+    assert "2 of 2 runs done" in answer.out
 
 
 def test_weights_to_begin_with_and_frozen_layers(unalike):

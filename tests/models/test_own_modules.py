@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 import unalike
+from unalike import own_files
 from unalike.errors import UserError
 from unalike.models import MODELS, Task
 from unalike.models.own import files_of, model_text, why_unkept
@@ -19,6 +20,11 @@ from unalike.runs.small import distance, play, small_dataset
 from unalike.runs.spec import RunSpec
 
 FIELDS = {"partition": "natural", "rounds": 2, "epochs": 1, "batch_size": 64, "lr": 0.05}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_named_before(monkeypatch):
+    monkeypatch.setattr(own_files, "_allowed", set())
 
 
 class Plain(nn.Module):

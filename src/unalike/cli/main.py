@@ -40,6 +40,7 @@ _COMMANDS = {
         "report",
         "Write a page about a run or a study: charts, tables, all in one file.",
     ),
+    "watch": ("unalike.cli.watch", "watch", "Follow runs, a study or a federation live on a page."),
     "partition": ("unalike.cli.partition", "partition", "Split a data set between parties: look, measure, save."),
     "measure": ("unalike.cli.measure", "measure", "Measure how unlike the parties are; nobody sees their data."),
     "recommend": ("unalike.cli.recommend", "recommend_algorithm", "Which algorithm fits, and why."),

@@ -42,8 +42,8 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="also log to tensorboard or mlflow; repeatable",
-            autocompletion=choices("tensorboard", "mlflow"),
+            help="also log to tensorboard, mlflow or wandb; repeatable",
+            autocompletion=choices("tensorboard", "mlflow", "wandb"),
         ),
     ] = None,
     baselines: Annotated[

@@ -1,19 +1,15 @@
-"""The columns of a table of the user's own: read as text, their types inferred, mistakes named by line."""
+"""The columns of a table of the user's own: their different texts, the types these show, mistakes by line."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import compress
-from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unalike.data.dataset import Array
 from unalike.data.numerals import (
@@ -34,11 +30,11 @@ Kind = Literal["number", "date", "binary", "category", "constant", "identifier",
 MISSING = frozenset(
     ("", "?", "na", "n/a", "nan", "+nan", "-nan", "null")
 )  # in any case, blanks around them left out
+KEY = "the rows' key"  # why a column that tells rows apart cannot be used
 BINARY = (("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"))  # the second is 1
 MOST_CATEGORIES = 1000
 FEW_CATEGORIES = 20  # so many are never too many
 FEWEST_ROWS = 5  # of a category, on average: of fewer little can be learnt, and much told of single rows
-_MOST_SHARED = 2**16  # texts of a table that are looked up, so that each is in memory once
 _FEWEST_IDENTIFIERS = 20  # in a shorter table, values that all differ do not show an identifier
 
 
@@ -53,59 +49,84 @@ class Inferred(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column as it was read; ``places`` are the rows' numbers in the file, and ``unit`` what they count.
+    """One column as it was read: the different texts, and which of them every row has.
 
-    ``unusable`` is the type of a Parquet column that is neither number nor text nor date: its cells are not read.
+    ``codes`` are the rows' places in ``texts``, which are in the order of their first rows, each of them in one
+    row or more. ``places`` are the rows' numbers in the file, and ``unit`` what they count. ``unusable`` is the
+    type of a column that is neither number nor text nor date, as Parquet may have it: its values are not read. Or
+    it is ``KEY``: such a column is never learnt from, and need not be ignored by name.
     """
 
     name: str
-    cells: Sequence[str]
+    codes: NDArray[np.int32]
+    texts: tuple[str, ...] = field(repr=False)
     places: Sequence[int] = field(repr=False)
     unit: str = "line"
     unusable: str = ""
 
     @classmethod
-    def of(cls, name: str, cells: Sequence[str], first: int = 1, unit: str = "row") -> Column:
+    def of(cls, name: str, cells: Iterable[str], first: int = 1, unit: str = "row") -> Column:
         """The column of these texts, one for each row; an empty text is a missing value."""
-        return cls(name, cells, range(first, first + len(cells)), unit)
+        known = Distinct()
+        codes = known.codes(list(cells))
+        return cls(name, codes, tuple(known), range(first, first + len(codes)), unit)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the column has."""
+        return len(self.codes)
+
+    @property
+    def cells(self) -> list[str]:
+        """The text of every row: to look at, where there are not too many."""
+        return [self.texts[code] for code in self.codes.tolist()]
 
     @cached_property
     def complete(self) -> Array | None:
-        """The numbers, where every cell is a finite one, else None: the usual case, and a fast one."""
+        """The number of every text, where all are finite ones, else None: the usual case, and a fast one."""
         try:
-            found = np.array(list(map(float, self.cells)))
+            found = np.fromiter(map(float, self.texts), np.float64, len(self.texts))
         except ValueError:
             return None
-        return found if np.isfinite(found).all() and "_" not in "".join(self.cells) else None
+        return found if np.isfinite(found).all() and "_" not in "".join(self.texts) else None
 
     @cached_property
-    def counts(self) -> Counter[str]:
-        """How often every text is there."""
-        return Counter(self.cells)
+    def counts(self) -> Array:
+        """How many rows have every text."""
+        return np.bincount(self.codes, minlength=len(self.texts))
 
     @cached_property
-    def gaps(self) -> frozenset[str]:
-        """The texts in this column that mean that there is no value."""
+    def gaps(self) -> Array:
+        """A mask of the texts that mean that there is no value."""
         if self.complete is not None:
-            return frozenset()
-        return frozenset(text for text in self.counts if text.strip().lower() in MISSING)
+            return np.zeros(len(self.texts), bool)
+        return np.array([text.strip().lower() in MISSING for text in self.texts], bool)
 
     @cached_property
     def missing(self) -> int:
         """How many values are missing."""
-        return sum(self.counts[text] for text in self.gaps)
+        return int(self.counts[self.gaps].sum())
 
-    @cached_property
+    @property
     def absent(self) -> Array:
         """A mask of the rows whose value is missing."""
-        if not self.gaps:
-            return np.zeros(len(self.cells), bool)
-        return np.array([text in self.gaps for text in self.cells], bool)
+        gone: Array = self.gaps[self.codes]
+        return gone
 
     @cached_property
     def values(self) -> dict[str, str]:
         """Every text that is a value, and that value without the blanks around it."""
-        return {text: text.strip() for text in self.counts if text not in self.gaps}
+        return {text: text.strip() for text, gap in zip(self.texts, self.gaps.tolist(), strict=True) if not gap}
+
+    def spread(self, known: Mapping[str, Any], otherwise: Any) -> Array:
+        """What is known of texts as an array with an entry for every row; ``otherwise`` for texts not in it."""
+        each: Array = np.array([known.get(text, otherwise) for text in self.texts])[self.codes]
+        return each
+
+    def seen(self, rows: Array) -> list[str]:
+        """The values that these rows have, without blanks around them, sorted."""
+        codes = np.unique(self.codes[rows & ~self.absent]).tolist()
+        return sorted({self.values[self.texts[code]] for code in codes})
 
     @cached_property
     def distinct(self) -> frozenset[str]:
@@ -120,7 +141,7 @@ class Column:
     @cached_property
     def reading(self) -> Reading | None:
         """The way in which (nearly) all values are numbers; None where they are texts, or not clear."""
-        if self.complete is not None:
+        if self.complete is not None or self._rows_that(number) == self.rows - self.missing:
             return PLAIN
         commas = [value for value in self.distinct if "," in value]
         for way in sorted(WAYS, key=lambda way: -self._rows_that(way.read)):
@@ -132,15 +153,19 @@ class Column:
 
     def _rows_that(self, read: Callable[[str], float | None]) -> int:
         """In how many rows the value can be read so."""
-        return sum(self.counts[text] for text, value in self.values.items() if read(value) is not None)
+        readable = [not gap and read(text.strip()) is not None for text, gap in self._texts_and_gaps()]
+        return int(self.counts[np.array(readable, bool)].sum())
+
+    def _texts_and_gaps(self) -> Iterable[tuple[str, bool]]:
+        return zip(self.texts, self.gaps.tolist(), strict=True)
 
     def _mostly(self, read: Callable[[str], float | None]) -> bool:
-        return self._rows_that(read) >= SHARE_OF_NUMBERS * (len(self.cells) - self.missing)
+        return self._rows_that(read) >= SHARE_OF_NUMBERS * (self.rows - self.missing)
 
     @cached_property
     def kind(self) -> Kind:
         """The type that the values show; only text is a category, numbers stay numbers."""
-        present = len(self.cells) - self.missing
+        present = self.rows - self.missing
         if self.unusable:
             return "unusable"
         if self.variety <= 1:
@@ -149,7 +174,7 @@ class Column:
             return self.reading.kind
         if self._mostly(any_number) or self._mostly(other_date):
             return "unclear"
-        if any({value.lower() for value in self.distinct} == set(pair) for pair in BINARY):
+        if {value.lower() for value in self.distinct} in map(set, BINARY):
             return "binary"
         if present >= _FEWEST_IDENTIFIERS and self.variety == present:
             return "identifier"
@@ -162,7 +187,7 @@ class Column:
                 f"column {self.name}: every value differs, as an identifier's. Set ignore={self.name}."
             )
         if self.kind == "unclear":
-            odd = next(value for text in self.cells if number(value := self.values.get(text, "0")) is None)
+            odd = next(value for value in self.values.values() if number(value) is None)
             if other_date(odd) is not None:
                 raise UserError(
                     f"column {self.name}: {odd[:30]!r} may be a date, but not in the ISO way. Write all dates of "
@@ -175,32 +200,74 @@ class Column:
 
     def numbers(self) -> Array:
         """The values as numbers, NaN where missing; a text or an infinity is an error that names the line."""
-        if self.complete is not None:
-            return self.complete
-        kind, read = self.reading or PLAIN
-        known = {text: read(value) for text, value in self.values.items()} | dict.fromkeys(self.gaps, math.nan)
-        for text, value in known.items():
-            if value is None:
-                raise self.mistake(text, f"{text[:30]!r}", f"is not a {kind}. Mend it, or leave it empty.")
-            if math.isinf(value):
-                raise self.mistake(text, f"{text[:30]!r}", "is not finite. Mend it, or leave it empty.")
-        return np.array([known[text] for text in self.cells], np.float64)
+        known = self.complete
+        if known is None:
+            kind, read = self.reading or PLAIN
+            each = [math.nan if gap else read(text.strip()) for text, gap in self._texts_and_gaps()]
+            for text, value in zip(self.texts, each, strict=True):
+                if value is None:
+                    raise self.mistake(text, f"{text[:30]!r}", f"is not a {kind}. Mend it, or leave it empty.")
+                if math.isinf(value):
+                    raise self.mistake(text, f"{text[:30]!r}", "is not finite. Mend it, or leave it empty.")
+            known = np.array(each, np.float64)
+        every: Array = known[self.codes]
+        return every
 
     def where(self, keep: Array) -> Column:
         """The column with the rows that ``keep`` marks."""
-        cells, places = compress(self.cells, keep), compress(self.places, keep)
-        return Column(self.name, tuple(cells), tuple(places), self.unit)
+        rows = np.flatnonzero(keep)
+        codes, texts = in_order(self.codes[rows], self.texts)
+        return replace(self, codes=codes, texts=texts, places=_Chosen(self.places, rows))
 
     def gap(self, remedy: str) -> UserError:
         """The error for a value that is missing, at the first place where one is."""
-        first = next(text for text in self.cells if text in self.gaps)
+        first = self.texts[int(np.argmax(self.gaps))]
         rest = f" ({self.missing} in all)" if self.missing > 1 else ""
         return self.mistake(first, "the value", f"is missing{rest}. {remedy}")
 
     def mistake(self, text: str, shown: str, rule: str) -> UserError:
         """The error for a text, at the first place where it stands."""
-        place = self.places[self.cells.index(text)]
+        place = self.places[int(np.argmax(self.codes == self.texts.index(text)))]
         return UserError(f"column {self.name}: {shown} in {self.unit} {place} {rule}")
+
+
+class Distinct(dict[str, int]):
+    """The different texts of a column that is being read, numbered in the order in which they come."""
+
+    def __missing__(self, text: str) -> int:
+        self[text] = number = len(self)
+        return number
+
+    def codes(self, cells: Sequence[str]) -> NDArray[np.int32]:
+        """The number of every text."""
+        return np.fromiter(map(self.__getitem__, cells), np.int32, len(cells))
+
+
+def in_order(codes: Array, texts: Sequence[str]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """The same with just the texts that occur, each once, in the order of their first rows."""
+    known = Distinct()
+    same = known.codes(texts)[codes]  # two of them may be alike
+    first = np.full(len(known), len(same))
+    first[same[::-1]] = np.arange(len(same))[::-1]  # what is written last stays: the first row
+    order = np.argsort(first, kind="stable")[: int((first < len(same)).sum())]
+    place = np.zeros(len(known), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    names = list(known)
+    return place[same], tuple(names[one] for one in order.tolist())
+
+
+@dataclass(frozen=True)
+class _Chosen(Sequence[int]):
+    """The numbers in the file of some rows of a column."""
+
+    places: Sequence[int]
+    rows: Array
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, row: Any) -> Any:
+        return self.places[int(self.rows[row])]
 
 
 def too_many(values: int, rows: int) -> bool:
@@ -218,84 +285,3 @@ def check_few(column: str, values: int, rows: int) -> None:
             f"column {column}: {values} different texts in {rows} rows are too many for categories (at most "
             f"{MOST_CATEGORIES}, and {FEWEST_ROWS} rows of each on average). Group them, or set ignore={column}."
         )
-
-
-def read_csv(path: Path, delimiter: str) -> list[Column]:
-    """The columns of a CSV file: UTF-8, the first line names them, quotes as in RFC 4180, blank lines left out."""
-    delimiter = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise UserError(f"csv's delimiter must be one character, got {delimiter!r}. Use ',' or ';' or tab.")
-    reader = csv.reader(_lines(path), delimiter=delimiter, strict=True)
-    names: list[str] = []
-    cells: list[list[str]] = []
-    places: list[int] = []
-    known: dict[str, str] = {}
-    try:
-        for row in filter(None, reader):
-            if not names:
-                names = [name.strip() for name in row]
-                check_names(path, names)
-                cells = [[] for _ in names]
-                continue
-            if len(row) != len(names):
-                raise UserError(
-                    f"{path}, line {reader.line_num} has {len(row)} values, but there are {len(names)} columns. "
-                    "Mend that line."
-                )
-            for own, text in zip(cells, row, strict=True):
-                own.append(known.setdefault(text, text))  # what many rows share is in memory once
-            places.append(reader.line_num)
-            if len(known) > _MOST_SHARED:
-                known.clear()
-    except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}. Mend the quotes there.") from None
-    if not names:
-        raise UserError(f"{path} is empty. It needs a line of column names, and rows.")
-    check_size(path, len(places))
-    return [Column(name, own, places) for name, own in zip(names, cells, strict=True)]
-
-
-def _lines(path: Path) -> Iterable[str]:
-    """The lines of a text file in UTF-8, all of which is read and checked first."""
-    check_file(path)
-    try:
-        data = path.read_bytes()
-        data.decode("utf-8")
-    except OSError as error:
-        raise unreadable(path, error) from None
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path}, line {line} is not UTF-8. Save the table as UTF-8.") from None
-    return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline="")  # a byte order mark is left out
-
-
-def check_file(path: Path) -> None:
-    """Refuse a folder, and what has no end or can be read once only: a device, a pipe."""
-    if path.exists() and not path.is_file():
-        what = "a folder" if path.is_dir() else "a device or a pipe"
-        raise UserError(f"{path} is {what}, not a file. Save the table in a file, and name that.")
-
-
-def unreadable(path: Path, error: Exception) -> UserError:
-    """The error for a table that cannot be read."""
-    if not path.exists():
-        return UserError(f"There is no file {path}. Check the path; it starts at the working directory.")
-    reason = " ".join(str(error).split())[:200].rstrip(".")
-    return UserError(f"Cannot read {path}: {reason}. Is it a table of that format?")
-
-
-def check_size(path: Path, rows: int) -> None:
-    """Refuse a table without rows."""
-    if rows == 0:
-        raise UserError(f"{path} has column names but no rows. Add rows.")
-
-
-def check_names(path: Path, names: list[str]) -> None:
-    """Refuse a table whose columns have no names, or not names of their own."""
-    if all(number(name) is not None for name in names):
-        raise UserError(f"{path} has no column names: its first line is numbers. Add a line of names.")
-    if "" in names:
-        raise UserError(f"{path}: column {names.index('') + 1} has no name. Name every column.")
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise UserError(f"{path} has the column {twice[0]!r} twice; is its first line not the names? Rename one.")

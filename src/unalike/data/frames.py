@@ -40,7 +40,7 @@ def column_of(name: str, values: Sequence[Any]) -> Column:
     try:
         return Column.of(name, [_text(value) for value in values])
     except TypeError as error:
-        return Column(name, (), range(1, len(values) + 1), "row", str(error))
+        return replace(Column.of(name, [""] * len(values)), unusable=str(error))
 
 
 def _keys(frame: Any) -> list[Any]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from unalike.data.columns import FEW_CATEGORIES, Column, too_many
 from unalike.data.dataset import Array
 from unalike.data.numerals import mostly_numbers, number
@@ -23,10 +21,10 @@ def number_classes(column: Column) -> tuple[Array, tuple[str, ...]]:
     classes = class_names(values.values())
     if len(classes) < 2:
         raise UserError(f"The label {column.name} is {classes[0]!r} in every row. It needs two classes or more.")
-    check_labels(column.name, len(classes), len(column.cells))
+    check_labels(column.name, len(classes), column.rows)
     check_quantity(column.name, classes)
-    index = {text: classes.index(value) for text, value in values.items()}
-    return np.array([index[text] for text in column.cells]), classes
+    places = {name: place for place, name in enumerate(classes)}
+    return column.spread({text: places[value] for text, value in values.items()}, -1), classes
 
 
 def read_targets(column: Column) -> Array:
@@ -78,12 +76,6 @@ def plain_number(text: str) -> str:
     if value is None:
         return text
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
-
-
-def label_texts(column: Column) -> list[str]:
-    """Every row's class; a number is written one way (1.0 is the class 1)."""
-    values = {text: plain_number(value) for text, value in column.values.items()}
-    return [values[text] for text in column.cells]
 
 
 def class_places(column: Column, classes: Sequence[str]) -> dict[str, int | None]:

@@ -54,7 +54,7 @@ def read_new_rows(
     named = {column.name: column for column in columns}
     others = named.keys() - {schema.label, *(one.name for one in schema.fields)}
     own = [_needed(one.name, named, others) for one in schema.fields]
-    usable = np.ones(len(own[0].cells), bool)
+    usable = np.ones(own[0].rows, bool)
     for column in own if missing == "drop" else ():
         usable &= ~column.absent
     if not usable.any():
@@ -107,7 +107,7 @@ def _numbers(one: Field, column: Column) -> Array:
         values = one.read(column)
         finite = np.isfinite(one.code(values, column.absent)[0])
     if not finite.all():
-        text = column.cells[int(np.argmin(finite))]
+        text = column.texts[column.codes[int(np.argmin(finite))]]
         raise column.mistake(text, repr(text[:30]), "is too large for the scale of training. Mend it.")
     return values
 
@@ -137,7 +137,7 @@ def _labels(classes: tuple[str, ...], column: Column) -> Array | None:
         if place is None:
             rule = f"is none of the classes ({_few(classes)}). Mend it, leave it empty, or remove the column."
             raise column.mistake(text, f"the label {text[:30]!r}", rule)
-    return np.array([known.get(text, -1) for text in column.cells]) if known else None
+    return column.spread(known, -1) if known else None
 
 
 def _few(names: Sequence[str]) -> str:

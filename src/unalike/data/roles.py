@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from unalike.data.columns import Column
+from unalike.data.columns import KEY, Column
 from unalike.data.dataset import Array
 from unalike.errors import UserError, unknown
 
@@ -42,9 +42,9 @@ class Roles:
             for name in names:
                 if name and name not in named:
                     raise unknown(f"{role} column", name, named)
-        free = [column for column in columns if column.name not in (party, *ignore)]
+        free = [column for column in columns if column.name not in (party, *ignore) and column.unusable != KEY]
         if not free or (label and named[label] not in free):
-            raise UserError("The label cannot be the party or an ignored column. Name another.")
+            raise UserError("The label cannot be the party, the key or an ignored column. Name another.")
         target = named[label] if label else free[-1]
         features = tuple(column for column in free if column is not target)
         return cls(target, named[party] if party else None, features)
@@ -63,7 +63,7 @@ def check_several(columns: Sequence[Column]) -> None:
 def complete(roles: Roles, missing: Missing) -> Roles:
     """The columns without the rows to be dropped; an error where a value is missing that may not be."""
     needed = [roles.label] + ([roles.party] if roles.party else [])
-    keep = np.ones(len(roles.label.cells), bool)
+    keep = np.ones(roles.label.rows, bool)
     for column in [*needed, *roles.features]:
         if not column.missing:
             continue

@@ -48,16 +48,15 @@ class Field:
         A category that the coding does not have is at the place -1, and so is a missing one.
         """
         if self.kind in MEASURED:
-            if column.values and (column.reading is None or column.reading.kind != self.kind):
+            if (column.reading is None or column.reading.kind != self.kind) and column.values:
                 raise UserError(
                     f"column {self.name}: {self.kind}s were agreed on, and it has none. Code it alike."
                 )
             return column.numbers()
         if self.kind == "binary":
-            return np.array([text.strip().lower() in _YES for text in column.cells])
+            return column.spread({text: value.lower() in _YES for text, value in column.values.items()}, False)
         places = {value: place for place, value in enumerate(self.values)}
-        known = {text: places.get(value, -1) for text, value in column.values.items()}
-        return np.array([known.get(text, -1) for text in column.cells])
+        return column.spread({text: places.get(value, -1) for text, value in column.values.items()}, -1)
 
     def code(self, values: Array, absent: Array) -> list[Array]:
         """What was read as the net sees it: one array or, for a category, one for each of its values."""
@@ -84,10 +83,8 @@ def fit(column: Column, train: Array, indicate: bool) -> Field | None:
     if column.kind == "binary":
         return Field(column.name, "binary", indicate=indicate)
     column.check_feature()
-    check_few(column.name, len(column.distinct), len(column.cells) - column.missing)
-    every = Field(column.name, "category", values=tuple(sorted(column.distinct)))
-    seen = np.unique(every.read(column)[train & ~column.absent])
-    return Field(column.name, "category", values=tuple(every.values[place] for place in seen), indicate=indicate)
+    check_few(column.name, len(column.distinct), column.rows - column.missing)
+    return Field(column.name, "category", values=tuple(column.seen(train)), indicate=indicate)
 
 
 def _scale(column: Column, train: Array) -> tuple[float, float]:
@@ -187,14 +184,16 @@ class Schema:
     def rows(self, columns: Sequence[Column]) -> Array:
         """The rows (float32) of a table whose gaps were looked at."""
         named = {column.name: column for column in columns}
+        x = np.empty((columns[0].rows, len(self.features)), np.float32)
+        place = iter(range(len(self.features)))
         with np.errstate(over="ignore", invalid="ignore"):
-            parts = [
-                part for one in self.fields for part in one.code(one.read(named[one.name]), named[one.name].absent)
-            ]
-        x = np.stack(parts, axis=1)
+            for one in self.fields:
+                column = named[one.name]
+                for part in one.code(one.read(column), column.absent):
+                    x[:, next(place)] = part
         if not np.isfinite(x).all():
-            column = self.features[int(np.argmin(np.isfinite(x).all(axis=0)))]
-            raise UserError(f"column {column}: a value is too large for its agreed scale. Rescale it everywhere.")
+            feature = self.features[int(np.argmin(np.isfinite(x).all(axis=0)))]
+            raise UserError(f"column {feature}: a value is too large for its agreed scale. Rescale it everywhere.")
         return x
 
     def _answers(self, label: Column) -> Array:
@@ -207,7 +206,7 @@ class Schema:
             raise UserError(
                 f"column {self.label}: the label {unknown[0]!r} was not agreed on ({', '.join(self.classes)})."
             )
-        return np.array([places[text] for text in label.cells])
+        return label.spread(places, -1)
 
 
 def check_kind(one: Any) -> None:

@@ -10,8 +10,10 @@ from typing import cast
 
 import numpy as np
 
-from unalike.data.columns import Column, Inferred, check_file, read_csv
+from unalike.data.columns import Column, Inferred
+from unalike.data.csv_file import read_csv
 from unalike.data.dataset import DATASETS, Dataset, TableLoader, register_dataset
+from unalike.data.files import check_file
 from unalike.data.folder import NotFound
 from unalike.data.labels import number_classes, read_targets
 from unalike.data.parquet import read_parquet
@@ -176,9 +178,11 @@ def coded(name: str, roles: Roles, fraction: float | None, missing: Missing, tas
     else:
         y, classes = number_classes(roles.label)
         kinds = y
-    party, parties = np.zeros(len(y), np.int64), np.array([""])
+    party, names = np.zeros(len(y), np.int64), [""]
     if roles.party:
-        parties, party = np.unique([value.strip() for value in roles.party.cells], return_inverse=True)
+        names = sorted(roles.party.distinct)
+        places = {name: place for place, name in enumerate(names)}
+        party = roles.party.spread({text: places[value] for text, value in roles.party.values.items()}, -1)
     test = some_test_rows(name, kinds, party, fraction)
     each = {column.name: fit(column, ~test, missing == "indicate") for column in roles.features}
     fields = tuple(one for one in each.values() if one)
@@ -195,7 +199,7 @@ def coded(name: str, roles: Roles, fraction: float | None, missing: Missing, tas
         y_test=y[test],
         classes=classes,
         features=schema.features,
-        **(natural_parties(parties, party, test) if roles.party else {}),
+        **(natural_parties(np.array(names), party, test) if roles.party else {}),
         units=schema.units,
         task=task,
         schema=schema,

@@ -6,12 +6,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import unalike
 from unalike.rounds.evaluation import Figures
+from unalike.runs.frames import Library, frame
+from unalike.runs.headline import headline
+from unalike.runs.results import Record
 from unalike.runs.rounds_file import finite
 from unalike.runs.spec import RunSpec
 from unalike.scores import value_of
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from unalike.data.dataset import Array
     from unalike.runs.card import ModelCard
     from unalike.runs.export import Format
@@ -20,9 +26,13 @@ if TYPE_CHECKING:
     from unalike.runs.trained import TrainedModel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
-    """What a finished run shows: the final round, and apart from it the round selected on validation rows."""
+    """What a finished run shows: the final round, and apart from it the round selected on validation rows.
+
+    In a notebook it is a small table with its curve. ``rows`` has a dictionary for each round, ``rounds`` the
+    same as a DataFrame.
+    """
 
     spec: RunSpec
     figures: Figures
@@ -41,6 +51,41 @@ class Result:
     def score(self) -> float | None:
         """The score that the run goes by, of the final global model on the global test set."""
         return value_of(self.figures)
+
+    @property
+    def curve(self) -> list[tuple[int, float]]:
+        """The score on the global test set by round, for the rounds that were evaluated."""
+        return [(row["round"], value) for row in self.rows if (value := value_of(row)) is not None]
+
+    @property
+    def rounds(self) -> Any:
+        """A DataFrame with a line for each round, of pandas, or of polars where that is not there."""
+        return self.rounds_frame()
+
+    def rounds_frame(self, kind: Library | None = None) -> Any:
+        """A DataFrame with a line for each round; a figure within another has a dot: ``parties.worst``."""
+        return frame(self.rows, kind)
+
+    def plot(self, what: str | None = None, ax: Axes | None = None) -> Axes:
+        """Draw a figure by round, the score by default, or any column of ``rounds``, on these axes or new ones."""
+        return unalike.compare([self]).plot(what, ax)
+
+    @property
+    def record(self) -> Record:
+        """The run as tables, reports and comparisons know it."""
+        spec, rows = self.spec, tuple(self.rows)
+        return Record(spec.key, spec.to_dict(), "finished", self.figures, rows, folder=self.run_dir)
+
+    def __repr__(self) -> str:
+        record = self.record
+        what = f"{record.algorithm} on {record.dataset}, {record.partition}, seed {record.seed}"
+        said = ", ".join(headline(self.figures, loss=False))
+        where = "" if self.run_dir is None else f", kept in {self.run_dir}"
+        return f"Result: {what}\n  {said} after {self.figures['rounds']} rounds{where}"
+
+    def _repr_html_(self) -> str:
+        """The run as a small table with its curve, for notebooks."""
+        return unalike.compare([self])._repr_html_()
 
     def to_dict(self) -> dict[str, Any]:
         """One object, ready for JSON."""

@@ -14,6 +14,7 @@ from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.personal.baselines import BASELINES
 from unalike.data import DATASETS
 from unalike.data.folder import NotFound
+from unalike.data.sql import check_frozen
 from unalike.errors import UserError, unknown
 from unalike.models import MODELS
 from unalike.partition import PARTITIONS
@@ -198,7 +199,9 @@ def parse_only(texts: Sequence[str]) -> dict[str, list[str]]:
 def make(fields: Fields) -> Planned:
     """A run from its fields; a file that is not there is its problem, any other mistake an error."""
     try:
-        return Planned(fields, RunSpec.from_mapping(fields))
+        spec = RunSpec.from_mapping(fields)
+        check_frozen(spec.dataset)
+        return Planned(fields, spec)
     except NotFound as error:
         return Planned(fields, None, f"data not found: {error}")
 

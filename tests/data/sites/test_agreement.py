@@ -25,7 +25,7 @@ JSON = st.recursive(
 
 
 def table(**columns):
-    return [Column(name, list(map(str, cells)), range(2, len(cells) + 2)) for name, cells in columns.items()]
+    return [Column.of(name, map(str, cells), 2, "line") for name, cells in columns.items()]
 
 
 def told(columns, missing="indicate", ignore=(), label="y", test=0.2):

@@ -85,7 +85,7 @@ def render(page: Page, use_data: bool = True) -> str:
         "versions": _versions(page),
         "data": data({"places": page.places, "settings": drawn}),
         "style": _file("style.css"),
-        "script": _file("script.js"),
+        "script": _file("charts.js") + _file("script.js"),
     }
     # One pass, so that a title such as "{{data}}" stays a title.
     pieces = _file("template.html").split("{{")
