@@ -82,7 +82,7 @@ def _join(place: SiteFolder, plan: Plan, data: str, address: str, door: Path | N
 
 def _agree(place: SiteFolder, plan: Plan, data: str, sends: str | None, *, yes: bool) -> None:
     """Show the terms and have them agreed to; once is enough for the same plan and table."""
-    terms = terms_of(plan, place.name, read_site_table(data), public_table(place.path, plan.public))
+    terms = terms_of(plan, place.name, read_site_table(data, plan.types), public_table(place.path, plan.public))
     agreed = read_object(place.path / _CONSENT)
     if (agreed.get("plan"), agreed.get("table")) == (plan.digest, data):
         say(f"You agreed to this plan of {plan.name} on {agreed.get('time')}.")
