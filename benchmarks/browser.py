@@ -100,9 +100,10 @@ class Browser:
                 return answer["result"]
             self.events.append(answer)
 
-    def open(self, path: Path, fragment: str = "") -> None:
-        """Open a file anew, and wait until it is loaded."""
-        for address in ("about:blank", path.resolve().as_uri() + fragment):  # a new fragment alone loads nothing
+    def open(self, place: Path | str, fragment: str = "") -> None:
+        """Open a file or an address anew, and wait until it is loaded."""
+        wanted = place if isinstance(place, str) else place.resolve().as_uri()
+        for address in ("about:blank", wanted + fragment):  # a new fragment alone loads nothing
             before = len(self.events)
             self.call("Page.navigate", url=address)
             while not any(event.get("method") == "Page.loadEventFired" for event in self.events[before:]):

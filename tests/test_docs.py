@@ -2,11 +2,14 @@
 
 import re
 import shlex
+import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from click.exceptions import Exit, MissingParameter, UsageError
+from safetensors.torch import save_file
 
 from tests.base_install import parse
 from unalike import check_algorithm
@@ -92,8 +95,8 @@ def mentioned(text):
     return [shlex.split(line)[1:] for line in INLINE.findall(text)]
 
 
-def check(words, whole=True):
-    """A command's flags, parts and studies exist. Arguments may be missing only within a sentence."""
+def check(words, whole=True, made=()):
+    """A command's flags, parts and studies exist, or are ``made``. Arguments may be missing in a sentence only."""
     if words == ["--install-completion"]:  # would be done while it is parsed: tests/cli/test_complete.py tries it
         return
     try:
@@ -108,6 +111,8 @@ def check(words, whole=True):
         if isinstance(text, str) and text != "auto" and not text.isupper() and not given.get("plugin"):
             registry(field).build(text)
     study = str(given.get("study") or "STUDY")
+    if study in made:
+        return
     if study.endswith(".toml"):
         assert (ROOT / study).exists(), study
     elif not study.isupper():
@@ -153,8 +158,9 @@ def test_the_check_of_links_can_fail(tmp_path):
 
 @each_text
 def test_commands_exist_with_their_flags(path):
+    made = [after for words in written_out(read(path)) for before, after in pairwise(words) if before == "-o"]
     for words in written_out(read(path)):
-        check(words)
+        check(words, made=made)
     for words in mentioned(read(path)):
         check(words, whole=False)
 
@@ -238,8 +244,10 @@ def test_cheap_commands_work(path, here):
             assert call(words) == 0, words
 
 
-def examples(page):
-    return "\n".join(body for kind, body in FENCED.findall(read(DOCS / page)) if kind == "python")
+def examples(page, *which):
+    """The examples in Python of a page, or those of these numbers."""
+    found = [body for kind, body in FENCED.findall(read(DOCS / page)) if kind == "python"]
+    return "\n".join(found[number] for number in which) if which else "\n".join(found)
 
 
 def test_own_parts_of_every_kind_train_together(here):
@@ -261,7 +269,15 @@ def test_own_algorithms_hold_the_contract(text, here):
     check_algorithm(text)
 
 
-TRIED = [["data.md"], ["measure.md"], ["privacy.md"], ["secure-measurement.md"], ["loggers.md", "report.md"]]
+TRIED = [
+    ["data.md"],
+    ["measure.md"],
+    ["partitions.md"],
+    ["privacy.md"],
+    ["secure-measurement.md"],
+    ["loggers.md", "report.md"],
+    ["tune.md"],
+]
 """Pages whose examples in Python run; the report's is about the run that the page about loggers has made."""
 
 
@@ -271,13 +287,24 @@ def test_examples_in_python_run(pages, here):
         exec(compile(examples(page), page, "exec"), {"__name__": "example"})
 
 
+def test_from_arrays_to_a_model_in_six_lines(here):
+    block = next(body for _, body in FENCED.findall(read(DOCS / "python.md")) if "unalike.dataset(" in body)
+    assert len([line for line in block.splitlines() if line.strip()]) <= 6
+    names = {"__name__": "example"}
+    exec(compile(examples("python.md"), "python.md", "exec"), names)  # all of the page, the block among it
+    assert (names["unalike"].load(names["saved"]).predict(names["x"]) == names["y"]).mean() > 0.9
+    assert names["scores"].mean() > 0.9
+
+
 def test_no_example_in_python_is_left_out():
     have = {page.name for page in PAGES if examples(page.name)}
     assert have == {
         "extending.md",
         "own-nets.md",
+        "python.md",
         "runs.md",
         "scores.md",
+        "use.md",
         *(page for pages in TRIED for page in pages),
     }
 
@@ -289,14 +316,44 @@ def test_the_saved_net_of_a_regression_predicts(here):
 
 
 def test_an_own_loss_on_numbers(here):
-    (here / "huber.py").write_text(examples("own-nets.md"))
-    (words,) = written_out(read(DOCS / "own-nets.md"))
+    (here / "huber.py").write_text(examples("own-nets.md", 2))
+    (words,) = (words for words in written_out(read(DOCS / "own-nets.md")) if "--loss" in words)
     assert call(words) == 0
     (folder,) = (path for path in (here / "runs").iterdir() if path.is_dir())
     assert read_run(folder).result["r2"] > 0.2  # 0 is as good as the mean
+
+
+def test_an_own_net_in_the_shell_and_in_python(here, monkeypatch):
+    (here / "nets.py").write_text(examples("own-nets.md", 0))
+    train, begin = (words for words in written_out(read(DOCS / "own-nets.md")) if "--model" in words)
+    assert call(train) == 0
+    monkeypatch.syspath_prepend(here)
+    names = {}
+    exec(compile(examples("own-nets.md", 1), "own-nets.md", "exec"), names)
+    assert names["result"].accuracy > 0.2  # a tenth is chance
+    body = {name: value for name, value in names["Narrow"]((8, 8), 3).state_dict().items() if "fc" not in name}
+    save_file(body, here / "body.safetensors")
+    assert call([*begin, "--rounds", "1"]) == 0
+    sys.modules.pop("nets")
 
 
 def test_the_saved_model_is_used_as_it_was_judged(here):
     names = {}
     exec(compile(examples("runs.md"), "runs.md", "exec"), names)
     assert names["right"] == pytest.approx(names["result"].accuracy)
+
+
+def test_the_page_about_using_the_model(here):
+    """All of its commands in order, and its example in Python, which says what the accuracy is."""
+    pytest.importorskip("onnxscript")
+    for words in written_out(read(DOCS / "use.md")):
+        assert call(words) == 0, words
+    assert (here / "predictions.csv").exists()
+    assert {path.name for path in (here / "model").iterdir()} == {
+        *("model.onnx", "model.pt2", "weights.safetensors", "model.json", "card.md", "card.json")
+    }
+    names = {"__name__": "example"}
+    exec(compile(examples("use.md"), "use.md", "exec"), names)
+    assert names["right"] == names["result"].accuracy
+    assert names["chances"].shape == (len(names["names"]), 2)
+    assert names["own"].classes == names["data"].classes

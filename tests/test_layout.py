@@ -13,7 +13,9 @@ ROOT = Path(unalike.__file__).parent
 LEVELS = [
     {"__main__"},
     {"cli"},
-    {"demo"},
+    {"sklearn"},
+    {"notebook"},
+    {"demo", "watch"},
     {"report"},
     {"studies"},
     {"ranking", "federation"},
@@ -27,9 +29,9 @@ LEVELS = [
     {"partition"},
     {"data"},
     {"registry", "randomness", "toml"},
-    {"part_text", "own_code"},
+    {"part_text", "own_code", "own_files"},
     {"scores"},
-    {"tallies"},
+    {"tallies", "quantities"},
     {"errors"},
 ]
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}

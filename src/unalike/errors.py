@@ -9,6 +9,8 @@ _MOST = 80
 """Characters of a value in a message."""
 _MOST_MISTAKES = 10
 """Mistakes that are told at once."""
+_SECRET = re.compile(r"(://[^\s/@:]*:)[^\s@]+(?=@)|(passw(?:or)?d\W{1,3}|pwd\W{1,3})[^\s&,)'\"]+", re.IGNORECASE)
+"""A password in the address of a server, or given by that name."""
 _WORDS = re.compile(r"[-_+ .]")
 """What stands between the words of a name."""
 
@@ -74,9 +76,10 @@ def _slips(name: str, known: str) -> int:
 
 
 def shown(value: object) -> str:
-    """A value as a message has it: what Python writes for it, cut where it is long."""
+    """A value as a message has it: what Python writes for it, without a password, cut where it is long."""
     try:
         text = repr(value)
     except ValueError:  # Python writes out no more than 4,300 digits
         return "a number of thousands of digits"
+    text = _SECRET.sub(r"\1\2...", text)
     return text if len(text) <= _MOST else f"{text[:_MOST]}..."

@@ -16,6 +16,7 @@ from unalike.errors import UserError, shown
 
 _PATH = re.compile(r"\s*([A-Za-z][\w+-]*):([^()]+)(?:\((.*)\))?\s*", re.DOTALL)
 _TEXT = re.compile(r"\s*([A-Za-z][\w+-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_DOTTED = re.compile(r"[^\W\d]\w*(\.\w+)+")
 _NAMED = re.compile(r"\s*([^\W\d]\w*)\s*=(?!=)(.*)", re.DOTALL)
 
 
@@ -72,6 +73,8 @@ def split(text: str, sign: str) -> list[str]:
 
 def value_of(text: str) -> Any:
     """The value that a text means: a literal of Python's or a bare word; a ValueError for anything else."""
+    if _DOTTED.fullmatch(text):  # the name of a layer, as in head=classifier.1
+        return text
     try:
         call = ast.parse(f"_({text})", mode="eval").body
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)):  # 1)+(2 and 1)(2
@@ -87,6 +90,9 @@ def value_of(text: str) -> Any:
 def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Name):  # a bare word is text, as in norm=batch
         return {"true": True, "false": False}.get(node.id.lower(), node.id)
+    words = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+    if words and all(map(str.isidentifier, words.split("."))):  # with dots between them, as in query=patients.sql
+        return words
     if isinstance(node, ast.List | ast.Tuple):  # of words, too, as in ignore=[id, name]
         return tuple(map(_value, node.elts))
     return ast.literal_eval(node)

@@ -38,8 +38,20 @@ class Registration(Generic[T]):
 
     @property
     def parameters(self) -> list[dataclasses.Field[Any]]:
-        """The fields that make up the part's parameters."""
-        return [f for f in dataclasses.fields(self.cls) if f.init]  # type: ignore[arg-type]
+        """The fields that make up the part's parameters, but for the one that collects others."""
+        fields = dataclasses.fields(self.cls)  # type: ignore[arg-type]
+        return [field for field in fields if field.init and field.name != self.collects]
+
+    @property
+    def collects(self) -> str | None:
+        """The field that takes all parameters which are no fields, as (name, value); a class names it so."""
+        return getattr(self.cls, "collects", None)
+
+    def values(self, part: Any) -> list[tuple[str, Any, Any]]:
+        """Name, value and default of all parameters of a part, those that were collected last."""
+        own = [(field.name, getattr(part, field.name), field.default) for field in self.parameters]
+        more = getattr(part, self.collects) if self.collects else ()
+        return own + [(name, value, dataclasses.MISSING) for name, value in more]
 
 
 class Registry(Generic[T]):
@@ -105,14 +117,21 @@ class Registry(Generic[T]):
         for key in named:
             if key in given:
                 raise UserError(f"{entry.name} got {key} twice. Give it once.")
-            if key not in names:
+            if key in getattr(entry.cls, "refused", {}):  # what somebody may well try, with what to do instead
+                raise UserError(entry.cls.refused[key])  # type: ignore[attr-defined]
+            if key not in names and not entry.collects:
                 raise unknown(f"parameter of {entry.name}", key, names)
-        given |= named
+        given |= {key: text for key, text in named.items() if key in names}
         for field in fields:
             required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
             if required and field.name not in given:
                 raise UserError(f"{entry.name} needs {field.name}. Write {entry.name}({field.name}=...).")
-        return {key: self._argument(text, hints[key], f"{entry.name}'s {key}") for key, text in given.items()}
+        made = {key: self._argument(text, hints[key], f"{entry.name}'s {key}") for key, text in given.items()}
+        if entry.collects:
+            made[entry.collects] = tuple(
+                (key, value_of(named[key])) for key in sorted(named.keys() - given.keys())
+            )
+        return made
 
     def _argument(self, text: str, hint: Any, label: str) -> Any:
         """The value of a field: of the type that its annotation says, which may be a part of this kind."""
@@ -159,8 +178,8 @@ class Registry(Generic[T]):
     def describe_part(self, part: Any) -> str:
         """The canonical text of one of the parts that a part is joined of."""
         entry = self.entry_of(part)
-        values = [(f.name, getattr(part, f.name)) for f in entry.parameters]
-        shown = [f"{k}={self.describe(v) if _is_part(v) else show(v)}" for k, v in values]
+        values = entry.values(part)
+        shown = [f"{k}={self.describe(v) if _is_part(v) else show(v)}" for k, v, _ in values]
         if len(values) == 1 and isinstance(values[0][1], tuple) and values[0][1]:  # mlp(32,16,8)
             shown = [",".join(map(show, values[0][1]))]
         return entry.name + (f"({', '.join(shown)})" if shown else "")
@@ -171,7 +190,7 @@ class Registry(Generic[T]):
 
     def _told(self, part: Any) -> str:
         entry = self.entry_of(part)
-        values = [(field.name, getattr(part, field.name), field.default) for field in entry.parameters]
+        values = entry.values(part)
         given = [f"{k}={self.told(v) if _is_part(v) else show(v)}" for k, v, usual in values if v != usual]
         return f"{entry.name}({', '.join(given)})"
 
@@ -182,11 +201,11 @@ class Registry(Generic[T]):
     def _brief(self, part: Any) -> str:
         entry = self.entry_of(part)
         shown: list[str] = []
-        for place, field in enumerate(entry.parameters):
-            value = getattr(part, field.name)
-            if value != field.default:
+        for place, (name, value, usual) in enumerate(entry.values(part)):
+            if value != usual:
                 text = self.brief(value) if _is_part(value) else str(value)
-                shown.append(text if len(shown) == place else f"{field.name}={text}")
+                told = len(shown) == place < len(entry.parameters)
+                shown.append(text if told else f"{name}={text}")
         return entry.name + (f"({', '.join(shown)})" if shown else "")
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.databases import make_sqlite
 from tests.federation.inside import World
 from tests.federation.test_using import lines, trained, with_invitations, write
 from unalike.cli.main import call
@@ -130,6 +131,25 @@ def test_parquet(unalike, world, site, own):
     )
 
 
+def test_a_query_has_its_key_beside_every_prediction(unalike, world, site, own):
+    """Its rows are in the key's order, which need not be the database's."""
+    head, rows = lines(world, "va")
+    columns = ", ".join(f'"{name}"' for name in ("predicted", *head))
+    keyed_rows = [(f"p{number:03}", *row) for number, row in enumerate(rows)]
+    values = ", ".join(f"({', '.join(map(repr, row))})" for row in reversed(keyed_rows))
+    make_sqlite("clinic.db", f"create table t ({columns})", f"insert into t values {values}")
+    data = "sql:sqlite:clinic.db(query='select * from t', key=predicted)"
+    assert unalike("predict", site, "--data", data, "-o", "keyed.csv").code == 0
+    assert unalike("predict", site, "--data", own, "-o", "bare.csv").code == 0
+    keyed, bare = (list(csv.reader(Path(f"{name}.csv").read_text().splitlines())) for name in ("keyed", "bare"))
+    assert keyed[0] == ["predicted", "predicted_", *bare[0][1:]]
+    assert [row[0] for row in keyed[1:]] == [f"p{n:03}" for n in range(len(rows))]
+    assert [row[1:] for row in keyed[1:]] == bare[1:]
+    found = unalike("predict", site, "--data", data, "--json").json
+    assert found["keys"] == {"predicted": [row[0] for row in keyed[1:]]}
+    assert found["predictions"][0]["predicted"] == keyed[1][1]
+
+
 def test_rows_that_the_plan_drops_have_an_empty_line(unalike, tmp_path):
     made = narrow(tmp_path / "w", 3, "drop")
     head, rows = lines(made, "va")
@@ -185,12 +205,9 @@ def test_a_missing_column_file_or_row(unalike, world, site):
 
 def test_folders_that_are_no_sites(unalike, world, own):
     refused(unalike("predict", str(world.path / "server"), "--data", own), "is the server's folder")
-    refused(unalike("predict", "nowhere", "--data", own), "There is no folder nowhere")
+    refused(unalike("predict", "nowhere", "--data", own), "There is no run 'nowhere'")
     refused(unalike("predict", ".", "--data", own), "is no invitation")
     refused(unalike("predict", "a" * 5000, "--data", own), "is too long for a file")
-    assert unalike("run", "--dataset", "heart", "--rounds", "1", "--quiet").code == 0
-    (run,) = (path for path in Path("runs").iterdir() if path.is_dir())
-    refused(unalike("predict", str(run), "--data", own), "is a run's folder, which predict cannot use yet")
 
 
 @pytest.mark.parametrize("name", ["a.txt", "nowhere/a.csv", "."])

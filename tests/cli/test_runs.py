@@ -382,6 +382,8 @@ def test_a_run_of_an_unknown_score_hides_no_other(unalike, errors):
 def test_the_tree_of_a_clustered_run(unalike):
     algorithm = "cfl(eps1=9, eps2=0, across=1, most=3)"
     key = unalike(*QUICK, "--algorithm", algorithm, "--model", "mlp(4)").json["key"]
+    again = [part for part in QUICK if part not in ("--json", "--quiet")]
+    assert f"runs tree {key}" in unalike(*again, "--algorithm", algorithm, "--model", "mlp(4)").out
     lines = unalike("runs", "tree", key).out.splitlines()
     assert lines[0] == "node 0, parties 0, 1, 2, split in round 1"
     assert len(lines) == 3
@@ -399,6 +401,7 @@ def test_the_tree_of_a_clustered_run(unalike):
 
 def test_what_a_tree_needs(unalike):
     key = unalike(*QUICK).json["key"]
+    assert "runs tree" not in unalike(*[part for part in QUICK if part not in ("--json", "--quiet")]).out
     assert "grows no tree of models" in unalike("runs", "tree", key).err
     assert "--node N and --weights FILE.safetensors go together" in unalike("runs", "tree", key, "--node", "1").err
     assert "-o must be a file whose name ends in .svg" in unalike("runs", "tree", key, "-o", "tree.gif").err

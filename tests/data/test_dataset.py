@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from scipy import sparse
 
 from unalike.data import DATASETS, Dataset, load_dataset, trainable
+from unalike.data.dataset import Units
 from unalike.data.split import choose_test_rows, random_rank
 from unalike.errors import UserError
 
@@ -30,15 +32,17 @@ IMAGES = np.zeros((3, 3, 8, 8), np.uint8)
     ("change", "message"),
     [
         ({"x": np.zeros((0, 2)), "y": np.zeros(0, int)}, r"small's training rows have the shape \(0, 2\)"),
-        ({"x_test": np.zeros((0, 2)), "y_test": np.zeros(0, int)}, r"small's test rows have the shape \(0, 2\)"),
         ({"y": np.array([0, 1])}, "small's training labels are 2, but there are 3 rows"),
         ({"y": np.array([0, 1, 2])}, "small's training labels are from 0 to 2, but there are 2 classes"),
         ({"y_test": np.array([-1])}, "small's test labels are from -1 to -1"),
         ({"x": np.array([[0, np.nan], [1, np.inf], [0, 0]])}, r"hold NaN or infinite values in 2 row\(s\)"),
         (
-            {"x_test": None, "y_test": None},
+            {"x_test": None},
             "small's x_test is None. Give an array of rows that are not",
         ),
+        ({"x_test": None, "y_test": None, "x": None}, r"small's x is None\. Give an array\.$"),
+        ({"x_test": None, "y_test": None, "x": 3}, r"small's training rows have the shape \(\)"),
+        ({"x_test": np.zeros((0, 3)), "y_test": np.zeros(0, int)}, "its test rows dense of shape"),
         ({"y": None}, r"small's y is None\. Give an array\.$"),
         ({"x": [[1], [1, 2], [3]]}, "small's x is a list that numpy cannot take"),
         ({"x": torch.zeros(3, 2, dtype=torch.bfloat16)}, "small's x is a Tensor that numpy cannot take"),
@@ -90,7 +94,7 @@ def test_tensors_lists_and_sparse_matrices_are_taken() -> None:
 def test_arrays_that_pytorch_cannot_take_are_made_anew() -> None:
     """Of another machine's byte order, as in many binary files, or read backwards, as x[::-1]."""
     x, y = np.arange(6, dtype=np.float32).reshape(3, 2), np.array([0, 1, 1])
-    plain = Dataset(**GOOD | {"x": x, "y": y, "group": y, "shift": 0.0, "scale": 2})
+    plain = Dataset(**GOOD | {"x": x, "y": y, "group": y})
     for change in (
         {"x": x.astype(">f4"), "y": y.astype(">i8"), "group": y.astype(">i8")},
         {"x": x[::-1].copy()[::-1], "y": y[::-1].copy()[::-1], "group": y[::-1].copy()[::-1]},
@@ -118,7 +122,7 @@ def test_images_whose_channels_are_first_are_taken(shape: tuple[int, ...]) -> No
 )
 def test_what_is_no_data_set_is_told_how_to_become_one(data: object, shown: str) -> None:
     with pytest.raises(
-        UserError, match=rf"must be an unalike\.Dataset, got {shown}.*Make one: unalike\.Dataset\(name="
+        UserError, match=rf"must be an unalike\.Dataset, got {shown}.*Make one: unalike\.dataset\(x, y\)"
     ):
         trainable(data)
 
@@ -128,6 +132,48 @@ def test_one_class_is_nothing_to_learn() -> None:
     with pytest.raises(UserError, match="All 3 training rows of small have the label 'yes'"):
         trainable(one)
     assert trainable(Dataset(**GOOD)).name == "small"
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("rows", [np.ones((3, 2)), sparse.csr_matrix(np.ones((3, 2))), np.zeros((3, 1, 4, 4))])
+def test_a_data_set_may_have_no_test_rows(rows: Any, task: Any) -> None:
+    change = {"x": rows, "task": task, "classes": () if task == "regression" else ("a", "b")}
+    data = Dataset(**GOOD | change | {"x_test": None, "y_test": None})
+    assert (data.is_tested, len(data.labels_test), data.x_test.shape) == (False, 0, (0, *rows.shape[1:]))
+    assert replace(data, name="other").digest == data.digest
+    assert Dataset(**GOOD).is_tested
+
+
+CHANGES: dict[str, Any] = {
+    "x": np.ones((3, 2), np.float32),
+    "y": np.array([0, 1, 0]),
+    "x_test": np.ones((1, 2), np.float32),
+    "y_test": np.array([1]),
+    "classes": ("yes", "no"),
+    "features": ("age", "weight"),
+    "group": np.array([0, 0, 1]),
+    "group_names": ("a", "c"),
+    "group_test": np.array([1]),
+    "shift": np.float32(1),
+    "scale": np.float32(2),
+    "kind": "tokens",
+    "public": (np.zeros((1, 2)), np.array([0])),
+}
+
+
+@pytest.mark.parametrize("part", CHANGES)
+def test_whatever_a_run_could_depend_on_is_in_the_digest(part: str) -> None:
+    full = GOOD | {"group": np.array([0, 1, 1]), "group_names": ("a", "b"), "group_test": np.array([0])}
+    known, other = Dataset(**full), Dataset(**full | {part: CHANGES[part]})
+    assert known.digest != other.digest
+    assert (known.rows_digest != other.rows_digest) == (part in ("x", "y", "x_test", "y_test"))
+    assert Dataset(**full | {"name": "other"}).digest == known.digest
+
+
+def test_the_scale_of_targets_is_in_the_digest() -> None:
+    plain = Dataset(**GOOD | {"task": "regression", "classes": ()})
+    other = replace(plain, target=Units(np.array(0.5), np.array(2.0)))
+    assert (plain.digest == other.digest, plain.rows_digest == other.rows_digest) == (False, True)
 
 
 def test_good_data_are_taken() -> None:

@@ -57,7 +57,7 @@ class Federation:
 
     def __init__(self, path, *options, rows=80, hospitals=HOSPITALS, plugin=None):
         self.path, self.server, self.tables = path, path / "server", path / "tables"
-        write_tables(self.tables, rows)
+        write_tables(self.tables, rows, hospitals)
         self.plugin = plugin
         self.processes = {}
         self.address = f"127.0.0.1:{free_port()}"
@@ -84,9 +84,9 @@ class Federation:
     def site(self, name):
         return self.path / "sites" / name
 
-    def start(self, name, *args, cwd):
-        """A command in a process of its own; what it says is in a file."""
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    def start(self, name, *args, cwd, **variables):
+        """A command in a process of its own, with these variables; what it says is in a file."""
+        environment = {**os.environ, **variables, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
         with self.log(name).open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [*UNALIKE, *args], cwd=cwd, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL

@@ -10,6 +10,8 @@ from tests.helpers import Frozen, frozen_model
 from unalike.errors import UserError
 from unalike.federation import work
 from unalike.federation.envelope import peek
+from unalike.federation.plan import Plan
+from unalike.own_files import allow_code
 
 
 def lengths_in(raw):
@@ -47,3 +49,34 @@ def test_a_site_with_another_frozen_layer_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(work, "agreed_tasks", other)
     with pytest.raises(UserError, match="makes another model from the plan"):
         world.serve()
+
+
+NETS = """
+import math
+import torch
+class Net(torch.nn.Module):
+    def __init__(self, shape, classes):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, classes)
+        self.one = torch.nn.Linear(math.prod(shape), 4)
+    def forward(self, x):
+        return self.fc(torch.tanh(self.one(x)))
+"""
+
+
+def test_a_module_of_ones_own_between_sites(tmp_path, monkeypatch):
+    """The plan has the fingerprint of its file; every side names the file, and trains the bits of simulation."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nets.py").write_text(NETS)
+    train = {"model": "module:nets.py:Net", "freeze": "one.bias"}
+    with pytest.raises(UserError, match="code that nobody has named here"):
+        World.make(tmp_path / "unnamed", train=train).serve()
+    allow_code("nets.py")
+    world = World.make(tmp_path / "named", train=train)
+    figures = world.serve()
+    simulation, _ = world.simulation(engine="sequential")
+    assert figures["server_sha256"] == simulation.state.server_digest()
+    assert figures["weights"] == simulation.task.size == 4 * simulation.task.shape[0] + 4 * 2 + 2
+    (tmp_path / "nets.py").write_text(NETS.replace("tanh", "relu"))
+    with pytest.raises(UserError, match="is not the one that the plan was made with"):
+        Plan.read(tmp_path / "named" / "server")

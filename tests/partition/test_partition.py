@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from unalike.data import Dataset, load_dataset
 from unalike.errors import UserError
-from unalike.partition import PARTITIONS, Partition, make_partition
+from unalike.partition import PARTITIONS, Partition, make_partition, save_partition
 
 Make = Callable[..., Dataset]
 RULES = ["iid", "label-dirichlet(0.1)", "label-dirichlet(100, minimum=1)"]
@@ -149,3 +150,25 @@ def test_listing() -> None:
     assert {"iid", "label-dirichlet", "natural"} <= {entry.name for entry in PARTITIONS}
     ours = [entry for entry in PARTITIONS if entry.cls.__module__.startswith("unalike.")]
     assert all(len(entry.summary) > 20 for entry in ours)
+
+
+def test_rows_from_elsewhere_make_a_partition(tmp_path: Path) -> None:
+    heart = load_dataset("heart")
+    partition = Partition.from_indices([[5, 1, 3], np.array([2, 5])], names=("a", "b"))
+    assert ([rows.tolist() for rows in partition.rows], partition.names) == ([[1, 3, 5], [2, 5]], ("a", "b"))
+    assert partition.shares_rows
+    assert Partition.from_indices([[0], range(1, 9)]).names == ("party 0", "party 1")
+    save_partition(tmp_path / "p.npz", partition, heart, 0)
+    again = make_partition(f"file:{tmp_path}/p.npz", heart, None, 0)
+    assert all(map(np.array_equal, partition.rows, again.rows))
+
+
+@pytest.mark.parametrize("indices", [[], [[]], [[0.5]], [[-1]], [[1, 1]], [[[1]]], [["a"]]])
+def test_what_are_no_rows_are_refused(indices: Any) -> None:
+    with pytest.raises(UserError, match=r"rows must be whole numbers|has a row twice|Give each a name"):
+        Partition.from_indices(indices)
+
+
+def test_every_party_needs_a_name_of_its_own() -> None:
+    with pytest.raises(UserError, match="There are 1 lists of rows and 2 names"):
+        Partition.from_indices([[1]], names=("a", "b"))

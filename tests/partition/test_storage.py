@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -85,7 +86,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     def fail(number: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage_module.os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(UserError, match=r"^Cannot write .*p\.npz: No space left on device\. Name another path\.$"):
         save_partition(path, make_partition("iid", heart, 2, 1), heart, 1)
     assert path.read_bytes() == before

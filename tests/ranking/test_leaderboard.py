@@ -182,6 +182,13 @@ def test_a_finished_run_without_a_number_failed():
     assert {entry.algorithm: entry.failed for entry in overall(records).entries} == {"fedavg": 0, "moon": 1}
 
 
+def test_a_run_without_test_rows_is_not_ranked():
+    untested = record("moon", None, loss=None, curve=(None,), test_rows=0)
+    assert {entry.algorithm for entry in overall([record("fedavg"), record("fedprox"), untested]).entries} == {
+        "fedavg", "fedprox"
+    }  # fmt: skip
+
+
 def test_a_refused_setting_is_no_failure_of_the_algorithm():
     refused = replace(record("moon", state="failed"), refused=True)
     table = overall([record("fedavg"), record("fedprox"), refused])

@@ -1,6 +1,9 @@
 """Logs that keep step with a run: stopped, gone on with, finished before, missing, broken."""
 
+import socket
+import struct
 import sys
+import time
 import types
 from pathlib import Path
 from typing import ClassVar
@@ -9,7 +12,7 @@ import pytest
 
 from unalike.cli.main import call
 from unalike.errors import UserError
-from unalike.runs.loggers import KEY, MLflow, TensorBoard, Watchers, make_loggers, scalars
+from unalike.runs.loggers import KEY, MLflow, TensorBoard, WandB, Watchers, make_loggers, scalars
 from unalike.runs.record import read_rounds
 from unalike.runs.run import Watcher, run
 from unalike.runs.spec import RunSpec
@@ -251,10 +254,115 @@ def test_tensorboard_reads_it_back(tmp_path):
     assert "parties/worst" in found.Tags()["scalars"]
 
 
-# ---- both
+# ---- W&B
 
 
-@pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
+class Online:
+    """What is used of the package, on a dictionary that outlives it; ``init`` goes on where an id is known."""
+
+    store: ClassVar[dict] = {}
+    Settings = staticmethod(lambda **settings: settings)
+
+    @classmethod
+    def init(cls, **settings):
+        assert settings["resume"] == "allow"
+        resumed = settings["id"] in cls.store
+        kept = cls.store.setdefault(settings["id"], types.SimpleNamespace(rows=[], summary={}, codes=[]))
+        kept.settings = settings
+
+        def log(values, step):
+            kept.rows.append((step, values))
+            kept.summary.update(values)
+
+        return types.SimpleNamespace(
+            log=log, resumed=resumed, summary=kept.summary, finish=lambda exit_code: kept.codes.append(exit_code)
+        )
+
+
+@pytest.fixture
+def wandb_online(monkeypatch):
+    monkeypatch.setattr(Online, "store", {})
+    monkeypatch.setenv("WANDB_MODE", "online")
+    monkeypatch.setitem(sys.modules, "wandb", Online)
+    return Online.store
+
+
+def test_wandb_goes_on_in_the_same_run(wandb_online, tmp_path, monkeypatch):
+    with monkeypatch.context() as killed:  # rounds 1 to 3 are recorded, and played again
+        killed.setattr("unalike.runs.run._save", lambda simulation, folder: None)
+        play(WandB(tmp_path), tmp_path, killed_after=3)
+    play(WandB(tmp_path), tmp_path)
+    WandB(tmp_path).finish(SPEC, read_rounds(tmp_path / SPEC.folder))
+    kept = wandb_online[SPEC.key]
+    assert [step for step, _ in kept.rows] == [1, 2, 3, 4, 5]
+    recorded = [row["accuracy"] for row in read_rounds(tmp_path / SPEC.folder)]
+    assert [values["accuracy"] for _, values in kept.rows] == recorded
+    assert kept.codes == [0, 0]
+    assert kept.settings["config"]["algorithm"] == "fedavg"
+    assert kept.settings["project"] == "unalike"
+
+
+def test_wandb_may_have_another_project_and_is_told_of_a_stop(wandb_online, tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_PROJECT", "mine")
+    log = WandB(tmp_path)
+    play(log, tmp_path, killed_after=2)
+    log.stop()
+    assert wandb_online[SPEC.key].settings["project"] == "mine"
+    assert wandb_online[SPEC.key].codes == [1]
+
+
+def wandb_steps(folder):
+    """The rounds in the files of the real package, which are in the format of LevelDB's logs."""
+    from wandb.proto import wandb_internal_pb2
+
+    (path,) = folder.glob("wandb/offline-run-*/*.wandb")
+    data, place, part, found = path.read_bytes(), 7, b"", []
+    while place + 7 <= len(data):
+        left = 2**15 - place % 2**15
+        if left < 7:
+            place += left
+            continue
+        _, length, kind = struct.unpack("<IHB", data[place : place + 7])
+        part += data[place + 7 : place + 7 + length]
+        place += 7 + length
+        if kind in (1, 4):  # a whole record, or the end of one
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(part)
+            part = b""
+            if record.WhichOneof("record_type") == "history":
+                values = {item.key or "/".join(item.nested_key): item.value_json for item in record.history.item}
+                found.append((int(values["_step"]), float(values["accuracy"])))
+    return found
+
+
+def test_wandb_is_offline_unless_asked_and_is_written_anew(tmp_path, monkeypatch):
+    for name in ("WANDB_MODE", "WANDB_ERROR_REPORTING"):  # what the logger sets is undone after the test
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    looked_up = []
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *names, **more: looked_up.append(names))
+    pytest.importorskip("wandb.proto")
+    stopped = WandB(tmp_path)
+    play(stopped, tmp_path, killed_after=3)
+    stopped.stop()
+    play(WandB(tmp_path), tmp_path)
+    end = time.monotonic() + 20  # another process writes the files, after all has been said
+    while len(found := wandb_steps(tmp_path / SPEC.folder)) < 5 and time.monotonic() < end:
+        time.sleep(0.02)
+    assert [step for step, _ in found] == [1, 2, 3, 4, 5]
+    recorded = [row["accuracy"] for row in read_rounds(tmp_path / SPEC.folder)]
+    assert [value for _, value in found] == pytest.approx(recorded)
+    assert looked_up == []
+    machine = socket.gethostname().encode()
+    files = [path for path in (tmp_path / SPEC.folder / "wandb").rglob("*.wandb") if path.is_file()]
+    assert files
+    assert len(machine) < 4 or not any(machine in path.read_bytes() for path in files)
+
+
+# ---- all of them
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "mlflow", "wandb"])
 def test_a_missing_package_is_named_with_its_remedy(name, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, name, None)  # import raises ImportError
     monkeypatch.chdir(tmp_path)

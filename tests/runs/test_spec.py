@@ -37,6 +37,7 @@ def test_texts_become_canonical_so_that_equal_runs_have_equal_keys():
         {"validation": 0.2}, {"held_out": 0.2},
         {"fine_tune": 1}, {"newcomers": 0.2}, {"test_by": "labels"},
         {"evaluate_every": 2}, {"seed": 1}, {"engine": "sequential"}, {"dtype": "float64"}, {"threads": 2},
+        {"init": __file__}, {"freeze": "body.0"},
         {"device": "cuda"}, {"channel": "quantise"}, {"score": "auroc"}, {"loss": "squared-error"},
     ],
     ids=lambda change: next(iter(change)),
@@ -339,8 +340,8 @@ def test_the_code_of_each_of_several_models_is_in_the_key(monkeypatch):
         ("mlp(32)||logistic", r"The model 'mlp\(32\)\|\|logistic' has an empty part"),
         (["mlp(32)", ""], "has an empty part"),
         ("mlp(32)|logistik", "Unknown model 'logistik'. Did you mean 'logistic'"),
-        ([], r"model must be text, got \[\]"),
-        (["mlp(32)", 3], "Cannot read the model '3'"),
+        ([], r"model must be text, a torch module, its class or a function, got \[\]"),
+        (["mlp(32)", 3], "model must be text, a torch module, its class or a function, got 3"),
     ],
 )
 def test_mistakes_in_several_models_get_one_line(model, message):

@@ -9,10 +9,10 @@ from unalike.cli.brief import brief
 from unalike.cli.show import MISSING, Paragraph, draw, duration, size, table
 from unalike.cli.store import StoredRun
 from unalike.cli.table import Table
+from unalike.runs.differences import SAME_FOR_A_FAIR_COMPARISON, differences
 from unalike.runs.scales import scale_of
 from unalike.scores import key_of, shown
 
-SAME_FOR_A_FAIR_COMPARISON = ("dataset", "partition", "parties", "rounds", "seed", "score")
 _TOLD = (*SAME_FOR_A_FAIR_COMPARISON, "algorithm", "model", "epochs", "steps", "lr", "channel")
 """What is told where it is the same in all runs."""
 _COLUMNS_UP_TO = 4
@@ -30,13 +30,12 @@ def comparison(runs: Sequence[StoredRun]) -> Comparison:
     when. There is none where runs go by different scores.
     """
     specs = [{**run.spec, "score": run.score} for run in runs]
-    names = dict.fromkeys(name for spec in specs for name in spec)  # in the order of the spec
-    differing = [name for name in names if len({repr(spec.get(name)) for spec in specs}) > 1]
+    differing, common = differences(specs)
     target = None if "score" in differing else _target(runs)
     return {
         "runs": [_one(run, spec, differing, target) for run, spec in zip(runs, specs, strict=True)],
         "differing": differing,
-        "common": {name: specs[0].get(name) for name in names if name not in differing},
+        "common": common,
         "target": target,
         "not_comparable": [name for name in differing if name in SAME_FOR_A_FAIR_COMPARISON],
     }

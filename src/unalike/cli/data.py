@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unalike.cli import complete
+from unalike.cli.freeze import ENDINGS, freeze
+from unalike.cli.get import get_files
 from unalike.cli.options import AsJson, DataDir, Plugins
 from unalike.cli.plugin import load_plugins
 from unalike.cli.show import Paragraph, draw, print_json, table
@@ -36,7 +38,20 @@ def data(
     data_dir: DataDir = None,
     as_json: AsJson = False,
     export: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="write each natural party's own table there as CSV")
+        Path | None,
+        typer.Option(
+            metavar="DIR|FILE",
+            help="write each natural party's own table there as CSV, or one table to FILE.csv or .parquet",
+        ),
+    ] = None,
+    get: Annotated[
+        bool, typer.Option("--get", help="download its public files, check them, and do nothing else")
+    ] = False,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="URL", help="get them from this folder instead [$UNALIKE_MIRROR, else public]"
+        ),
     ] = None,
 ) -> None:
     """Look at a data set: rows, labels, natural parties, and the columns of your own table.
@@ -44,12 +59,21 @@ def data(
     \b
     Examples:
       unalike data heart
+      unalike data mnist --get
       unalike data "csv:patients.csv(label=outcome, party=hospital)"
     """
     from unalike.data import DATASETS, loaded
 
     load_plugins(plugin)
     loader = DATASETS.build(dataset)
+    if get:
+        get_files(dataset.partition("(")[0].strip(), address)
+        return
+    if address is not None:
+        raise UserError("--from says where to get files from. Add --get.")
+    if export is not None and export.suffix in ENDINGS:
+        freeze(loader, dataset, export)
+        return
     if export is not None:
         _export(loader, dataset, export)
         return
@@ -126,8 +150,9 @@ def describe(data: Dataset) -> dict[str, Any]:
 def _print(found: dict[str, Any]) -> None:
     shape = " x ".join(map(str, found["shape"])) or "1"
     sparse = ", sparse" if found["sparse"] else ""
+    tests = f"{found['test_rows']:,}" if found["test_rows"] else "none"
     told = (
-        f"{found['name']}: {found['rows']:,} rows to train on and {found['test_rows']:,} to test; "
+        f"{found['name']}: {found['rows']:,} rows to train on and {tests} to test; "
         f"each row {shape} {found['kind']} ({found['type']}{sparse})"
     )
     draw(Paragraph(told), "")

@@ -40,6 +40,7 @@ _COMMANDS = {
         "report",
         "Write a page about a run or a study: charts, tables, all in one file.",
     ),
+    "watch": ("unalike.cli.watch", "watch", "Follow runs, a study or a federation live on a page."),
     "partition": ("unalike.cli.partition", "partition", "Split a data set between parties: look, measure, save."),
     "measure": ("unalike.cli.measure", "measure", "Measure how unlike the parties are; nobody sees their data."),
     "recommend": ("unalike.cli.recommend", "recommend_algorithm", "Which algorithm fits, and why."),
@@ -53,12 +54,18 @@ _COMMANDS = {
         "app",
         "Run a grid of runs in parallel, beside the papers' numbers.",
     ),
+    "tune": ("unalike.cli.tune", "tune", "Choose learning rates and other parameters on validation rows."),
     "federation": (
         "unalike.cli.federation.commands",
         "app",
         "Train between real sites, each of which keeps its own rows.",
     ),
-    "predict": ("unalike.cli.predict", "predict", "Use the model of a training on new rows of a site's own."),
+    "predict": (
+        "unalike.cli.predict",
+        "predict",
+        "Use a trained model on new rows: of a run, or of a federation's site.",
+    ),
+    "export": ("unalike.cli.export", "export", "Write a trained model for other programs, or its model card."),
     "list": ("unalike.cli.listing", "list_parts", "List algorithms, data sets, partitions and other parts."),
 }
 
@@ -192,7 +199,7 @@ def _stopped(args: Sequence[str], where: str, chosen: Sequence[str] = ()) -> int
 
 
 def _resumable(args: Sequence[str]) -> bool:
-    return list(args[:1]) == ["run"] or list(args[:2]) == ["study", "run"]
+    return list(args[:1]) in (["run"], ["tune"]) or list(args[:2]) == ["study", "run"]
 
 
 def _send_nowhere(*streams: TextIO) -> None:

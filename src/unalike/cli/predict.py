@@ -7,13 +7,15 @@ import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from unalike.cli import complete
 from unalike.cli.complete import choices
-from unalike.cli.options import AsJson, Plugins, check_output
+from unalike.cli.options import DEFAULT_RUNS, AsJson, Plugins, RunsFolder, check_output
 from unalike.cli.plugin import load_plugins
 from unalike.cli.show import draw, number, print_json, say, table
 from unalike.errors import UserError
@@ -21,6 +23,8 @@ from unalike.errors import unknown as unknown_name
 from unalike.scores import SCORES, key_of, shown
 
 if TYPE_CHECKING:
+    from unalike.data.new_rows import Unknown
+    from unalike.runs.model_file import Which
     from unalike.runs.predict import Predictions, Predictor
 
 UNKNOWN = ("error", "zeros")
@@ -28,36 +32,66 @@ _PIECE = 10_000
 """Rows whose predictions are written at once."""
 
 
+WhichModel = Annotated[
+    str | None,
+    typer.Option(
+        "--which",
+        metavar="WHICH",
+        help="of a run: final, or selected (on validation rows) [final]",
+        show_default=False,
+        autocompletion=choices("final", "selected"),
+    ),
+]
+OfParty = Annotated[
+    str | None,
+    typer.Option(
+        "--party", metavar="PARTY", help="of a run: the model of this party, by number or name", show_default=False
+    ),
+]
+
+
 def predict(
     folder: Annotated[
-        Path, typer.Argument(metavar="SITE", help="the site's copy of its invitation folder, after the training")
+        Path,
+        typer.Argument(
+            metavar="RUN|SITE",
+            help="a finished run, by its folder or the beginning of its key; or a site's copy of its invitation "
+            "folder, after the training",
+            autocompletion=complete.runs,
+        ),
     ],
-    data: Annotated[str, typer.Option(metavar="TABLE", help="the new rows, e.g. csv:new.csv")],
+    data: Annotated[str, typer.Option(metavar="TABLE", help="the new rows, e.g. csv:new.csv, or rows.npy")],
     output: Annotated[
         Path,
         typer.Option(
             "-o", "--output", metavar="FILE.csv", help="where to; - is the screen [-]", show_default=False
         ),
     ] = Path("-"),
+    which: WhichModel = None,
+    party: OfParty = None,
     unknown: Annotated[
         str,
         typer.Option(
-            help="a category or a gap in a column that no site had: error, or code it as zeros [error]",
+            help="a category or a gap in a column that training did not have: error, or code it as zeros [error]",
             show_default=False,
             autocompletion=choices(*UNKNOWN),
         ),
     ] = UNKNOWN[0],
+    runs: RunsFolder = DEFAULT_RUNS,
     plugin: Plugins = None,
     as_json: AsJson = False,
 ) -> None:
-    """Use the model that a site has after a training on a table of new rows: predicted class, probabilities.
+    """Use a trained model on a table of new rows: predicted class and probabilities, or the predicted number.
 
     \b
-    Example:
+    Examples:
+      unalike predict 3f2a --data csv:new.csv -o predictions.csv
+      unalike predict 3f2a --data csv:new.csv --which selected --party cleveland
       unalike predict va/invitation --data csv:new.csv -o predictions.csv
 
-    The table has the columns that the model was trained on; other columns are not looked at. It is coded as all
-    sites agreed. Where it has the label, too, the scores of the predictions are shown.
+    The table has the columns that the model was trained on; other columns are not looked at. It is coded as the
+    training's was; the data of the training are not needed. Where it has the label, too, the scores of the
+    predictions are shown.
     """
     if unknown not in UNKNOWN:
         raise unknown_name("value of --unknown", unknown, UNKNOWN)
@@ -68,11 +102,11 @@ def predict(
             raise UserError(f"{output} exists, and nothing is overwritten. Choose another name, or remove it.")
     with redirect_stdout(sys.stderr):  # what a plugin prints must not mix with the result
         load_plugins(plugin)
-        made = _predict(_predictor(folder, unknown), data)
-    left_out = int((made.answers < 0).sum())
+        made = _predictions(folder, runs, data, which, party, unknown)
+    left_out = int((~made.predicted).sum())
     if left_out:
         rows = f"{left_out:,} of {len(made.answers):,} rows"
-        say(f"No prediction for {rows}: they have a missing value, and the plan leaves such rows out.")
+        say(f"No prediction for {rows}: they have a missing value, and the training left such rows out.")
     if to_file:
         from unalike.runs.files import atomic_write
 
@@ -88,47 +122,75 @@ def predict(
             _draw_figures(made)
 
 
-def _predictor(folder: Path, unknown: Any) -> Predictor:
-    """The model that a folder holds; what cannot be used yet is told in one line."""
+def _predictions(
+    folder: Path, runs: Path, data: str, which: str | None, party: str | None, unknown: str
+) -> Predictions:
+    """What the model in a folder says of the rows in a file."""
+    import torch
+
+    torch.set_num_threads(1)  # as at a site: how many there are can change the last bits of a sum
+    site = _site(folder)
+    if site is not None:
+        if which is not None or party is not None:
+            raise UserError(f"{folder} is a site's folder, which has one model. Leave --which and --party out.")
+        from unalike.federation.using import site_predictor
+
+        return _of_table(site_predictor(site, cast("Unknown", unknown)), data)
+    from unalike.runs.deploy import predictor_of, read_array, run_folder
+    from unalike.runs.kept import FolderModels, trained_model
+    from unalike.runs.predict import array_rows, predictions
+
+    store, chosen = FolderModels.open(run_folder(folder, runs)), cast("Which", which or "final")
+    if data.endswith(".npy"):
+        rows = array_rows(read_array(Path(data)), store.about)
+        return predictions(trained_model(store, chosen, party), store.about.chosen_score, rows)
+    return _of_table(predictor_of(store, chosen, party, cast("Unknown", unknown)), data)
+
+
+def _site(folder: Path) -> Path | None:
+    """The folder, if it is a site's own; a server's is refused."""
     from unalike.federation.making import is_server
-    from unalike.federation.using import site_predictor
-    from unalike.runs.record import SPEC, WEIGHTS
+    from unalike.runs.record import MODEL, SPEC
 
     if not folder.is_dir():
-        raise UserError(f"There is no folder {folder}. Name a site's invitation folder, after its training.")
+        return None
     if is_server(folder):
         raise UserError(
             f"{folder} is the server's folder, and the model is used at a site: name that one's folder."
         )
-    if (folder / SPEC).exists():
-        raise UserError(
-            f"{folder} is a run's folder, which predict cannot use yet: name a site's folder, or load {WEIGHTS} "
-            "in Python (docs/runs.md)."
-        )
-    return site_predictor(folder, unknown)
+    invited = (folder / "party.txt").exists()
+    return folder if invited or not ((folder / SPEC).exists() or (folder / MODEL).exists()) else None
 
 
-def _predict(predictor: Predictor, data: str) -> Predictions:
-    import torch
-
+def _of_table(predictor: Predictor, data: str) -> Predictions:
+    from unalike.data.columns import KEY
     from unalike.data.table import table_loader
 
-    torch.set_num_threads(1)  # as at the site: how many there are can change the last bits of a sum
     loader = table_loader(data)
     columns = loader.table()
     try:
-        return predictor.predict(columns)
+        made = predictor.predict(columns)
+        return replace(made, keys=tuple(column for column in columns if column.unusable == KEY))
     except UserError as error:
         raise UserError(f"{getattr(loader, 'path', data)}: {error}") from None
 
 
 def _csv(made: Predictions) -> Iterator[str]:
-    """A line for every row of the table, in pieces: its predicted class, and the probability of each class."""
-    yield _lines([[_heading(made), *made.classes]])
+    """A line for every row of the table, in pieces: its key, predicted class, and each class's probability."""
+    yield _lines([[*(column.name for column in made.keys), _heading(made), *made.classes]])
+    keys = list(zip(*(column.cells for column in made.keys), strict=True)) or [()] * len(made.answers)
     for start in range(0, len(made.answers), _PIECE):
         own = slice(start, start + _PIECE)
-        each = zip(made.answers[own].tolist(), made.probabilities[own].tolist(), strict=True)
-        yield _lines([made.classes[k], *values] if k >= 0 else [""] * (1 + len(values)) for k, values in each)
+        yield _lines([*key, *values] for key, values in zip(keys[own], _answers(made, own), strict=True))
+
+
+def _answers(made: Predictions, own: slice) -> Iterator[Sequence[object]]:
+    """What is predicted for some rows; nothing, where a row cannot be predicted."""
+    if not made.classes:
+        yield from ([value] if value == value else [""] for value in made.answers[own].tolist())
+        return
+    for answer, values in zip(made.answers[own].tolist(), made.probabilities[own].tolist(), strict=True):
+        yield [made.classes[answer], *values] if answer >= 0 else [""] * (1 + len(values))
 
 
 def _lines(rows: Iterable[Sequence[object]]) -> str:
@@ -138,9 +200,9 @@ def _lines(rows: Iterable[Sequence[object]]) -> str:
 
 
 def _heading(made: Predictions) -> str:
-    """What the first column is called: a class may have that name, too."""
-    name = "predicted"
-    while name in made.classes:
+    """What the column of predictions is called: a class or a key may have that name, too."""
+    name, taken = "predicted", (*made.classes, *(column.name for column in made.keys))
+    while name in taken:
         name += "_"
     return name
 
@@ -152,7 +214,13 @@ def _json(made: Predictions, output: str | None) -> dict[str, Any]:
         "figures": made.figures,
         "output": output,
     }
-    if output is None:
+    if made.keys and output is None:
+        found["keys"] = {column.name: column.cells for column in made.keys}
+    if output is None and not made.classes:
+        found["predictions"] = [
+            {"predicted": value} if value == value else None for value in made.answers.tolist()
+        ]
+    elif output is None:
         found["predictions"] = [
             {"predicted": made.classes[answer], "probabilities": dict(zip(made.classes, each, strict=True))}
             if answer >= 0
@@ -163,8 +231,11 @@ def _json(made: Predictions, output: str | None) -> dict[str, Any]:
 
 
 def _count(made: Predictions) -> str:
-    each = ", ".join(f"{name} {count:,}" for name, count in made.counts.items() if count)
-    return f"{len(made.answers):,} rows ({each})"
+    rows = f"{len(made.answers):,} rows"
+    if not made.classes:
+        known = made.answers[made.predicted]
+        return f"{rows} (from {known.min():.6g} to {known.max():.6g})"
+    return f"{rows} ({', '.join(f'{name} {count:,}' for name, count in made.counts.items() if count)})"
 
 
 def _draw_figures(made: Predictions) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +12,10 @@ from typing import TYPE_CHECKING, Any
 from unalike.cli.lines import say as say  # for the commands too
 from unalike.cli.table import Table, fold
 from unalike.cli.table import table as table
+from unalike.quantities import MISSING as MISSING
+from unalike.quantities import duration as duration
+from unalike.quantities import number as number
+from unalike.quantities import size as size
 from unalike.scores import SCORES, SUMMARIES, key_of, score_of, shown
 
 if TYPE_CHECKING:
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
 
     from unalike.runs.results import Record
 
-MISSING = "–"
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -82,36 +84,6 @@ def indented(text: str) -> Paragraph:
 def percent(value: float | None) -> str:
     """A fraction as people read it: 0.8583 is 85.8%, and None is a dash."""
     return MISSING if value is None else f"{100 * value:.1f}%"
-
-
-def number(value: float | None) -> str:
-    """A loss with three decimals, a huge one with three digits; None is a dash."""
-    return MISSING if value is None else f"{value:.3f}" if abs(value) < 1000 else f"{value:.3g}"
-
-
-def size(count: float) -> str:
-    """Bytes in units of a thousand."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person would say it."""
-    if 0 < seconds < 0.095:
-        return f"{1000 * seconds:.0f} ms"
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    for unit, length, below in (("min", 60, "s"), ("h", 3600, "min"), ("d", 86400, "h")):
-        part = {"s": 1, "min": 60, "h": 3600}[below]
-        if whole < length * {"min": 60, "h": 24, "d": math.inf}[unit]:
-            return f"{whole // length} {unit} {whole % length // part} {below}"
-    raise AssertionError("the last unit has no limit")
 
 
 def age(seconds: float) -> str:

@@ -44,12 +44,22 @@ def _flags(without: Collection[str]) -> list[inspect.Parameter]:
                     metavar=_METAVARS.get(kind),
                     help=_help(field),
                     autocompletion=_completer(field.name, hints[field.name]),
+                    callback=_named_code if field.name == "model" else None,
                 ),
             ],
         )
         for field in RunSpec.options()
         if field.name not in without
     ]
+
+
+def _named_code(text: str | None) -> str | None:
+    """A model on the command line: a file of code in it is named by the user, and may be run."""
+    if text and "module" in text:
+        from unalike.models.own import name_code
+
+        name_code(text)
+    return text
 
 
 def _completer(name: str, hint: Any) -> complete.Completer | None:

@@ -38,9 +38,9 @@ def _plain(array: Any) -> Any:
     return array.copy() if min(array.strides, default=0) < 0 else array
 
 
-def check_rows(rows: Any, what: str) -> None:
-    """Refuse rows that are not numbers, not finite, or images whose channels come last."""
-    if rows.ndim < 2 or rows.shape[0] == 0:
+def check_rows(rows: Any, what: str, fewest: int = 1) -> None:
+    """Refuse rows that are too few, not numbers, not finite, or images whose channels come last."""
+    if rows.ndim < 2 or rows.shape[0] < fewest:
         remedy = "Check where they come from." if rows.ndim > 1 else "Give (rows, columns), such as x[:, None]."
         raise UserError(f"{what} have the shape {rows.shape}: there are no rows of numbers. {remedy}")
     if rows.dtype.kind not in "iuf":
@@ -55,16 +55,21 @@ def check_rows(rows: Any, what: str) -> None:
         raise UserError(f"{what} hold NaN or infinite values in {bad} row(s). Remove or fill them first.")
 
 
-def check_labels(labels: Any, what: str, rows: int, classes: int) -> None:
-    """Refuse labels that are not one whole number for each row, numbered from 0."""
+def check_one_each(labels: Any, what: str, rows: int) -> None:
+    """Refuse labels that are not one for each row."""
     if labels.ndim != 1:
         remedy = "y.ravel()" if labels.size == rows else "y.argmax(axis=1)"
         raise UserError(f"{what} have the shape {labels.shape}, not one number for each row. Use {remedy}.")
     if len(labels) != rows:
         raise UserError(f"{what} are {len(labels)}, but there are {rows} rows. Every row needs a label.")
+
+
+def check_labels(labels: Any, what: str, rows: int, classes: int) -> None:
+    """Refuse labels that are not one whole number for each row, numbered from 0."""
+    check_one_each(labels, what, rows)
     if labels.dtype.kind not in "iu":
         raise UserError(f"{what} are of type {labels.dtype}, not whole numbers. Number the classes from 0.")
-    if labels.min() < 0 or labels.max() >= classes:
+    if len(labels) and (labels.min() < 0 or labels.max() >= classes):
         raise UserError(
             f"{what} are from {labels.min()} to {labels.max()}, but there are {classes} classes. "
             "Labels are numbered from 0."
@@ -104,4 +109,4 @@ def _not_finite(rows: Any) -> int:
     if hasattr(rows, "indptr"):  # a sparse matrix: what it does not store is zero
         wrong = np.flatnonzero(~np.isfinite(rows.data))
         return len(np.unique(np.searchsorted(rows.indptr, wrong, side="right")))
-    return int((~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1)).sum())
+    return int((~np.isfinite(rows).all(axis=tuple(range(1, rows.ndim)))).sum())

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unalike.data.dataset import Array
-from unalike.data.distinct import Chosen, Distinct, in_order
+from unalike.data.distinct import ChosenPlaces, Distinct, in_order
 from unalike.data.numerals import (
     PLAIN,
     SHARE_OF_NUMBERS,
@@ -33,6 +33,7 @@ DeclaredKind = Literal["number", "date", "binary", "category", "ordinal", "ident
 MISSING = frozenset(
     ("", "?", "na", "n/a", "nan", "+nan", "-nan", "null")
 )  # in any case, blanks around them left out
+KEY = "the rows' key"  # why a column that tells rows apart cannot be used
 BINARY = (("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"))  # the second is 1
 MOST_CATEGORIES = 1000
 FEW_CATEGORIES = 20  # so many are never too many
@@ -64,8 +65,9 @@ class Column:
 
     ``codes`` are the rows' places in ``texts``, which are in the order of their first rows, each of them in one
     row or more. ``places`` are the rows' numbers in the file, and ``unit`` what they count. ``unusable`` is the
-    type of a column that is neither number nor text nor date, as Parquet may have it: its values are not read.
-    ``declared`` is the kind that was said, and ``ways`` how texts may be read as numbers and dates.
+    type of a column that is neither number nor text nor date, as Parquet may have it: its values are not read. Or
+    it is ``KEY``: such a column is never learnt from, and need not be ignored by name. ``declared`` is the kind
+    that was said, and ``ways`` how texts may be read as numbers and dates.
     """
 
     name: str
@@ -278,7 +280,7 @@ class Column:
         """The column with the rows that ``keep`` marks."""
         rows = np.flatnonzero(keep)
         codes, texts = in_order(self.codes[rows], self.texts)
-        return replace(self, codes=codes, texts=texts, places=Chosen(self.places, rows))
+        return replace(self, codes=codes, texts=texts, places=ChosenPlaces(self.places, rows))
 
     def gap(self, remedy: str) -> UserError:
         """The error for a value that is missing, at the first place where one is."""

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, dataclass_transform, get_args
 
 import numpy as np
@@ -59,7 +60,8 @@ class Dataset:
     and stay so. Images are [rows, channels, height, width]. Torch tensors and lists become numpy arrays. ``units``
     says how to read ``x`` in the units of the table that it was coded from. ``public`` are rows and labels that
     everybody has, beside those of the parties, where the data bring some. ``schema`` is the coding of the table
-    that ``x`` was made from, where it was one: a table of new rows is coded by it, too.
+    that ``x`` was made from, where it was one: a table of new rows is coded by it, too. Without a global test set,
+    ``x_test`` and ``y_test`` None, there is no score on one.
     """
 
     name: str
@@ -88,12 +90,15 @@ class Dataset:
         if isinstance(classes, str) or not isinstance(classes, Iterable):
             raise UserError(f"{self.name}'s classes must be names, got {classes!r}. Use ('no', 'yes').")
         object.__setattr__(self, "classes", tuple(map(str, classes)))
+        tests: tuple[Any, Any] = self.x_test, self.y_test
+        if all(part is None for part in tests):
+            self._leave_untested()
         for part in ("x", "y", "x_test", "y_test", "group", "group_test", "shift", "scale"):
             value = getattr(self, part)
             if value is not None or not part.startswith("group"):
                 object.__setattr__(self, part, as_array(value, f"{self.name}'s {part}"))
         check_rows(self.x, f"{self.name}'s training rows")
-        check_rows(self.x_test, f"{self.name}'s test rows")
+        check_rows(self.x_test, f"{self.name}'s test rows", fewest=0)
         self._check_answers()
         if self.x.shape[1:] != self.x_test.shape[1:] or self.is_sparse != hasattr(self.x_test, "indptr"):
             raise UserError(
@@ -105,6 +110,12 @@ class Dataset:
                 check_groups(getattr(self, part), f"{self.name}'s {part}", rows)
         for part in ("shift", "scale"):
             check_scaling(getattr(self, part), f"{self.name}'s {part}", self.shape)
+
+    def _leave_untested(self) -> None:
+        """Make the global test set one of no rows."""
+        for part in ("x", "y"):
+            rows = as_array(getattr(self, part), f"{self.name}'s {part}")
+            object.__setattr__(self, f"{part}_test", rows[:0] if rows.ndim else rows)
 
     def _check_answers(self) -> None:
         """Check what is to be predicted; where that are numbers, see how they are standardised."""
@@ -125,6 +136,11 @@ class Dataset:
         """The number of training rows."""
         return len(self.y)
 
+    @property
+    def is_tested(self) -> bool:
+        """Whether there is a global test set."""
+        return len(self.y_test) > 0
+
     @cached_property
     def labels(self) -> Array:
         """What label skew goes by, of each training row: its class, or the tenth of all numbers that it is in."""
@@ -141,18 +157,22 @@ class Dataset:
         return self.y_test if self.task == "classification" else ranges(self.y_test, cut_points(self.y))
 
     @cached_property
+    def rows_digest(self) -> str:
+        """SHA-256 of all rows and labels: what runs must share to be compared."""
+        return _hashed([self.x, self.x_test, self.y, self.y_test])
+
+    @cached_property
     def digest(self) -> str:
-        """SHA-256 of all rows and labels."""
-        sha = hashlib.sha256()
-        parts = [self.x, self.x_test, self.y, self.y_test]
-        if self.is_sparse:
-            parts[:2] = [
-                getattr(part.tocsr(), name) for part in parts[:2] for name in ("data", "indices", "indptr")
-            ]
-        for part in parts:
-            sha.update(f"{part.dtype} {part.shape}".encode())
-            sha.update(np.ascontiguousarray(part).data)
-        return sha.hexdigest()
+        """SHA-256 of all that a run could depend on: rows, labels, natural parties, names, shift and scale."""
+        texts = (self.task, self.kind, self.classes, self.features, self.group_names)
+        arrays = (self.group, self.group_test, self.shift, self.scale, *self.target, *(self.public or ()))
+        return _hashed(arrays, about=repr((self.rows_digest, texts)))
+
+    def save(self, folder: Path | str) -> None:
+        """Keep the data set in a folder of its own: ``saved:FOLDER`` then is its name, in any program or study."""
+        from unalike.data.saved import save
+
+        save(self, Path(folder).expanduser())
 
     @property
     def is_sparse(self) -> bool:
@@ -163,6 +183,18 @@ class Dataset:
     def shape(self) -> tuple[int, ...]:
         """The shape of one row."""
         return tuple(self.x.shape[1:])
+
+
+def _hashed(arrays: Iterable[Any], about: str = "") -> str:
+    """SHA-256 of a text and of arrays: their types, shapes and values."""
+    sha = hashlib.sha256(about.encode())
+    for array in arrays:
+        sparse = hasattr(array, "indptr")
+        for part in (array.data, array.indices, array.indptr) if sparse else (array,):
+            own = np.asarray(() if part is None else part)
+            sha.update(f"{own.dtype} {own.shape}".encode())
+            sha.update(np.ascontiguousarray(own).data)
+    return sha.hexdigest()
 
 
 def _shown(rows: Any) -> str:
@@ -178,10 +210,7 @@ def trainable(data: Any) -> Dataset:
         shown = f"a {type(data).__name__}"
         if isinstance(data, tuple | list):
             shown += f" of {', '.join(type(part).__name__ for part in data[:4])}"
-        raise UserError(
-            f"data must be an unalike.Dataset, got {shown}. Make one: unalike.Dataset(name='mine', x=x, y=y, "
-            "x_test=x_test, y_test=y_test, classes=('no', 'yes'))."
-        )
+        raise UserError(f"The data must be an unalike.Dataset, got {shown}. Make one: unalike.dataset(x, y).")
     found = np.unique(data.y)
     if len(found) < 2 and data.task == "regression":
         raise UserError(f"The target of {data.name} is {found[0]:g} in every training row. It must vary.")

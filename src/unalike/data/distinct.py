@@ -38,7 +38,7 @@ def in_order(codes: Array, texts: Sequence[str]) -> tuple[NDArray[np.int32], tup
 
 
 @dataclass(frozen=True)
-class Chosen(Sequence[int]):
+class ChosenPlaces(Sequence[int]):
     """The numbers in the file of some rows of a column."""
 
     places: Sequence[int]

@@ -1,10 +1,6 @@
-"""Rows that a Python program gives to ``unalike.run(data=...)``: they have no name to load them by."""
+"""Rows that a Python program gives to ``unalike.run(dataset=...)``: they have no name to load them by."""
 
 from __future__ import annotations
-
-import hashlib
-
-import numpy as np
 
 from unalike.data.dataset import DATASETS, Dataset, register_dataset, trainable
 from unalike.errors import UserError
@@ -12,7 +8,7 @@ from unalike.errors import UserError
 
 @register_dataset("given")
 class Given:
-    """Rows that a Python program gave to unalike.run(data=...): named by their hash, and its to give again."""
+    """Rows that a Python program gave to unalike.run(dataset=...): named by their hash, and its to give again."""
 
     name: str = ""
     sha256: str = ""
@@ -20,19 +16,12 @@ class Given:
     def load(self) -> Dataset:
         """Nothing: the rows are not kept anywhere."""
         raise UserError(
-            f"The rows of {DATASETS.describe(self)} were given by a Python program and are not kept here. Give "
-            "the same ones again: unalike.run(..., data=...)."
+            f"The rows of {DATASETS.describe(self)} were given by a Python program and are not kept here. Make "
+            "them again by unalike.dataset(...), or keep them: data.save(FOLDER), and saved:FOLDER works anywhere."
         )
 
 
 def given(data: Dataset) -> str:
     """What stands for the data in a run's spec: other rows, labels or natural parties are another run."""
     data = trainable(data)
-    sha = hashlib.sha256(data.digest.encode())
-    sha.update(repr((data.classes, data.features, data.group_names, data.kind)).encode())
-    target = data.target if data.task == "regression" else ()
-    for part in (data.group, data.group_test, data.shift, data.scale, *map(np.asarray, target)):
-        if part is not None:
-            sha.update(f"{part.dtype} {part.shape}".encode())
-            sha.update(np.ascontiguousarray(part).data)
-    return DATASETS.describe(Given(data.name, sha.hexdigest()[:16]))
+    return DATASETS.describe(Given(data.name, data.digest[:16]))

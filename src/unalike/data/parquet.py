@@ -104,7 +104,7 @@ def _comparable(values: Any) -> Any:
 
 def _check_memory(path: Path, columns: set[str]) -> None:
     """Refuse a table that would not fit, by its number of values and by what its pages unpack to."""
-    limit, (values, unpacked) = _limit(), claimed_size(path, columns)
+    limit, (values, unpacked) = memory_limit(), claimed_size(path, columns)
     needed = _CELL * values + unpacked
     if needed > limit:
         raise UserError(
@@ -113,7 +113,8 @@ def _check_memory(path: Path, columns: set[str]) -> None:
         )
 
 
-def _limit() -> float:
+def memory_limit() -> float:
+    """Bytes of memory that a table may take: ``UNALIKE_TABLE_GB`` gigabytes, or four."""
     text = os.environ.get(VARIABLE, "")
     try:
         limit = float(text) if text else _DEFAULT

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from unalike.data.columns import Column
+from unalike.data.columns import KEY, Column
 from unalike.data.dataset import Array
 from unalike.data.files import one_column
 from unalike.errors import UserError, together, unknown
@@ -46,9 +46,9 @@ class Roles:
             for name in names:
                 if name and name not in named:
                     raise unknown(f"{role} column", name, named)
-        free = [column for column in columns if column.name not in (party, *ignore)]
+        free = [column for column in columns if column.name not in (party, *ignore) and column.unusable != KEY]
         if not free or (label and named[label] not in free):
-            raise UserError("The label cannot be the party or an ignored column. Name another.")
+            raise UserError("The label cannot be the party, the key or an ignored column. Name another.")
         target = named[label] if label else free[-1]
         features = tuple(column for column in free if column is not target)
         return cls(target, named[party] if party else None, features)
@@ -91,3 +91,30 @@ def test_rows(y: Array, party: Array, fraction: float) -> Array:
     test = np.zeros(len(y), bool)
     test[order] = chosen & (sizes[y[order]] > 1)
     return test
+
+
+def some_test_rows(name: str, y: Array, party: Array, fraction: float | None) -> Array:
+    """A mask of the test rows; a UserError where the fraction asks for some and there are too few rows."""
+    if fraction is None:
+        return np.zeros(len(y), bool)
+    test = test_rows(y, party, fraction)
+    if not test.any():
+        raise UserError(f"{name} has too few rows for a test set: {len(y)}. Add rows, or make test larger.")
+    return test
+
+
+def natural_parties(names: Array, party: Array, test: Array) -> dict[str, Any]:
+    """The natural parties as a data set has them; ``party`` is each row's place in ``names``.
+
+    A party with test rows only is no party.
+    """
+    present, group = np.unique(party[~test], return_inverse=True)
+    place = np.full(len(names), -1)
+    place[present] = np.arange(len(present))
+    return {"group": group, "group_names": tuple(map(str, names[present])), "group_test": place[party[test]]}
+
+
+def check_test(name: str, test: float) -> None:
+    """Refuse a share of test rows that leaves nothing to test, or too little to train on."""
+    if not 0 < test <= 0.5:
+        raise UserError(f"{name}'s test must be above 0 and at most 0.5, got {test:g}. Use 0.2.")

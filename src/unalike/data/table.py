@@ -18,7 +18,7 @@ from unalike.data.files import check_file
 from unalike.data.folder import NotFound
 from unalike.data.labels import number_classes, read_targets
 from unalike.data.parquet import read_parquet
-from unalike.data.roles import Missing, Roles, complete, test_rows
+from unalike.data.roles import Missing, Roles, check_test, complete, natural_parties, some_test_rows
 from unalike.data.schema import Field, Schema, fit
 from unalike.data.targets import strata
 from unalike.errors import UserError, together
@@ -185,12 +185,6 @@ def _fingerprint(text: str) -> str:
         raise NotFound(f"There is no readable file {text}. Check the path.") from None
 
 
-def check_test(name: str, test: float) -> None:
-    """Refuse a share of test rows that leaves nothing to test, or too little to train on."""
-    if not 0 < test <= 0.5:
-        raise UserError(f"{name}'s test must be above 0 and at most 0.5, got {test:g}. Use 0.2.")
-
-
 def _fields(columns: Sequence[Column], train: Array, indicate: bool) -> tuple[tuple[Field, ...], tuple[str, ...]]:
     """The coding of every column that varies, and the names of the others; all that is wrong is told at once."""
     found: dict[str, Field | None] = {}
@@ -208,8 +202,11 @@ def _fields(columns: Sequence[Column], train: Array, indicate: bool) -> tuple[tu
     return fields, tuple(name for name, one in found.items() if one is None)
 
 
-def coded(name: str, roles: Roles, fraction: float, missing: Missing, task: Kind) -> Dataset:
-    """A table's way from texts to numbers: rows that may be used, classes, test rows, and a coding of the rest."""
+def coded(name: str, roles: Roles, fraction: float | None, missing: Missing, task: Kind) -> Dataset:
+    """A table's way from texts to numbers: rows that may be used, classes, test rows, and a coding of the rest.
+
+    Without a ``fraction`` there are no test rows.
+    """
     roles = complete(roles, missing)
     classes: tuple[str, ...] = ()
     if task == "regression":
@@ -223,15 +220,10 @@ def coded(name: str, roles: Roles, fraction: float, missing: Missing, task: Kind
         names = sorted(roles.party.distinct)
         places = {name: place for place, name in enumerate(names)}
         party = roles.party.spread({text: places[value] for text, value in roles.party.values.items()}, -1)
-    test = test_rows(kinds, party, fraction)
-    if not test.any():
-        raise UserError(f"{name} has too few rows for a test set: {len(y)}. Add rows, or make test larger.")
+    test = some_test_rows(name, kinds, party, fraction)
     fields, constant = _fields(roles.features, ~test, missing == "indicate")
     schema = Schema(roles.label.name, classes, fields, constant, missing)
     x = schema.rows(roles.features)
-    present, group = np.unique(party[~test], return_inverse=True)
-    place = np.full(len(names), -1)  # a party with test rows only is no party
-    place[present] = np.arange(len(present))
     return Dataset(
         name=name,
         x=x[~test],
@@ -240,9 +232,7 @@ def coded(name: str, roles: Roles, fraction: float, missing: Missing, task: Kind
         y_test=y[test],
         classes=classes,
         features=schema.features,
-        group=group if roles.party else None,
-        group_names=tuple(names[one] for one in present) if roles.party else (),
-        group_test=place[party[test]] if roles.party else None,
+        **(natural_parties(np.array(names), party, test) if roles.party else {}),
         units=schema.units,
         task=task,
         schema=schema,

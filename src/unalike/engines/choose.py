@@ -71,6 +71,8 @@ def _stacked(job: Job) -> tuple[bool, str]:
         return True, f"parties stacked on {task.device}"
     if any(isinstance(module, nn.modules.conv._ConvNd) for module in task.net.modules()):
         return False, "convolutions gain nothing from stacking on a CPU"
+    if any(isinstance(module, nn.MultiheadAttention) for module in task.net.modules()):
+        return False, "attention gains nothing from stacking on a CPU"
     if task.size > LARGEST_STACKED:
         return False, f"more than {LARGEST_STACKED:,} weights gain nothing from stacking on a CPU"
     return True, "a small net without convolutions, parties stacked"

@@ -41,13 +41,17 @@ CHUNK_BYTES = 256 * 2**20
 
 def cannot_vectorise(task: Task) -> str | None:
     """Why a stack of this net would not compute what one net computes, or None."""
+    if task.net.mixes_rows:
+        return "its forward mixes the rows of a batch, which padding would be among"
     for name, module in task.net.named_modules():
         what = f"{name} ({type(module).__name__})"
         if isinstance(module, nn.modules.batchnorm._NormBase) and module.running_mean is not None:
             return f"{what} would count padding rows in its statistics"
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
             return f"{what} would mix padding with real rows"
-        if isinstance(module, nn.modules.dropout._DropoutNd):
+        if (isinstance(module, nn.modules.dropout._DropoutNd) and module.p) or (
+            isinstance(module, nn.MultiheadAttention) and module.dropout
+        ):
             return f"{what} would draw other random numbers"
         if isinstance(module, nn.RNNBase):
             return f"{what} has no vmap rule"
@@ -104,18 +108,17 @@ def party_bytes(worker: Worker, order: Order, activations: int) -> int:
 
 def activations_per_row(task: Task, rows: Rows) -> int:
     """Numbers that a forward pass makes for one row, input included."""
-    x, _ = rows.take(torch.zeros(1, dtype=torch.int64, device=rows.y.device))
+    x, y = rows.take(torch.zeros(1, dtype=torch.int64, device=rows.y.device))
     total = math.prod(x.shape)
 
     def count(module: nn.Module, inputs: object, output: object) -> None:
         nonlocal total
         total += output.numel() if isinstance(output, Tensor) else 0
 
-    net = task.net
-    hooks = [m.register_forward_hook(count) for m in net.modules() if not list(m.children())]
+    hooks = [m.register_forward_hook(count) for m in task.net.modules() if not list(m.children())]
     try:
-        kind = x.dtype if x.dtype == torch.int64 else torch.float32
-        net(torch.zeros(x.shape, dtype=kind, device=next(net.parameters()).device))
+        with torch.no_grad():
+            task.forward(torch.zeros(task.size, dtype=task.dtype, device=task.device), Batch(x, y))
     finally:
         for hook in hooks:
             hook.remove()

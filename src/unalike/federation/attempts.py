@@ -69,9 +69,9 @@ def _try(transport: Transport, folder: Path, closing: Callable[[], bool]) -> Out
     return Outcome("finished")
 
 
-def is_served(folder: Path) -> bool:
-    """Whether a process serves this folder now, with its port open."""
-    return is_held(folder / SERVE_LOCK)
+def is_served(folder: Path, held: Callable[[Path], bool] = is_held) -> bool:
+    """Whether a process serves this folder now, with its port open; ``held`` tells of a lock."""
+    return held(folder / SERVE_LOCK)
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,8 @@ class Attempts:
     """The tries in a server's folder, for those who follow them."""
 
     folder: Path
+    held: Callable[[Path], bool] = is_held
+    """how it is found out whether a lock is held"""
 
     def submit(self, job: str) -> None:
         """Have the job done by whoever serves the folder, now or later."""
@@ -105,7 +107,7 @@ class Attempts:
     @property
     def working(self) -> bool:
         """Whether somebody is at the job now."""
-        return is_held(self.folder / _LOCK)
+        return self.held(self.folder / _LOCK)
 
     def ask_to_stop(self) -> None:
         """The server looks for it several times a second."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from unalike.federation.contents import layout
 from unalike.federation.envelope import Envelope, Refused
 from unalike.federation.figures import parts_of, told_scores
+from unalike.federation.using import site_model
 from unalike.federation.vault import Vault
 from unalike.federation.work import Alone, SiteWork, has_state
 from unalike.models.layout import tensors_digest
@@ -22,7 +23,9 @@ from unalike.rounds.personal import PersonalModels
 from unalike.rounds.rows import Rows
 from unalike.runs.checkpoint import tensor_bytes
 from unalike.runs.files import atomic_write
+from unalike.runs.model_file import KeptRound
 from unalike.runs.predict import DIGEST
+from unalike.runs.record import MODEL, file_sha256
 from unalike.runs.rules import deploying
 from unalike.scores import choose
 from unalike.tallies import Tally
@@ -72,7 +75,11 @@ class SiteModels:
         schema, named = self._work.schema, self._work.task.named(model.w, model.buffers)
         about = {"schema": schema.digest, DIGEST: tensors_digest(named)}
         lists = {"features": "\n".join(schema.features), "classes": "\n".join(schema.classes)}
-        atomic_write(path, tensor_bytes(named, about | lists))
+        data = tensor_bytes(named, about | lists)
+        atomic_write(path, data)
+        kept = KeptRound(self._work.spec.rounds, path.name, file_sha256(data))
+        described = replace(site_model(self._work.plan, schema, self._work.number), stages={"final": kept})
+        atomic_write(path.with_name(MODEL), described.encode())
 
     def _models(self, message: Envelope, vault: Vault) -> tuple[Deployed | None, Deployed | None]:
         """The global model and the site's own, each where the algorithm has one, from what a message tells."""

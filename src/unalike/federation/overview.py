@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +29,13 @@ _INTERRUPTED = "interrupted (who serves goes on with it)"
 Row = Mapping[str, Any]
 
 
-def server_overview(folder: Path) -> dict[str, Any]:
-    """How the federation stands, seen from its server."""
+def server_overview(folder: Path, held: Callable[[Path], bool] = is_held) -> dict[str, Any]:
+    """How the federation stands, seen from its server; ``held`` tells whether a process holds a lock."""
     plan, place = Plan.read(folder), ServerFolder(folder)
-    run, attempts = read_run(folder / "run"), Attempts(folder)
+    run, attempts = read_run(folder / "run"), Attempts(folder, held)
     rows, result, status = run.rounds, run.result, place.status()
     outcome = attempts.outcome()
-    serving = is_served(folder) or attempts.working  # the latter alone: by Flower
+    serving = is_served(folder, held) or attempts.working  # the latter alone: by Flower
     left = attempts.wanted is not None and not serving
     updates, sizes = longest(rows), place.rows()
     return {

@@ -24,7 +24,7 @@ from unalike.runs.spec import RunSpec
 
 def agreed_tasks(spec: RunSpec, schema: Schema) -> tuple[Task, ...]:
     """The tasks that all sides share, made from what was agreed: no row is needed for them."""
-    return make_tasks(spec, _made_up(schema), torch.device("cpu"), spec.parties or 0)
+    return make_tasks(spec, made_up(schema), torch.device("cpu"), spec.parties or 0)
 
 
 def share_public(
@@ -33,7 +33,7 @@ def share_public(
     """The public rows, coded as agreed and given to every task; None where the plan has none."""
     if table is None:
         return None
-    rows = Rows(*public_rows(schema, table, missing), _made_up(schema), tasks[0].dtype, tasks[0].device)
+    rows = Rows(*public_rows(schema, table, missing), made_up(schema), tasks[0].dtype, tasks[0].device)
     for task in tasks:
         task.public = batch_of(rows, torch.arange(len(rows)))
     return rows
@@ -52,11 +52,12 @@ def rows_of(data: Dataset, task: Task) -> Rows:
 
 def made_up_worker(schema: Schema, task: Task, recipe: Recipe, number: int, public: Rows | None = None) -> Worker:
     """A party that does not exist, with a few made-up rows: it shows what answers look like."""
-    data = rows_of(_made_up(schema), task)
+    data = rows_of(made_up(schema), task)
     own = np.arange(len(data))
     return Worker(number, task, recipe, data, lambda round: own, lambda: own, public)
 
 
-def _made_up(schema: Schema) -> Dataset:
+def made_up(schema: Schema) -> Dataset:
+    """A few rows of zeros as a table that is coded by the schema has them."""
     x, y = np.zeros((4, len(schema.features)), np.float32), np.arange(4) % len(schema.classes)
     return Dataset("sites", x, y, x, y, schema.classes, schema.features)

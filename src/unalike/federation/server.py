@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -20,6 +21,7 @@ from unalike.federation.public import public_table
 from unalike.federation.replay import ANSWERED
 from unalike.federation.speaker import Speaker, Transport
 from unalike.federation.training import RemoteTraining
+from unalike.federation.using import site_model
 from unalike.federation.work import model_digest
 from unalike.measure.support import Of
 from unalike.rounds.evaluation import Figures
@@ -27,7 +29,8 @@ from unalike.rounds.state import State
 from unalike.runs.checkpoint import Checkpoint
 from unalike.runs.files import atomic_write, private_folder
 from unalike.runs.folder import RunDirectory
-from unalike.runs.record import SEALS_WEIGHTS
+from unalike.runs.model_file import KeptRound
+from unalike.runs.record import MODEL, SEALS_MODEL, SEALS_WEIGHTS, WEIGHTS
 from unalike.scores import score_of, scores_of, shown, value_of
 from unalike.secure.crypto.primitives import signing_public
 
@@ -121,6 +124,9 @@ def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerF
     model = training.state.server if w is None else training.task.named(w, training.state.buffers)
     about = {"key": spec.key, "algorithm": spec.algorithm}
     figures[SEALS_WEIGHTS] = record.save_weights(model, about)
+    kept = KeptRound(spec.rounds) if w is None else KeptRound(spec.rounds, WEIGHTS, figures[SEALS_WEIGHTS])
+    described = replace(site_model(training.plan, training.schema), stages={"final": kept})
+    figures[SEALS_MODEL] = record.save_files({MODEL: described.encode()})
     record.write_result(figures)
     place.tell("finished" + (f"; not reached with the final model: {', '.join(left)}" if left else ""))
     return figures

@@ -17,6 +17,7 @@ from unalike.channels import CHANNELS, Accountant, Channel, Participation, parse
 from unalike.channels.masked import Masked
 from unalike.data.columns import Column
 from unalike.data.dataset import Dataset
+from unalike.data.digest import table_digest
 from unalike.data.labels import class_names
 from unalike.data.numerals import plain_number
 from unalike.data.sites import site_data
@@ -63,6 +64,8 @@ class Terms:
     delta: float | None
     public: int = 0
     """public rows that everybody has"""
+    rows: str = ""
+    """SHA-256 of the site's own rows: an agreement is for these"""
 
 
 def terms_of(plan: Plan, name: str, columns: Sequence[Column], public: Sequence[Column] | None = None) -> Terms:
@@ -92,6 +95,7 @@ def terms_of(plan: Plan, name: str, columns: Sequence[Column], public: Sequence[
         epsilon=_epsilon(plan, plan.number(name), channel, uploads),
         delta=None if channel.noise is None else channel.noise.delta,
         public=0 if work.worker.public is None else len(work.worker.public),
+        rows=table_digest(columns),
     )
 
 

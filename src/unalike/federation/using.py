@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from unalike.data.new_rows import Unknown, read_new_rows
+from unalike.data.new_rows import Unknown
 from unalike.data.schema import Schema
 from unalike.errors import UserError
 from unalike.federation.folders import AGREED, read_object
 from unalike.federation.making import SiteFolder
-from unalike.federation.rows import agreed_tasks
-from unalike.runs.predict import Predictor, flat_model, read_model
-from unalike.scores import choose
+from unalike.federation.plan import Plan
+from unalike.federation.rows import made_up
+from unalike.models import MODELS
+from unalike.runs.deploy import reader_of
+from unalike.runs.model_file import ModelFile
+from unalike.runs.predict import Predictor, read_model
+from unalike.runs.trained import rebuilt
 
 
 def site_predictor(folder: Path, unknown: Unknown = "error") -> Predictor:
@@ -23,24 +28,27 @@ def site_predictor(folder: Path, unknown: Unknown = "error") -> Predictor:
     model = read_model(path)
     if model is None:
         raise UserError(_why_none(folder, plan.spec.algorithm))
-    tensors, about = model
+    tensors, told = model
     try:
         schema = Schema.from_dict(agreed["schema"])
     except (KeyError, ValueError) as error:
         raise UserError(f"{folder / AGREED} does not hold what was agreed on: {error}. Copy it back.") from None
-    if (agreed.get("plan"), about.get("schema")) != (plan.digest, schema.digest):
+    if (agreed.get("plan"), told.get("schema")) != (plan.digest, schema.digest):
         raise UserError(
             f"{path} was not trained by the plan and the agreement that lie beside it. Copy them back."
         )
-    tasks = agreed_tasks(plan.spec, schema)
-    task = tasks[number % len(tasks)]
-    return Predictor(
-        task,
-        *flat_model(task, tensors, path),
-        schema.classes,
-        choose(plan.spec.score, "classification"),
-        lambda columns: read_new_rows(schema, columns, plan.missing, unknown),
-    )
+    about = site_model(plan, schema, number)
+    return Predictor(rebuilt(about, [tensors], path), about.chosen_score, reader_of(about, unknown))
+
+
+def site_model(plan: Plan, schema: Schema, number: int | None = None) -> ModelFile:
+    """What the model of a federation is and reads, from what was agreed on, without the names of sites.
+
+    With ``number`` it is that of one site, whose net may be another than others'.
+    """
+    coded = replace(made_up(schema), schema=replace(schema, missing=plan.missing))
+    about, nets = ModelFile.of(plan.spec, coded), MODELS.terms(MODELS.build(str(plan.spec.model)))
+    return about if number is None else replace(about, model=MODELS.describe_part(nets[number % len(nets)]))
 
 
 def _why_none(folder: Path, algorithm: str) -> str:

@@ -11,9 +11,11 @@ from unalike.models.loss import LOSSES, Classification, CrossEntropy, Loss, Regr
 from unalike.models.lstm import Lstm
 from unalike.models.mlp import Mlp
 from unalike.models.model import MODELS, Model, ReadsWords, SeveralModels, register_model
+from unalike.models.net import Net, loaded_module
+from unalike.models.own import files_of, module, name_code
 from unalike.models.resnet import ResNet18, ResNet50
 from unalike.models.simple_cnn import SimpleCnn
-from unalike.models.task import Net, Task, without_running_statistics
+from unalike.models.task import Task, without_running_statistics
 from unalike.models.token_mlp import TokenMlp
 from unalike.models.vgg9 import Vgg9
 
@@ -43,6 +45,10 @@ __all__ = [
     "TokenMlp",
     "Vgg9",
     "WeightLayout",
+    "files_of",
+    "loaded_module",
+    "module",
+    "name_code",
     "register_loss",
     "register_model",
     "without_running_statistics",

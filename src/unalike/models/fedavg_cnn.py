@@ -6,7 +6,7 @@ from torch import nn
 
 from unalike.models.images import check_images
 from unalike.models.model import register_model
-from unalike.models.task import Net
+from unalike.models.net import Net
 
 
 @register_model("fedavg-cnn", paper="McMahan et al. 2017, FedAvg (arXiv:1602.05629), section 3")

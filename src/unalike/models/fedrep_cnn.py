@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unalike.models.images import check_images, lenet
 from unalike.models.model import register_model
-from unalike.models.task import Net
+from unalike.models.net import Net
 
 
 @register_model("fedrep-cnn", paper="Collins et al. 2021, FedRep (arXiv:2102.07078), section 5")

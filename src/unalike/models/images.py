@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from unalike.errors import UserError
-from unalike.models.task import Net
+from unalike.models.net import Net
 
 
 def check_images(model: str, shape: tuple[int, ...], least: int) -> tuple[int, int, int]:

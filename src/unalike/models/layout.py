@@ -8,6 +8,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from unalike.models.net import no_head
+
 
 class WeightLayout:
     """Where each named tensor lies in a flat vector."""
@@ -49,3 +51,16 @@ def slices_of(sizes: Mapping[str, int]) -> dict[str, slice]:
             found[prefix] = slice(found[prefix].start if prefix in found else start, start + size)
         start += size
     return found
+
+
+class Places(dict[str, slice]):
+    """Slices of the flat vector by name; of a net without a head, nobody may ask for the head or the body."""
+
+    def __init__(self, slices: Mapping[str, slice], headless: bool = False) -> None:
+        super().__init__({n: s for n, s in slices.items() if not headless or n not in ("head", "body")})
+        self._headless = headless
+
+    def __missing__(self, name: str) -> slice:
+        if self._headless and name in ("head", "body"):
+            raise no_head()
+        raise KeyError(name)

@@ -7,7 +7,7 @@ import math
 from torch import nn
 
 from unalike.models.model import register_model
-from unalike.models.task import Net
+from unalike.models.net import Net
 
 
 @register_model("logistic", paper="Li et al. 2020, FedProx (arXiv:1812.06127), section 5")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from unalike.data.text import SPECIAL
 from unalike.errors import UserError
 from unalike.models.model import register_model
-from unalike.models.task import Net
+from unalike.models.net import Net
 from unalike.models.word_vectors import fingerprint_vectors, read_vectors
 
 _LIMITS = {"hidden": 8192, "width": 4096, "features": 100_000, "layers": 16}
@@ -71,6 +71,10 @@ class Lstm:
     def fingerprint(self) -> str:
         """The SHA-256 of the file of vectors, or nothing."""
         return fingerprint_vectors(self.vectors) if self.vectors else ""
+
+    def without_files(self) -> Lstm:
+        """The same net for weights that are trained already, the word vectors among them."""
+        return replace(self, vectors="", train_vectors=False)
 
     def with_vocabulary(self, words: tuple[str, ...]) -> LstmOver:
         """The model for tokens that mean these words."""

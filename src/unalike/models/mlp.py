@@ -8,7 +8,7 @@ from torch import nn
 
 from unalike.errors import UserError
 from unalike.models.model import register_model
-from unalike.models.task import Net
+from unalike.models.net import Net
 
 WIDEST = 100_000
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, dataclass_transform, r
 from unalike.registry import CompositionRegistry
 
 if TYPE_CHECKING:
-    from unalike.models.task import Net
+    from unalike.models.net import Net
 
 C = TypeVar("C", bound=type)
 

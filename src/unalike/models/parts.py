@@ -46,7 +46,7 @@ class Parts:
     def _of(self, part: str) -> list[slice]:
         if part == "norm":
             return self._norm
-        if part not in self._slices:
+        if part not in self._slices and part not in ("head", "body"):
             raise unknown("part of the net", part, ["norm", *self._slices])
         return [self._slices[part]]
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from unalike.errors import UserError
 from unalike.models.images import check_images
 from unalike.models.model import register_model
-from unalike.models.task import Net
+from unalike.models.net import Net
 
 Norm = Callable[[int], nn.Module]
 

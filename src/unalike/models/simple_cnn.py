@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unalike.models.images import check_images, lenet
 from unalike.models.model import register_model
-from unalike.models.task import Net
+from unalike.models.net import Net
 
 
 @register_model("simple-cnn", paper="Li et al. 2022, NIID-Bench (arXiv:2102.02079), section 5")

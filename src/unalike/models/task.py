@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -18,25 +18,11 @@ from unalike.errors import UserError
 from unalike.models.batch import Batch
 from unalike.models.derivatives import Derivatives, NetOperation
 from unalike.models.extra import Extra
-from unalike.models.layout import WeightLayout, slices_of, tensors_digest
+from unalike.models.layout import Places, WeightLayout, slices_of, tensors_digest
 from unalike.models.loss import CrossEntropy, Loss
+from unalike.models.net import Net, WholeNet, loaded_module, no_head
 from unalike.models.parts import Parts
 from unalike.randomness import stream
-
-
-class Net(nn.Module):
-    """A net in two parts: ``body`` makes the features, ``head`` turns them into logits."""
-
-    def __init__(self, body: nn.Module, head: nn.Module) -> None:
-        super().__init__()
-        self.body = body
-        self.head = head
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits and features of a batch."""
-        features = self.body(x)
-        return self.head(features), features
-
 
 _ONE_STREAM = threading.RLock()
 
@@ -119,7 +105,8 @@ class Task(Derivatives):
             raise UserError("The net has nothing to train: no weights, or all are frozen. Leave its head free.")
         # A frozen layer's slice is empty, and so is that of a body or a head without weights.
         ends = {"body": slice(0, 0), "head": slice(self.size, self.size)}
-        self.slices = ends | slices_of({n: p.numel() if p.requires_grad else 0 for n, p in named.items()})
+        sizes = {n: p.numel() if p.requires_grad else 0 for n, p in named.items()}
+        self.slices = Places(ends | slices_of(sizes), headless=isinstance(net, WholeNet))
         self._sort_buffers(net)
         self.parts = Parts(net, self.slices, self.buffers.names)
         # Looking for tied weights takes longer than a small layer: only where there are any.
@@ -184,6 +171,8 @@ class Task(Derivatives):
     @property
     def feature_size(self) -> int:
         """How many numbers the body makes of a row."""
+        if isinstance(self.net, WholeNet):
+            raise no_head()
         layer = next((m for m in self.net.head.modules() if isinstance(m, nn.Linear)), None)
         if layer is None:
             raise UserError("This algorithm needs a net whose head is a linear layer. Choose another --model.")
@@ -197,11 +186,16 @@ class Task(Derivatives):
     @cached_property
     def rows_are_apart(self) -> bool:
         """Whether a row is evaluated by itself; not so by batch norm without running statistics."""
-        return self.buffers.size > 0 or not self.has_batch_norm
+        return not self.net.mixes_rows and (self.buffers.size > 0 or not self.has_batch_norm)
 
     def initial(self, which: int = 0) -> Tensor:
         """The ``which``-th independent random initial weight vector of this run (0 is the run's own)."""
         net = self._fresh_net(which)
+        if which and net.begins_alike:
+            raise UserError(
+                "This algorithm begins with several models that differ, but the weights to begin with were given. "
+                "Leave init out, or give a file without the head."
+            )
         return self.parameters.flatten(dict(net.named_parameters()), self.dtype).to(self.device)
 
     def initial_buffers(self) -> Tensor:
@@ -261,6 +255,8 @@ class Task(Derivatives):
 
     def features(self, w: Tensor, batch: Batch, track: bool = True) -> Tensor:
         """What the body makes of the batch: the layer before the head."""
+        if isinstance(self.net, WholeNet):
+            raise no_head()
         return self.forward(w, batch, track)[1]
 
     def loss(self, w: Tensor, batch: Batch, track: bool = True) -> Tensor:
@@ -275,8 +271,18 @@ class Task(Derivatives):
 
     def named(self, w: Tensor, buffers: Tensor) -> dict[str, Tensor]:
         """Weights, frozen ones too, and buffers by layer name, as an ordinary PyTorch state dict."""
-        trained = self.parameters.unflatten(w) | self.buffers.unflatten(buffers)
-        return trained | self._kept_constants | self._counters
+        return self.trained(w, buffers) | self._kept_constants | self._counters
+
+    def trained(self, w: Tensor, buffers: Tensor) -> dict[str, Tensor]:
+        """The same without what training never changes."""
+        return self.parameters.unflatten(w) | self.buffers.unflatten(buffers)
+
+    def module(self, tensors: Mapping[str, Tensor]) -> nn.Module:
+        """The module with these tensors, which have the names that :meth:`named` gives them, in evaluation mode.
+
+        A net of the user's own is the user's own module again, with its own names: it maps rows to logits.
+        """
+        return loaded_module(self._fresh_net(0), tensors)
 
     def generator(self, *place: int) -> torch.Generator:
         """A random stream of the server's own; ``place`` (a round, say) tells streams apart."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from unalike.errors import UserError
 from unalike.models.model import register_model
-from unalike.models.task import Net
+from unalike.models.net import Net
 
 _UNKNOWN = 1
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from unalike.models.images import check_images
 from unalike.models.model import register_model
-from unalike.models.task import Net
+from unalike.models.net import Net
 
 _BLOCKS = ((32, 64), (128, 128), (256, 256))
 

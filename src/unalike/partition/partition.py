@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeVar, dataclass_transform, runtime_checkable
 
@@ -60,6 +60,32 @@ class Partition:
         ends = np.cumsum(np.bincount(owner, minlength=len(names)))
         return cls(recipe, tuple(np.split(order, ends[:-1])), names)
 
+    @classmethod
+    def from_indices(cls, indices: Sequence[Any], names: Sequence[str] | None = None) -> Partition:
+        """The partition in which party k has the training rows ``indices[k]``, as other tools give them.
+
+        A row may be in several parties or in none. ``save_partition`` keeps it in a file, and ``file:FILE`` then
+        is its name.
+        """
+        rows = [np.asarray(each) for each in indices]
+        for number, each in enumerate(rows):
+            if each.ndim != 1 or not len(each) or each.dtype.kind not in "iu" or each.min() < 0:
+                raise UserError(
+                    f"Party {number}'s rows must be whole numbers from 0. Give a list such as [0, 2, 5]."
+                )
+            if len(np.unique(each)) < len(each):
+                raise UserError(f"Party {number} has a row twice. Give it once.")
+        if not rows or (names is not None and len(names) != len(rows)):
+            raise UserError(f"There are {len(rows)} lists of rows and {len(names or ())} names. Give each a name.")
+        taken = np.concatenate(rows)
+        return cls(
+            "by hand",
+            tuple(np.sort(each.astype(np.int64)) for each in rows),
+            number_parties(len(rows)) if names is None else tuple(map(str, names)),
+            shares_rows=len(np.unique(taken)) < len(taken),
+            leaves_rows=True,
+        )
+
     @property
     def parties(self) -> int:
         """How many parties there are."""
@@ -92,19 +118,31 @@ class DistortionRule(Protocol):
         ...
 
 
+@runtime_checkable
+class Thinning(Protocol):
+    """A split by sizes alone, which after another split says how many of their rows the parties keep."""
+
+    def thin(self, partition: Partition, rng: np.random.Generator) -> Partition:
+        """The partition in which each party keeps some of its rows."""
+        ...
+
+
 @dataclass(frozen=True)
 class Composition:
-    """A split and the distortions added to it: ``label-dirichlet(0.5)+feature-noise(0.1)``."""
+    """A split, sizes and distortions: ``label-dirichlet(0.5)+quantity-dirichlet(1)+feature-noise(0.1)``."""
 
     parts: tuple[Any, ...]
 
     def __post_init__(self) -> None:
         splits = [part for part in self.parts if hasattr(part, "split")]
-        if len(splits) > 1:
-            names = " and ".join(PARTITIONS.describe_part(part) for part in splits)
-            raise UserError(f"{names} both split the rows. Give one split, and distortions after it.")
-        if splits and self.parts[0] is not splits[0]:
-            raise UserError(f"{PARTITIONS.describe_part(splits[0])} splits the rows: write it first.")
+        others = [part for part in splits[1:] if not isinstance(part, Thinning)]
+        if others:
+            names = " and ".join(map(PARTITIONS.describe_part, (splits[0], others[0])))
+            raise UserError(f"{names} both split the rows. Give one split, and sizes or distortions after it.")
+        if splits and list(self.parts[: len(splits)]) != splits:
+            late = next(part for part, first in zip(splits, self.parts, strict=False) if part is not first)
+            before = "first" if late is splits[0] else "before the distortions"
+            raise UserError(f"{PARTITIONS.describe_part(late)} splits the rows: write it {before}.")
 
 
 PARTITIONS = CompositionRegistry("partition", Composition)
@@ -129,6 +167,9 @@ def default_parties(text: str) -> int | None:
 def make_partition(text: str, dataset: Dataset, parties: int | None, seed: int) -> Partition:
     """The partition that ``text`` describes, e.g. ``label-dirichlet(0.1)``; one seed always gives the same.
 
+    Sizes after a split, as in ``label-dirichlet(0.1)+quantity-dirichlet(0.5)``, say how many of their rows the
+    parties keep.
+
     Every training row belongs to exactly one party, unless the skew says otherwise, and no party is without
     rows. A distortion draws from a stream of its own: adding one does not change who has which rows.
     """
@@ -141,13 +182,14 @@ def make_partition(text: str, dataset: Dataset, parties: int | None, seed: int) 
     partition: Partition = called(parts[0], "split", Rule.split, dataset, parties, source, returns=Partition)
     _check(partition, dataset)
     for number, part in enumerate(parts[1:], start=1):
-        source = stream(seed, "partition", number)
+        source, recipe = stream(seed, "partition", number), f"{partition.recipe}+{PARTITIONS.describe_part(part)}"
+        if isinstance(part, Thinning):
+            thinned: Partition = called(part, "thin", Thinning.thin, partition, source, returns=Partition)
+            _check(thinned, dataset)
+            partition = replace(thinned, recipe=recipe)
+            continue
         added = called(part, "distort", DistortionRule.distort, dataset, partition, source, returns=Distortion)
-        partition = replace(
-            partition,
-            recipe=f"{partition.recipe}+{PARTITIONS.describe_part(part)}",
-            distortions=(*partition.distortions, added),
-        )
+        partition = replace(partition, recipe=recipe, distortions=(*partition.distortions, added))
     return partition
 
 

@@ -1,8 +1,13 @@
-"""Quantity skew: parties differ in how many rows they have, not in what kind."""
+"""Quantity skew: parties differ in how many rows they have, not in what kind.
+
+Alone, a rule here shares out all rows. After another split, which says what rows a party could have, it says how
+many of them the party keeps: a share in proportion to its weight, all of them where that is the largest.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -28,6 +33,10 @@ class QuantityDirichlet:
     NIID-Bench's public code draws again until each party has 10 rows, which need not end. Here sizes are drawn
     once, and a party below ``minimum`` rows is raised to it at the cost of the largest. Where there are
     fewer than ``minimum`` rows for each party, it is lowered to ``rows // parties``.
+
+    After another split, as in ``label-dirichlet(0.1)+quantity-dirichlet(0.5)``, party k keeps a share
+    q_k / max q of its rows, drawn at random, but ``minimum`` of them at least, or all that it has. So parties
+    of equal sizes become sizes in proportion to q, and the mix of labels stays what it was, in expectation.
     """
 
     any_number: ClassVar[bool] = True
@@ -41,9 +50,16 @@ class QuantityDirichlet:
 
     def split(self, dataset: Dataset, parties: int | None, rng: np.random.Generator) -> Partition:
         """Draw the sizes, then deal the rows at random."""
-        number = count_parties(dataset, parties)
-        weights = draw_dirichlet(self.beta, (1, number), rng)[0]
+        weights = self._weights(count_parties(dataset, parties), rng)
         return _by_weight(PARTITIONS.describe(self), dataset, weights, self.minimum, rng)
+
+    def thin(self, partition: Partition, rng: np.random.Generator) -> Partition:
+        """Draw the weights, then keep that share of each party's rows, chosen at random."""
+        return _thinned(partition, self._weights(partition.parties, rng), self.minimum, rng)
+
+    def _weights(self, number: int, rng: np.random.Generator) -> Array:
+        weights: Array = draw_dirichlet(self.beta, (1, number), rng)[0]
+        return weights
 
 
 @register_partition("quantity-power", paper="Li et al. 2020 (FedProx), arXiv:1812.06127, section 5.1")
@@ -67,9 +83,16 @@ class QuantityPower:
 
     def split(self, dataset: Dataset, parties: int | None, rng: np.random.Generator) -> Partition:
         """Give each party a rank, then deal the rows at random."""
-        number = count_parties(dataset, parties)
-        weights = np.exp(-self.exponent * np.log1p(random_order(number, rng)))
+        weights = self._weights(count_parties(dataset, parties), rng)
         return _by_weight(PARTITIONS.describe(self), dataset, weights, self.minimum, rng)
+
+    def thin(self, partition: Partition, rng: np.random.Generator) -> Partition:
+        """Give each party a rank, then keep that share of its rows, chosen at random."""
+        return _thinned(partition, self._weights(partition.parties, rng), self.minimum, rng)
+
+    def _weights(self, number: int, rng: np.random.Generator) -> Array:
+        weights: Array = np.exp(-self.exponent * np.log1p(random_order(number, rng)))
+        return weights
 
 
 def _by_weight(recipe: str, dataset: Dataset, weights: Array, minimum: int, rng: np.random.Generator) -> Partition:
@@ -77,3 +100,20 @@ def _by_weight(recipe: str, dataset: Dataset, weights: Array, minimum: int, rng:
     number = len(weights)
     sizes = raise_to(apportion(weights, dataset.size), min(minimum, dataset.size // number))
     return Partition.of_owners(recipe, deal(random_order(dataset.size, rng), sizes), number_parties(number))
+
+
+def _thinned(partition: Partition, weights: Array, minimum: int, rng: np.random.Generator) -> Partition:
+    """A random part of each party's rows, in proportion to its weight; the party with the largest keeps all."""
+    if partition.columns is not None:
+        raise UserError(f"All parties of {partition.recipe} have the same rows. Leave sizes out.")
+    shares, kept = weights / weights.max(), []
+    for share, rows in zip(shares, partition.rows, strict=True):
+        size = max(round(share * len(rows)), min(minimum, len(rows)))
+        kept.append(np.sort(random_order(len(rows), rng)[:size]))
+    seasons = partition.seasons
+    return replace(
+        partition,
+        rows=tuple(rows[own] for rows, own in zip(partition.rows, kept, strict=True)),
+        seasons=seasons and tuple(season[own] for season, own in zip(seasons, kept, strict=True)),
+        leaves_rows=True,
+    )

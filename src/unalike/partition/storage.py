@@ -12,11 +12,8 @@ import hashlib
 import io
 import json
 import math
-import os
-import secrets
 import zipfile
 import zlib
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +22,7 @@ import numpy as np
 
 from unalike.data.dataset import Array, Dataset
 from unalike.data.unpack import NPY_HEADER, read_member, read_npy
+from unalike.data.whole_file import whole_file
 from unalike.errors import UserError
 from unalike.partition.partition import Partition
 
@@ -102,7 +100,8 @@ def save_partition(path: str | Path, partition: Partition, dataset: Dataset, see
         **{flag: getattr(partition, flag) for flag in _FLAGS},
     }
     digest = _digest(header, arrays)
-    _write(Path(path), _pack(header | {"sha256": digest}, arrays))
+    with whole_file(Path(path)) as file:
+        file.write(_pack(header | {"sha256": digest}, arrays))
     return digest
 
 
@@ -265,19 +264,3 @@ def _values(content: bytes, length: int) -> Array:
     if planes.shape != (8, length) or planes.dtype != np.uint8:
         raise ValueError
     return np.ascontiguousarray(planes.T).view("<i8").ravel().astype(np.int64, copy=False)
-
-
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.unalike-tmp")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise UserError(f"Cannot write {path}: {reason}. Name another path.") from None
-    finally:
-        with suppress(OSError):  # after success it is gone already
-            temporary.unlink()

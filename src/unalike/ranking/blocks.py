@@ -149,14 +149,16 @@ def _published_kind(partition: str) -> str:
 def _ended(line: Line) -> tuple[Record, ...]:
     """Those that count: finished, or failed; but a refused setting is no failure of the algorithm.
 
-    Rows at one place are no federation: what comes of them is shown beside others, and ranked with none.
+    Rows at one place are no federation: what comes of them is shown beside others, and ranked with none. A run
+    that has no score, as there are no test rows, is not ranked either.
     """
     if line.algorithm.split("(")[0] == POOLED:
         return ()
     return tuple(
         record
         for record in line.records
-        if record.state == "finished" or (record.state == "failed" and not record.refused)
+        if (record.state == "finished" and (record.value is not None or record.figures.get("test_rows") != 0))
+        or (record.state == "failed" and not record.refused)
     )
 
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from unalike.data.dataset import Array
 from unalike.errors import UserError
-from unalike.rounds.evaluation import Figures
 from unalike.runs.files import atomic_write, make_folder
 from unalike.scores import key_of, score_of
 
@@ -184,7 +183,7 @@ def _number_size(counts: Array) -> float:
 
 def training_curves(
     axes: Axes,
-    runs: Mapping[str, Sequence[Sequence[Figures]]],
+    runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]],
     key: str | None = None,
     styles: Mapping[str, Style] | None = None,
 ) -> None:
@@ -209,7 +208,9 @@ def training_curves(
     quiet(axes)
 
 
-def curve(seeds: Sequence[Sequence[Figures]], key: str | None = None, name: str = "run") -> tuple[Array, Array]:
+def curve(
+    seeds: Sequence[Sequence[Mapping[str, Any]]], key: str | None = None, name: str = "run"
+) -> tuple[Array, Array]:
     """The rounds that every seed evaluated, and the figure ``key`` of each seed in them, [seeds, rounds]."""
     if key is None:
         key = key_of(score_of(next((row for rows in seeds for row in rows if "score" in row), {})))
@@ -220,7 +221,7 @@ def curve(seeds: Sequence[Sequence[Figures]], key: str | None = None, name: str 
     return np.array(rounds), np.array([[values[number] for number in rounds] for values in found])
 
 
-def _reach(row: Figures, key: str) -> Any:
+def _reach(row: Mapping[str, Any], key: str) -> Any:
     value: Any = row
     for part in key.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None

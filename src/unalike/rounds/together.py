@@ -16,6 +16,7 @@ from torch.func import vmap
 
 from unalike.data.dataset import Array
 from unalike.models.batch import Batch
+from unalike.models.net import Net
 from unalike.models.task import Task
 from unalike.rounds import local
 from unalike.rounds.judging import (
@@ -41,6 +42,8 @@ MOST_WEIGHTS = 2**21
 """Numbers that the models of one stack may have together."""
 _STACKED = (nn.Linear, nn.Flatten, nn.Identity, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.Dropout)
 """Layers that a stack of nets computes in one operation each."""
+_CHAINS = (Net, nn.Sequential)
+"""What such layers may be in: a module of somebody's own may do anything with its layers."""
 
 
 def judge_each(
@@ -106,8 +109,11 @@ def _judge_block(
 
 
 def _can_be_stacked(task: Task) -> bool:
-    leaves = (module for module in task.net.modules() if not list(module.children()))
-    return task.operation is None and all(isinstance(leaf, _STACKED) for leaf in leaves)
+    known = (
+        isinstance(module, _STACKED) or (type(module) in _CHAINS and list(module.children()))
+        for module in task.net.modules()
+    )
+    return task.operation is None and all(known)
 
 
 def _stacked(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
@@ -11,10 +12,13 @@ from unalike.engines.job import choose_device
 from unalike.errors import UserError
 from unalike.models import MODELS, Model, Net, ReadsWords, Task, without_running_statistics
 from unalike.models.loss import check_loss, choose_loss
+from unalike.models.own import OwnNet, own_net_maker
+from unalike.models.start import frozen, started
 from unalike.own_code import check_signature, explained, is_own, place
 from unalike.partition import as_seen, make_partition
 from unalike.rounds.federation import Federation, take_public
 from unalike.rounds.rows import Rows, batch_of
+from unalike.runs.begin import read_weights
 from unalike.runs.spec import RunSpec
 
 
@@ -23,6 +27,9 @@ def make_tasks(spec: RunSpec, data: Dataset, device: torch.device, parties: int 
     dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
     objective = choose_loss(spec.loss, data.task)
     check_loss(objective, len(data.classes))
+    models = MODELS.terms(MODELS.build(str(spec.model)))
+    if len(models) > 1 and (spec.init or spec.freeze):
+        raise UserError(f"init and freeze are for one net, but {spec.model} is {len(models)}. Name one --model.")
     return tuple(
         Task(
             net_maker(spec, model, data),
@@ -34,55 +41,84 @@ def make_tasks(spec: RunSpec, data: Dataset, device: torch.device, parties: int 
             shape=data.shape,
             classes=len(data.classes),
         )
-        for model in MODELS.terms(MODELS.build(str(spec.model)))
+        for model in models
     )
 
 
 def net_maker(spec: RunSpec, model: Model, data: Dataset) -> Callable[[], Net]:
-    """What makes one of the run's nets for these data."""
-    reads = getattr(model, "reads", "numbers")
-    if reads != data.kind:
-        raise UserError(
-            f"{MODELS.brief(model)} reads {reads}, but the rows of {data.name} are {data.kind}. Choose another "
-            f"--model, or another form of the data set, such as sent140(form=bag)."
-        )
-    with explained(model):
-        known = model.with_vocabulary(data.features) if isinstance(model, ReadsWords) else model
-    check_signature(known, "build", Model.build)
+    """What makes one of the run's nets for these data, as they are before the first round."""
     outputs = choose_loss(spec.loss, data.task).outputs(len(data.classes))
+    rows = RowKind(data.shape, data.kind, data.features, data.name)
+    fresh = fresh_net_maker(model, rows, outputs)
+    weights = read_weights(spec.init) if spec.init else None
 
     def make() -> Net:
-        with explained(known):
-            net = known.build(data.shape, outputs)
-        if is_own(known):
-            _try(net, known, data, outputs)
-        return without_running_statistics(net) if spec.batch_norm == "drop" else net
+        net = fresh()
+        if weights is not None:
+            net = started(net, weights, str(spec.init))
+        net = without_running_statistics(net) if spec.batch_norm == "drop" else net
+        return frozen(net, spec.freeze.split(",")) if spec.freeze else net
 
     return make
 
 
-def _try(net: Net, model: Model, data: Dataset, outputs: int) -> None:
+@dataclass(frozen=True)
+class RowKind:
+    """What a net must know of the rows that it is made for: all that is needed to make it without them."""
+
+    shape: tuple[int, ...]
+    kind: str = "numbers"
+    features: tuple[str, ...] = ()
+    name: str = "the data"
+
+
+def fresh_net_maker(model: Model, rows: RowKind, outputs: int) -> Callable[[], Net]:
+    """What makes nets of a model for such rows, with so many outputs: body and head, freshly initialised."""
+    reads = getattr(model, "reads", "numbers")
+    if reads not in (rows.kind, "both"):
+        raise UserError(
+            f"{MODELS.brief(model)} reads {reads}, but the rows of {rows.name} are {rows.kind}. Choose another "
+            f"--model, or another form of the data set, such as sent140(form=bag)."
+        )
+    with explained(model):
+        known = model.with_vocabulary(rows.features) if isinstance(model, ReadsWords) else model
+    if isinstance(known, OwnNet):
+        return own_net_maker(known, rows.shape, rows.kind, outputs)
+    check_signature(known, "build", Model.build)
+
+    def make() -> Net:
+        with explained(known):
+            net = known.build(rows.shape, outputs)
+        if is_own(known):
+            _try(net, known, rows, outputs)
+        return net
+
+    return make
+
+
+def _try(net: Net, model: Model, rows: RowKind, outputs: int) -> None:
     """Refuse a net of the user's own that is no body and head, or that does not take these rows."""
     made = place(model, "build")
     if not isinstance(net, Net):
         raise UserError(
             f"{made} must return a Net, which has a body that makes the features and a head that makes logits of "
-            f"them, got {type(net).__name__}. Write: return Net(nn.Sequential(...), nn.Linear(width, classes))."
+            f"them, got {type(net).__name__}. Write: return Net(nn.Sequential(...), nn.Linear(width, classes)), "
+            "or name the module itself: --model module:FILE.py:NAME."
         )
-    rows = torch.zeros(2, *data.shape, dtype=torch.int64 if data.kind == "tokens" else torch.float32)
+    zeros = torch.zeros(2, *rows.shape, dtype=torch.int64 if rows.kind == "tokens" else torch.float32)
     try:
         with torch.no_grad():
-            answer = net.eval()(rows)
+            answer = net.eval()(zeros)
     except Exception as error:
         reason = " ".join(str(error).split())
-        raise UserError(f"The net of {made} fails on rows of shape {data.shape}: {reason}.") from error
+        raise UserError(f"The net of {made} fails on rows of shape {rows.shape}: {reason}.") from error
     finally:
         net.train()
     shapes = [tuple(part.shape) for part in answer] if isinstance(answer, tuple) else type(answer).__name__
     if not isinstance(shapes, list) or len(shapes) != 2 or shapes[0] != (2, outputs):
         raise UserError(
             f"The net of {made} must give (logits, features), {outputs} logits for each row, but gives "
-            f"{shapes} for 2 rows of shape {data.shape}."
+            f"{shapes} for 2 rows of shape {rows.shape}."
         )
 
 

@@ -45,7 +45,7 @@ def run_extractor(run: Path, dataset: Dataset) -> Callable[[Array], Array]:
 
     def extract(rows: Array) -> Array:
         with torch.no_grad():
-            features: Array = net.body(torch.as_tensor(rows).to(kind)).numpy()
+            features: Array = net(torch.as_tensor(rows).to(kind))[1].numpy()
         return features
 
     return extract

@@ -15,13 +15,23 @@ from typing import TYPE_CHECKING
 from filelock import Timeout
 
 from unalike.errors import UserError
-from unalike.runs.checkpoint import JSON, Checkpoint, load_latest, save_checkpoint, tensor_bytes
+from unalike.runs.checkpoint import (
+    JSON,
+    Checkpoint,
+    Damaged,
+    decode_checkpoint,
+    encode_checkpoint,
+    load_latest,
+    save_checkpoint,
+    tensor_bytes,
+)
 from unalike.runs.files import (
     atomic_write,
     clean_leftovers,
     file_lock,
     make_folder,
     open_file,
+    read_bytes,
     storage_error,
 )
 from unalike.runs.record import (
@@ -46,6 +56,8 @@ if TYPE_CHECKING:
 
 _LOCK = "lock"
 _PID = "lock.pid"
+SELECTED_STATE = "selected-state.safetensors"
+"""What the models of the round that is selected so far are made of, for a run that goes on."""
 
 
 class InUse(UserError):
@@ -140,6 +152,25 @@ class RunDirectory:
             pass
         except OSError as error:
             raise storage_error(self.path / name, error) from error
+
+    def save_selected(self, checkpoint: Checkpoint) -> None:
+        """Save the state of the round that is selected so far."""
+        atomic_write(self.path / SELECTED_STATE, encode_checkpoint(checkpoint))
+
+    def load_selected(self, wrong: Callable[[Checkpoint], str | None]) -> Checkpoint | None:
+        """That state, or None where it is not there, damaged, or wrong."""
+        data = read_bytes(self.path / SELECTED_STATE)
+        try:
+            found = None if data is None else decode_checkpoint(data, self.path / SELECTED_STATE)
+        except Damaged:
+            return None
+        return None if found is None or wrong(found) is not None else found
+
+    def save_files(self, files: Mapping[str, bytes]) -> str:
+        """Write files beside the others, in their order; the SHA-256 of the last."""
+        for name, data in files.items():
+            atomic_write(self.path / name, data)
+        return file_sha256(data)
 
     def save_weights(self, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> str:
         """Write the final weights as a plain safetensors file; its SHA-256."""

@@ -1,4 +1,4 @@
-"""A run's rounds in TensorBoard or MLflow, beside its own record. Both are extras, imported when asked for.
+"""A run's rounds in TensorBoard, MLflow or W&B, beside its own record. All are extras, imported when asked for.
 
 The record in the run's folder is the truth; a log can be made from it at any time. So a log that fails is given up
 with one line while the run goes on, and one that is opened again is brought up to date and has no round twice.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -25,11 +26,11 @@ from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
 
 EXPERIMENT = "unalike"
-"""MLflow's experiment, unless MLFLOW_EXPERIMENT_NAME names another."""
+"""MLflow's experiment and W&B's project, unless MLFLOW_EXPERIMENT_NAME or WANDB_PROJECT names another."""
 KEY = "unalike.key"
 """The tag that ties an MLflow run to a run of ours."""
 MARK = "round"
-"""The metric that is logged last of a round: the round is in MLflow when it is."""
+"""The metric that is logged last of a round: the round is in the log when it is."""
 _NOT_LOGGED = {"round", "traffic"}
 
 
@@ -184,7 +185,66 @@ class MLflow(Logger):
             self._client.set_terminated(self._id, status)
 
 
-LOGGERS: dict[str, type[Logger]] = {"tensorboard": TensorBoard, "mlflow": MLflow}
+class WandB(Logger):
+    """Metrics and the spec for Weights & Biases: in files in the run's folder, unless WANDB_MODE says online.
+
+    Files are written anew whenever the log is opened, so that there is one folder to send with ``wandb sync``. A
+    run that is online goes on there. What the package would tell of machine, code and itself is switched off.
+    """
+
+    name = "W&B"
+
+    def __init__(self, runs: Path, say: Callable[[str], None] = lambda message: None) -> None:
+        super().__init__(runs, say)
+        if os.environ.setdefault("WANDB_MODE", "offline") == "offline":
+            # Before the import: it would look for its maker's server, even offline.
+            os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+        self._wandb = _module("wandb", "wandb")
+        self._run: Any = None
+        self._last = 0
+
+    def _open(self, spec: RunSpec, rows: Sequence[Figures]) -> None:
+        folder = self._runs / spec.folder
+        make_folder(folder)
+        if os.environ["WANDB_MODE"] == "offline":
+            for old in (folder / "wandb").glob(f"offline-run-*-{spec.key}"):  # all that is in them is in the rows
+                shutil.rmtree(old, ignore_errors=True)
+        self._run = self._wandb.init(
+            project=os.environ.get("WANDB_PROJECT") or EXPERIMENT,
+            id=spec.key,
+            name=spec.folder,
+            resume="allow",
+            reinit="create_new",  # a run of the user's own in this process is left alone
+            dir=str(folder),
+            config=spec.to_dict(),
+            settings=self._wandb.Settings(
+                silent=True,
+                console="off",
+                save_code=False,
+                disable_git=True,
+                x_disable_stats=True,
+                x_disable_meta=True,
+                x_save_requirements=False,
+                host="-",
+            ),
+        )
+        known = self._run.summary.get(MARK) if self._run.resumed else 0
+        self._last = int(known) if isinstance(known, int | float) else 0
+        for row in rows:
+            self._log(row)
+
+    def _log(self, row: Figures) -> None:
+        number = int(row["round"])
+        if number > self._last:
+            self._run.log({**scalars(row), MARK: number}, step=number)
+            self._last = number
+
+    def _close(self, status: str) -> None:
+        if self._run is not None:
+            self._run.finish(exit_code=0 if status == "FINISHED" else 1)
+
+
+LOGGERS: dict[str, type[Logger]] = {"tensorboard": TensorBoard, "mlflow": MLflow, "wandb": WandB}
 
 
 def make_loggers(names: Iterable[str], runs: Path, say: Callable[[str], None]) -> list[Logger]:

@@ -28,6 +28,9 @@ SEALS_SPEC = "spec_file_sha256"
 """The field of the result that holds the SHA-256 of the spec.toml that the run was made of."""
 SEALS_WEIGHTS = "weights_file_sha256"
 """The field of the result that holds the SHA-256 of the file with the final weights."""
+SEALS_MODEL = "model_file_sha256"
+"""The field of the result that holds the SHA-256 of the file that says how to rebuild the models."""
+MODEL = "model.json"
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ def read_run(folder: Path, *, weights: bool = False) -> RunRecord:
             result = _checked_result(written, spec, chain)
             if weights:
                 checked_weights(folder, result)
+                _check_models(folder, result)
     except Broken as error:
         result, damage = None, f"{error}."
     return RunRecord(spec, chain.rows, result, damage)
@@ -93,14 +97,32 @@ def _changed_field(written: bytes, chain: SealedLines) -> str:
 
 def checked_weights(folder: Path, result: dict[str, Any]) -> bytes:
     """The file with the final weights of a finished run. Raises Broken where it is not the one that was saved."""
+    return _checked_file(folder, WEIGHTS, result.get(SEALS_WEIGHTS), RESULT)
+
+
+def _check_models(folder: Path, result: dict[str, Any]) -> None:
+    """Raises Broken where model.json, or a file that it names, is not the one that was saved.
+
+    Older versions did not write one.
+    """
+    if SEALS_MODEL not in result:
+        return
+    told, _ = unseal(_checked_file(folder, MODEL, result[SEALS_MODEL], RESULT))
+    for kept in told["stages"].values():
+        for what in ("weights", "personal"):
+            if kept[what]:
+                _checked_file(folder, kept[what], kept[f"{what}_sha256"], MODEL)
+
+
+def _checked_file(folder: Path, name: str, sha256: Any, vouches: str) -> bytes:
     try:
-        data = read_bytes(folder / WEIGHTS)
+        data = read_bytes(folder / name)
     except UserError as error:
         raise Broken(str(error).rstrip(".")) from None
     if data is None:
-        raise Broken(f"{WEIGHTS} is missing")
-    if file_sha256(data) != result.get(SEALS_WEIGHTS):
-        raise Broken(f"{WEIGHTS} is not the file whose SHA-256 {RESULT} names")
+        raise Broken(f"{name} is missing")
+    if file_sha256(data) != sha256:
+        raise Broken(f"{name} is not the file whose SHA-256 {vouches} names")
     return data
 
 

@@ -23,6 +23,7 @@ from unalike.rounds.state import State
 from unalike.rounds.worker import Workers
 from unalike.runs.build import build_federation
 from unalike.runs.rules import deploying, pooled_work
+from unalike.runs.selection import Selection
 from unalike.runs.spec import RunSpec
 from unalike.runs.training import Training
 
@@ -47,6 +48,8 @@ class Simulation(Training):
         self.federation = build_federation(spec, data)
         super().__init__(spec, self.federation.tasks, self.federation.population)
         self.crew: Workers = Crew(self.federation, self.recipe)
+        if not self.federation.dataset.is_tested:
+            say(f"{self.federation.dataset.name} has no test rows: there is no score on a global test set.")
         if self.algorithm.pools:
             work = pooled_work(spec, self.population.most_rows, self.federation.population.size)
             self.crew = Pool(self.federation, replace(self.recipe, work=work))
@@ -60,6 +63,8 @@ class Simulation(Training):
         self._participation = participation or {}
         self.evaluated: tuple[int, Figures] | None = None
         """The last round that was evaluated, and its figures with each party's own."""
+        self._last: tuple[State, Models] | None = None
+        self.selection = Selection(self.score, whole=self.algorithm.overrides("personal") or self.adapts)
 
     def trained_by(self, population: Population) -> Population:
         """All but newcomers; everybody where nothing is shared; or one party that has all rows."""
@@ -85,7 +90,8 @@ class Simulation(Training):
         """The same, with each party's own; all scores of the task, or the cheap ones and the run's own."""
         scores = chosen_scores(self.score, everything=everything)
         by_labels = self.spec.test_by == "labels"
-        return evaluate(self.federation, self.models(state), self.spec.threads, scores, by_labels=by_labels)
+        models = self.models_at(state)
+        return evaluate(self.federation, models, self.spec.threads, scores, by_labels=by_labels)
 
     def use(self, engine: str, say: Callable[[str], None]) -> None:
         """Run on the engine of that name; where nets differ, it may name one for each, as in ``a|b``."""
@@ -119,6 +125,15 @@ class Simulation(Training):
     def adapts(self) -> bool:
         """Whether parties train their models further before these are tried or deployed."""
         return any(self._adapting)
+
+    def models_at(self, state: State) -> Models:
+        """The same; those of the last round are kept, since what parties train further takes its time."""
+        if self._last is not None and self._last[0] is state:
+            return self._last[1]
+        found = self.models(state)
+        if state.round == self.spec.rounds:
+            self._last = state, found
+        return found
 
     def models(self, state: State) -> Models:
         """What the state gives to evaluate."""

@@ -75,6 +75,8 @@ class RunSpec:
     test_by: Literal["held-out", "labels"] = _option(
         "held-out", "try parties on held-out rows, or also on test rows with their own labels"
     )
+    init: str | None = _option(None, "weights to begin with: a .safetensors file, or a finished run's folder")
+    freeze: str | None = _option(None, 'layers that stay as they are, e.g. "body.0,body.2"')
     batch_norm: Literal["average", "local", "drop"] = _option(
         "average", "running statistics of batch norm: average them, keep them local, or drop them"
     )
@@ -93,6 +95,8 @@ class RunSpec:
     def __post_init__(self) -> None:
         if vars(self)["lr"] is None:  # not given; from here on it is a number
             object.__setattr__(self, "lr", usual_rate(registry("optimiser").build(str(self.optimiser))))
+        for name in ("model", "freeze"):
+            object.__setattr__(self, name, _as_text(name, getattr(self, name)))
         hints = get_type_hints(type(self))
         for field in dataclasses.fields(self):
             value = coerce(getattr(self, field.name), hints[field.name], field.name)
@@ -149,6 +153,10 @@ class RunSpec:
 
     def _fingerprint(self) -> str | None:
         outside: dict[str, list[str]] = {}
+        if self.init is not None:
+            from unalike.runs.begin import weights_sha256
+
+            outside["init"] = [weights_sha256(self.init)]
         for name in PARTS:
             text, parts = getattr(self, name), registry(name)
             for part in [] if text is None else parts.members(parts.build(text)):
@@ -227,6 +235,17 @@ class RunSpec:
         return [f for f in dataclasses.fields(cls) if not f.metadata.get("derived")]
 
     @classmethod
+    def as_recorded(cls, values: Mapping[str, Any], key: str) -> RunSpec:
+        """The spec of a run as its folder has it: nothing is looked up: no data, no plug-ins."""
+        made, hints = object.__new__(cls), get_type_hints(cls)
+        known = cls.complete(values)
+        for field in dataclasses.fields(cls):
+            value = coerce(known.get(field.name), hints[field.name], field.name)
+            object.__setattr__(made, field.name, value)
+        made.__dict__["key"] = key
+        return made
+
+    @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> RunSpec:
         """A spec from names and values; a part may also be a table such as {name = "fedprox", mu = 0.1}.
 
@@ -271,6 +290,13 @@ def _as_text(field: str, value: Any) -> Any:
         return text_of(value, field)
     if field == "model" and isinstance(value, list | tuple) and value:
         return registry(field).sign.join(str(_as_text(field, each)) for each in value)
+    if field == "model" and value is not None and not isinstance(value, str):
+        from unalike.models.own import model_text
+
+        return model_text(value)
+    if field == "freeze" and value is not None:  # names in one order, each once
+        names = value.split(",") if isinstance(value, str) else value
+        return ",".join(sorted({str(name).strip() for name in names} - {""})) or None
     return value
 
 

@@ -103,10 +103,10 @@ class Training(ABC):
     def _check_fit(self) -> None:
         """Refuse what the optimiser, the net or the number of parties makes meaningless, before any work."""
         self.channel.check_cohort(self.cohort_size)
-        spec, body = self.spec, self.task.slices["body"]
+        spec = self.spec
         if self.algorithm.needs_sgd:
             self.recipe.optimiser.step_sum(torch.ones(()))
-        if self.algorithm.needs_features and body.start == body.stop:
+        if self.algorithm.needs_features and not self.task.parts.spans("body"):
             raise UserError(
                 f"{spec.algorithm} acts on features, but those of {spec.model} have no weights that are trained: "
                 "it would be FedAvg. Choose another --model."

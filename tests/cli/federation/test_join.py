@@ -1,5 +1,7 @@
 """What a site is told and asked before it takes part: what an algorithm sends, public rows, code of its own."""
 
+import csv
+import json
 import os
 import shutil
 from pathlib import Path
@@ -8,9 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from tests.contract import distilling_algorithms
+from tests.databases import make_sqlite
 from tests.federation import second_edition
 from tests.federation.inside import HOSPITALS, World, write_tables
 from unalike.cli.federation import site as federation_site
+from unalike.data import sql
 from unalike.federation.plan import FILE, Plan
 from unalike.federation.public import TABLE
 
@@ -151,3 +155,90 @@ def test_a_site_is_told_the_plans_kinds_and_that_dates_are_dates(invited):
     said = join("--yes", "--data", "csv:tables/va.csv(types=cp:number)")
     assert said.code == 2
     assert "types= is the same at all sites: the plan says it" in said.err
+
+
+@pytest.fixture
+def joined(invited):
+    """Join with a table, perhaps with nobody there to agree."""
+    assert callable(invited("fedavg"))
+
+    def join(unalike, data, *more):
+        answer = unalike("federation", "join", "va", "--data", data, *more)
+        return answer._replace(out=words(answer.out), err=words(answer.err))
+
+    return join
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "sqlite"])
+def test_an_agreement_is_for_the_rows_of_the_table(unalike, joined, kind):
+    """The text of the table is the same each time, and the plan too: only a row is another."""
+    rows = list(csv.reader(Path("tables/va.csv").read_text().splitlines()))
+    data = write_as(kind, rows)
+    assert joined(unalike, data, "--yes").code == 0
+    again = joined(unalike, data)
+    assert (again.code, again.out) == (0, "")
+    assert "You agreed to this plan" in again.err
+    before = Path("va/consent.json").read_bytes()
+    rows[5][0] = "99"
+    assert write_as(kind, rows) == data
+    changed = joined(unalike, data)
+    assert changed.code == 2
+    assert "are not those of" in changed.err
+    assert "you are asked again" in changed.err
+    assert "Nobody is here to agree" in changed.err
+    assert "WHAT LEAVES THIS SITE" in changed.out
+    assert Path("va/consent.json").read_bytes() == before  # nobody agreed to the new rows
+    assert joined(unalike, data, "--yes").code == 0
+    assert joined(unalike, data).code == 0
+    rows[5][0] = "98"
+    write_as(kind, rows)
+    assert joined(unalike, data).code == 2
+
+
+def test_an_agreement_from_before_rows_were_noted_is_asked_for_again(unalike, joined):
+    assert joined(unalike, "csv:tables/va.csv", "--yes").code == 0
+    known = json.loads(Path("va/consent.json").read_text())
+    assert known.pop("rows")
+    Path("va/consent.json").write_text(json.dumps(known))
+    answer = joined(unalike, "csv:tables/va.csv")
+    assert answer.code == 2
+    assert "Nobody is here to agree" in answer.err
+
+
+def test_a_table_that_changes_between_the_agreement_and_the_training(unalike, joined, monkeypatch):
+    def late(folder, *about, known=federation_site.Site):
+        table = Path("tables/va.csv").read_text().splitlines()
+        Path("tables/va.csv").write_text("\n".join([*table, table[-1]]))
+        return known(folder, *about)
+
+    monkeypatch.setattr(federation_site, "Site", late)
+    answer = joined(unalike, "csv:tables/va.csv", "--yes")
+    assert answer.code == 2
+    assert "has changed just now" in answer.err
+
+
+def write_as(kind, rows):
+    """The rows in a file of that kind; the text that names the table."""
+    sql._read.cache_clear()  # as in a new process
+    if kind == "csv":
+        with Path("own.csv").open("w", newline="") as file:
+            csv.writer(file).writerows(rows)
+        return "csv:own.csv"
+    if kind == "parquet":
+        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(
+            pyarrow.table(dict(zip(rows[0], zip(*rows[1:], strict=True), strict=True))), "own.parquet"
+        )
+        return "parquet:own.parquet"
+    Path("own.db").unlink(missing_ok=True)
+    values = ", ".join(f"({', '.join(map(repr, row))})" for row in rows[1:])
+    make_sqlite("own.db", f"create table t ({', '.join(rows[0])})", f"insert into t values {values}")
+    return "sql:sqlite:own.db(query='select * from t')"
+
+
+@pytest.mark.parametrize("option", ["label=outcome", "missing=drop", "test=0.3"])
+def test_what_the_plan_says_is_not_said_with_a_query(unalike, joined, option):
+    data = write_as("sqlite", list(csv.reader(Path("tables/va.csv").read_text().splitlines())))
+    answer = joined(unalike, data.replace("(", f"({option}, "), "--yes")
+    assert answer.code == 2
+    assert "the plan says it" in answer.err

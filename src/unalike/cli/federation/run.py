@@ -13,7 +13,6 @@ from filelock import Timeout
 from unalike.cli.federation.needs import algorithm_of, need_extra, need_server
 from unalike.cli.federation.server import STOP_SERVE
 from unalike.cli.program import program
-from unalike.cli.progress import headline
 from unalike.cli.show import costs, draw, duration, figures_table, print_json, privacy_line, say
 from unalike.cli.signals import StopRequested
 from unalike.cli.tail import Tail
@@ -22,6 +21,7 @@ from unalike.federation.attempts import Attempts, Outcome, is_served
 from unalike.federation.folders import MEASURE, TRAIN, ServerFolder
 from unalike.federation.plan import Plan
 from unalike.runs.files import file_lock
+from unalike.runs.headline import headline
 from unalike.runs.record import read_rounds, read_run
 
 _LOOK = 0.1

@@ -20,6 +20,7 @@ from unalike.cli.federation.terms import OF_ROWS, show_terms
 from unalike.cli.program import program
 from unalike.cli.show import draw, duration, say, size
 from unalike.cli.signals import StopRequested
+from unalike.data.digest import table_digest
 from unalike.data.sites import read_site_table
 from unalike.errors import UserError
 from unalike.federation.envelope import Refused, peek
@@ -54,20 +55,22 @@ def join(
         raise UserError(f"The plan of {plan.name} predicts {plan.label!r}, not {label!r}. Ask the server's owner.")
     plan.number(place.name)
     private_folder(folder)
-    _agree(place, plan, data, sends, yes=yes)
+    rows = _agree(place, plan, data, sends, yes=yes)
     try:
         with file_lock(folder / JOIN_LOCK, 1.0):  # a second one would mend files that the first is writing
-            _join(place, plan, data, address or plan.address, door)
+            _join(place, plan, data, rows, address or plan.address, door)
     except Timeout:
         raise UserError(
             f"This site has joined already, in another process ({folder}). Stop that one first."
         ) from None
 
 
-def _join(place: SiteFolder, plan: Plan, data: str, address: str, door: Path | None) -> None:
+def _join(place: SiteFolder, plan: Plan, data: str, rows: str, address: str, door: Path | None) -> None:
     new = not place.card_path.exists()
     card = place.card()
     site = Site(place.path, place.name, plan, data, read_key(place.site_key), say)
+    if table_digest(site.columns) != rows:
+        raise UserError(f"{data} has changed just now, after you agreed to its use. Join again.")
     if new:
         draw(
             "",
@@ -80,13 +83,16 @@ def _join(place: SiteFolder, plan: Plan, data: str, address: str, door: Path | N
     _take_part(place, plan, site, address, door)
 
 
-def _agree(place: SiteFolder, plan: Plan, data: str, sends: str | None, *, yes: bool) -> None:
-    """Show the terms and have them agreed to; once is enough for the same plan and table."""
+def _agree(place: SiteFolder, plan: Plan, data: str, sends: str | None, *, yes: bool) -> str:
+    """Show the terms and have them agreed to, once for the same plan and rows; the hash of these rows."""
     terms = terms_of(plan, place.name, read_site_table(data, plan.types), public_table(place.path, plan.public))
     agreed = read_object(place.path / _CONSENT)
-    if (agreed.get("plan"), agreed.get("table")) == (plan.digest, data):
+    before = (agreed.get("plan"), agreed.get("table"))
+    if (*before, agreed.get("rows")) == (plan.digest, data, terms.rows):
         say(f"You agreed to this plan of {plan.name} on {agreed.get('time')}.")
-        return
+        return terms.rows
+    if before == (plan.digest, data) and "rows" in agreed:
+        say(f"The rows of {data} are not those of {agreed.get('time')}, when you agreed: you are asked again.")
     show_terms(terms, place.name, data)
     sys.stdout.flush()
     _agree_to_rows(plan, sends)
@@ -97,8 +103,9 @@ def _agree(place: SiteFolder, plan: Plan, data: str, sends: str | None, *, yes: 
             )
         if not typer.confirm("Do you agree, and take part?", default=False):
             raise UserError("Not agreed: nothing was sent, and nothing was written.")
-    consent = {"plan": plan.digest, "table": data, "time": now(), "asked": not yes}
+    consent = {"plan": plan.digest, "table": data, "rows": terms.rows, "time": now(), "asked": not yes}
     atomic_write(place.path / _CONSENT, json.dumps(consent).encode())
+    return terms.rows
 
 
 def _agree_to_rows(plan: Plan, sends: str | None) -> None:

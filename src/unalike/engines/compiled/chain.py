@@ -10,7 +10,7 @@ from typing import Any, Literal
 from torch import nn
 
 from unalike.models.layout import slices_of
-from unalike.models.task import Net
+from unalike.models.net import Net
 
 LARGEST_KERNEL = 11
 """A row of a convolution's kernel has its sums in registers."""

@@ -6,15 +6,14 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 from unalike.data import DATASETS
-from unalike.errors import UserError
-from unalike.partition import default_parties
 from unalike.ranking.comparison import Compared, compare
 from unalike.ranking.published import TABLES
+from unalike.runs.command import command, with_own_code
 from unalike.runs.results import Line, Record, Setting, brief, settings
 from unalike.runs.scales import Scale, scale_of
 from unalike.scores import value_of
@@ -36,7 +35,7 @@ class Page:
     """What a reader must know before the figures: a smaller scale, runs that are missing."""
     commands: tuple[str, ...] = ()
     failures: tuple[Record, ...] = ()
-    tuned: tuple[tuple[str, str, str], ...] = ()
+    tuned: tuple[tuple[str, str, str, str], ...] = ()
     """Where, what was chosen, and each candidate's score on validation rows."""
 
     @cached_property
@@ -178,9 +177,9 @@ def page_of_study(results: StudyResults, runs: Path | None = None, only: Sequenc
         source=TABLES.get(table, table) if any(one.paper for one in results.compared) else "",
         target=study.target,
         notes=tuple(notes),
-        commands=(_study_command(study, results.scale, runs, only) + _own(_codes(begun)),),
+        commands=(_study_command(study, results.scale, runs, only) + with_own_code(_codes(begun)),),
         failures=tuple(results.failed),
-        tuned=tuple((place, one.chosen, _candidates(one)) for place, one in results.tuned.items()),
+        tuned=tuple((place, one.chosen, _candidates(one), one.how) for place, one in results.tuned.items()),
     )
 
 
@@ -200,7 +199,7 @@ def _study_command(study: Study, scale: float, runs: Path | None, only: Sequence
 
 def _candidates(tuned: Any) -> str:
     scale = scale_of(tuned.score)
-    return ", ".join(
+    return "; ".join(
         f"{name}: failed" if value is None else f"{name}: {scale.words} {scale.text(value)}"
         for name, value in tuned.validation.items()
     )
@@ -232,47 +231,9 @@ def page_of_records(title: str, records: Sequence[Record]) -> Page:
     return Page(title, found, compared=tuple(compare(found, None)), notes=damages, failures=failed)
 
 
-def command(spec: Mapping[str, Any]) -> str:
-    """What to type to run it again: the fields that are not as by default."""
-    defaults = _defaults(str(spec.get("dataset"))) | {"parties": _parties(str(spec.get("partition")))}
-    parts = ["unalike", "run"]
-    for name, value in spec.items():
-        if name == "code" or (name != "dataset" and defaults.get(name) == value):
-            continue
-        flag = f"--{name.replace('_', '-')}"
-        if isinstance(value, bool):
-            parts.append(flag if value else f"--no-{flag[2:]}")
-        else:
-            parts += [flag, str(value)]
-    return shlex.join(parts) + _own(spec.get("code"))
-
-
-def _own(code: object) -> str:
-    """What a command needs beside its words where a run has parts that are not the package's."""
-    return "  # with the same --plugin or file of your own" if code else ""
-
-
 def _codes(found: Sequence[Setting]) -> list[Any]:
     records = (record for setting in found for line in setting.lines for record in line.records)
     return [record.spec["code"] for record in records if record.spec.get("code")]
-
-
-def _parties(partition: str) -> int | None:
-    """How many parties there are where none are asked for: that depends on the partition."""
-    try:
-        return default_parties(partition)
-    except UserError:  # a plug-in's
-        return None
-
-
-@lru_cache
-def _defaults(dataset: str) -> dict[str, Any]:
-    from unalike.runs.spec import RunSpec  # loads torch
-
-    try:
-        return RunSpec(dataset=dataset).to_dict()
-    except UserError:  # a plug-in's data set, or files that are not here
-        return RunSpec().to_dict() | {"model": None}
 
 
 def folder_of(line: Line) -> Path | None:

@@ -85,7 +85,7 @@ def render(page: Page, use_data: bool = True) -> str:
         "versions": _versions(page),
         "data": data({"places": page.places, "settings": drawn}),
         "style": _file("style.css"),
-        "script": _file("script.js"),
+        "script": _file("charts.js") + _file("script.js"),
     }
     # One pass, so that a title such as "{{data}}" stays a title.
     pieces = _file("template.html").split("{{")
@@ -200,7 +200,8 @@ def _chooser(page: Page) -> Html:
 def _tuned(page: Page) -> Html:
     if not page.tuned:
         return text("")
-    columns = [Column("Where", False), Column("Chosen", False), Column("Scores on validation rows", False)]
+    names = ("Where", "Chosen", "Scores on validation rows", "From what")
+    columns = [Column(name, False) for name in names]
     said = "Chosen on the parties' validation rows, never on test rows."
     return tag("section", tag("h2", "What was tuned"), table(columns, page.tuned, said))
 

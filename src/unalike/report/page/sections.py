@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unalike.report.page.content import Page, command
+from unalike.report.page.content import Page
 from unalike.report.page.markup import Column, Html, join, table, tag
 from unalike.report.page.numbers import SCORE, curves, degrees, fairness, metrics, scales, strip
 from unalike.report.page.parties import Look
@@ -17,6 +17,7 @@ from unalike.report.page.tables import (
     others_table,
     target_table,
 )
+from unalike.runs.command import command
 from unalike.runs.results import Setting
 
 _MOST_BESIDE = 14

@@ -54,7 +54,7 @@ def final_table(page: Page, setting: Setting) -> Html:
         "div",
         tag("h3", f"Final {scale.words}"),
         table(columns, rows, said),
-        tag("p", *_reading(setting), class_="caption"),
+        tag("p", *reading(setting), class_="caption"),
         *notes,
     )
 
@@ -86,7 +86,8 @@ def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _reading(setting: Setting) -> list[str]:
+def reading(setting: Setting) -> list[str]:
+    """Who leads and whether that is more than noise, in a sentence; nothing where there is nobody to lead."""
     first = lead(setting)
     if first is None:
         return []
@@ -160,11 +161,11 @@ def fairness_part(page: Page, setting: Setting) -> Html:
     percent = ", in percent" if scale.is_percent else ""
     said = f"{scale.title} of the {model} on each party's own held-out rows{percent}; ± is over seeds."
     drawn = [chart("fair", f"{scale.title} of each party")] if any(one.values for _, one in found) else []
-    reading = (
+    how_to_read = (
         "Every dot is a party of one seed; the box spans the middle half with the median in it; the diamond is "
         "the mean of the worst tenth."
     )
-    caption = [tag("p", reading, class_="caption")] if drawn else []
+    caption = [tag("p", how_to_read, class_="caption")] if drawn else []
     return tag("div", title, *drawn, *caption, table(columns, rows, said))
 
 

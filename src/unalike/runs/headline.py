@@ -1,0 +1,28 @@
+"""The figures of a round that people look at first, as words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from unalike.quantities import number
+from unalike.scores import score_of, shown, value_of
+
+
+def headline(row: Mapping[str, Any], *, loss: bool = True) -> list[str]:
+    """A round's main figures; those of parties' own rows without a global model, or without test rows."""
+    personal, parties = row.get("personal") or {}, row.get("parties") or {}
+    score = score_of(row)
+    judged = "loss" in row and not (row["loss"] is None and not personal and parties.get("mean") is None)
+    if not judged:  # not in this round, or there are no rows to judge by
+        return [f"train loss {number(row['train_loss'])}"]
+    if row["loss"] is None:
+        whose, parties = ("personal", personal) if personal else ("parties'", parties)
+        told = [f"{whose} {score} {shown(score, parties.get('mean'))}"]
+    else:
+        told = [f"{score} {shown(score, value_of(row))}"]
+        if loss:
+            told.append(f"loss {number(row['loss'])}")
+    if parties.get("worst") is not None:
+        told.append(f"worst party {shown(score, parties['worst'])}")
+    return told

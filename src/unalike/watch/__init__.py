@@ -1,0 +1,1 @@
+"""A page in the browser that follows runs, studies and federations while they train."""

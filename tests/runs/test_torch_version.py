@@ -1,0 +1,44 @@
+"""A checkpoint names the version of torch: its bits are not mixed with those of another one."""
+
+import pytest
+import torch
+
+import unalike
+from unalike.runs.run import Watcher
+from unalike.runs.small import small_dataset
+
+FIELDS = {"partition": "natural", "epochs": 1, "rounds": 4, "model": "mlp(4)"}
+
+
+class Stopping(Watcher):
+    """Remembers what is said, and stops the run after a round."""
+
+    def __init__(self, after=None):
+        self.after, self.said, self.played = after, [], []
+
+    def say(self, message):
+        self.said.append(message)
+
+    def round_done(self, row):
+        self.played.append(row["round"])
+        if row["round"] == self.after:
+            raise KeyboardInterrupt
+
+
+def go(runs, watcher):
+    return unalike.run(data=small_dataset(), runs=runs, watcher=watcher, checkpoint_seconds=0, **FIELDS)
+
+
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_a_run_goes_on_with_the_same_torch_alone(tmp_path, monkeypatch, upgraded):
+    whole = go(tmp_path / "whole", Stopping())
+    with pytest.raises(KeyboardInterrupt):
+        go(tmp_path / "runs", Stopping(after=2))
+    if upgraded:
+        monkeypatch.setattr(torch, "__version__", "9.9.0")
+    watcher = Stopping()
+    result = go(tmp_path / "runs", watcher)
+    assert watcher.played == ([1, 2, 3, 4] if upgraded else [3, 4])
+    assert any("another version of torch than 9.9.0 made it" in line for line in watcher.said) == upgraded
+    assert result.figures["torch"] == torch.__version__
+    assert result.figures["weights_sha256"] == whole.figures["weights_sha256"]
