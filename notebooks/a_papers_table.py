@@ -15,8 +15,8 @@
 # !unalike study run niid-table3 --only dataset=fcube --quiet
 
 # %% [markdown]
-# The last column but one says whether the difference is within two of the paper's standard deviations. The rows below the
-# table say how mu was chosen: never by looking at test rows.
+# Below the table: how many differences are within two of the paper's standard deviations, and how mu was chosen, which is
+# never by looking at test rows.
 #
 # Which rows does each party have? FCUBE's split is the paper's own: eight parts of a cube, dealt so that each party has two
 # that are opposite each other, with different labels. So labels are even, and features are not.

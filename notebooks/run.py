@@ -8,6 +8,7 @@ A cell that fails ends it all: then the notebook is wrong.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -26,6 +27,9 @@ def execute(path: Path, folder: Path) -> Path:
     """Run one notebook in a new working directory; the path of its executed copy."""
     notebook = jupytext.read(path)
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    os.environ["PATH"] = os.pathsep.join(
+        [str(Path(sys.executable).parent), os.environ["PATH"]]
+    )  # !unalike is ours
     with tempfile.TemporaryDirectory() as work:
         NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": work}}).execute()
     folder.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@
 # # Your own data, your own net
 #
 # A data frame, arrays, a CSV file, a folder of images or a database become a data set in one line; any PyTorch module becomes
-# the net. Here the data are made up: three clinics whose patients differ in age, with a gap and a category.
+# the net. Here the data are made up: three clinics whose patients differ in age.
 
 # %%
 import numpy as np
@@ -54,7 +54,9 @@ class Small(nn.Module):
         return self.layers(x)
 
 
-result = unalike.run(dataset=data, partition="natural", model=Small, algorithm="fedprox(mu=0.1)", rounds=30, runs="runs")
+result = unalike.run(
+    dataset=data, partition="natural", model=Small, algorithm="fedprox(mu=0.1)", rounds=30, runs="runs"
+)
 result
 
 # %% [markdown]
@@ -72,6 +74,4 @@ result.predict(new), result.predict_proba(new).round(2)
 # What was trained on what, how well it does and for whom: Markdown for people, JSON for programs.
 
 # %%
-from IPython.display import Markdown
-
-Markdown(result.card().markdown)
+result.card()

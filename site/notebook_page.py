@@ -32,14 +32,22 @@ def _output(output: dict[str, Any]) -> str:
         return (
             f'<img alt="what the code above draws" src="data:image/png;base64,{_text(data["image/png"]).strip()}">'
         )
-    if "text/html" in data:
-        lines = (line.strip() for line in _text(data["text/html"]).splitlines())
-        return "<div>" + " ".join(line for line in lines if line) + "</div>"  # a blank line would end the HTML
+    for kind in ("image/svg+xml", "text/html"):
+        if kind in data:
+            lines = (line.strip() for line in _text(data[kind]).splitlines() if not line.startswith(("<?", "<!")))
+            return "<div>" + " ".join(line for line in lines if line) + "</div>"  # a blank line would end the HTML
+    if "text/markdown" in data:
+        return _below(_text(data["text/markdown"]))
     return _plain(_text(data.get("text/plain", "")))
 
 
+def _below(markdown: str) -> str:
+    """Markdown that the code made, its headings below those of the page."""
+    return "\n".join(f"##{line}" if line.startswith("#") else line for line in markdown.splitlines())
+
+
 def _plain(text: str) -> str:
-    return f"<pre>{html.escape(text.rstrip())}</pre>" if text.strip() else ""
+    return f'<pre style="overflow-x: auto">{html.escape(text.rstrip())}</pre>' if text.strip() else ""
 
 
 def _text(value: str | list[str]) -> str:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.databases import make_sqlite
 from tests.federation.inside import World
 from tests.federation.test_using import lines, trained, with_invitations, write
 from unalike.cli.main import call
@@ -128,6 +129,25 @@ def test_parquet(unalike, world, site, own):
     assert (
         unalike("predict", site, "--data", "new.parquet").out == unalike("predict", site, "--data", own).out != ""
     )
+
+
+def test_a_query_has_its_key_beside_every_prediction(unalike, world, site, own):
+    """Its rows are in the key's order, which need not be the database's."""
+    head, rows = lines(world, "va")
+    columns = ", ".join(f'"{name}"' for name in ("predicted", *head))
+    keyed_rows = [(f"p{number:03}", *row) for number, row in enumerate(rows)]
+    values = ", ".join(f"({', '.join(map(repr, row))})" for row in reversed(keyed_rows))
+    make_sqlite("clinic.db", f"create table t ({columns})", f"insert into t values {values}")
+    data = "sql:sqlite:clinic.db(query='select * from t', key=predicted)"
+    assert unalike("predict", site, "--data", data, "-o", "keyed.csv").code == 0
+    assert unalike("predict", site, "--data", own, "-o", "bare.csv").code == 0
+    keyed, bare = (list(csv.reader(Path(f"{name}.csv").read_text().splitlines())) for name in ("keyed", "bare"))
+    assert keyed[0] == ["predicted", "predicted_", *bare[0][1:]]
+    assert [row[0] for row in keyed[1:]] == [f"p{n:03}" for n in range(len(rows))]
+    assert [row[1:] for row in keyed[1:]] == bare[1:]
+    found = unalike("predict", site, "--data", data, "--json").json
+    assert found["keys"] == {"predicted": [row[0] for row in keyed[1:]]}
+    assert found["predictions"][0]["predicted"] == keyed[1][1]
 
 
 def test_rows_that_the_plan_drops_have_an_empty_line(unalike, tmp_path):

@@ -20,6 +20,8 @@ from unalike.data.table import read_table
 from unalike.errors import UserError
 from unalike.federation.using import site_predictor
 from unalike.models import MODELS
+from unalike.runs.deploy import load, predictor_of
+from unalike.runs.kept import FolderModels
 
 KINDS = {
     "one model for all": {},
@@ -295,3 +297,34 @@ def test_frozen_layers_are_those_of_the_file(tmp_path):
     spoilt(folder, lambda tensors: tensors["body.1.weight"].add_(1))
     (net,) = site_predictor(folder).model.nets
     assert torch.equal(net.state_dict()["body.1.weight"], load_file(folder / "model.safetensors")["body.1.weight"])
+
+
+NAMES = [name for name in HOSPITALS if len(name) > 4]
+"""Those that are no part of other words."""
+
+
+def test_model_and_description_are_enough_elsewhere(world, tmp_path):
+    """Two files of a site's folder, without its plan and its agreement, say the same of the same rows."""
+    site = world.path / "sites" / "va"
+    for name in ("model.json", "model.safetensors"):
+        shutil.copy(site / name, tmp_path / name)
+    columns = read_table(str(world.path / "tables" / "va.csv"))
+    elsewhere = predictor_of(FolderModels.open(tmp_path)).predict(columns)
+    assert np.array_equal(elsewhere.probabilities, site_predictor(site).predict(columns).probabilities)
+    assert not [name for name in NAMES if name in (tmp_path / "model.json").read_text()]
+
+
+def test_the_servers_record_is_a_run_with_a_model(world):
+    result = load(world.path / "server" / "run")
+    columns = read_table(str(world.path / "tables" / "va.csv"))
+    found = predictor_of(FolderModels.open(result.run_dir)).predict(columns)
+    own = site_predictor(world.path / "sites" / "va").predict(columns)
+    assert np.array_equal(found.probabilities, own.probabilities)
+    for text in result.card().texts().values():
+        assert not [name for name in NAMES if name in text]
+
+
+def test_a_server_without_one_model_says_so(tmp_path):
+    world = trained(tmp_path, rounds=1, algorithm="fedrep", model="mlp(6)")
+    with pytest.raises(UserError, match=r"leaves no model here.*the sites have theirs"):
+        _ = load(world.path / "server" / "run").model

@@ -84,6 +84,8 @@ def test_an_executed_notebook_becomes_a_page(tmp_path, monkeypatch):
     outputs = [
         {"output_type": "stream", "name": "stdout", "text": ["a < b\n"]},
         {"output_type": "display_data", "data": {"text/html": "<b>bold</b>\n\n<i>x</i>", "text/plain": "bold"}},
+        {"output_type": "execute_result", "data": {"text/markdown": "# Card\nfine", "text/plain": "ModelCard()"}},
+        {"output_type": "display_data", "data": {"image/svg+xml": ["<?xml?>\n", "<svg>\n", "\n</svg>"]}},
         {"output_type": "display_data", "data": {"image/png": "QUJD\n", "text/plain": "figure"}},
     ]
     cells = [
@@ -93,6 +95,10 @@ def test_an_executed_notebook_becomes_a_page(tmp_path, monkeypatch):
     path = tmp_path / "one.ipynb"
     path.write_text(json.dumps({"cells": cells}), encoding="utf-8")
     page = as_markdown(path)
-    assert page.startswith("# Title\ntext\n\n```python\nprint('a < b')\n```\n\n<pre>a &lt; b</pre>")
+    assert page.startswith("# Title\ntext\n\n```python\nprint('a < b')\n```\n\n<pre")
+    assert ">a &lt; b</pre>" in page
     assert "<div><b>bold</b> <i>x</i></div>" in page  # no blank line: it would end the HTML
+    assert "### Card\nfine" in page
+    assert "ModelCard()" not in page
+    assert "<div><svg> </svg></div>" in page
     assert 'src="data:image/png;base64,QUJD"' in page

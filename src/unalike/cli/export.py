@@ -24,7 +24,7 @@ FORMATS = ("safetensors", "torch", "onnx", "card")
 
 
 def export(
-    model: Annotated[
+    folder: Annotated[
         Path,
         typer.Argument(
             metavar="RUN|SITE",
@@ -63,21 +63,21 @@ def export(
     """
     with redirect_stdout(sys.stderr):
         load_plugins(plugin)
-        files = _export(model, to, output, cast("Which", which or "final"), party, runs)
+        files = _export(folder, to, output, cast("Which", which or "final"), party, runs)
     if as_json:
         print_json({"files": [str(path) for path in files]})
     else:
         draw(*(f"{path}: {size(path.stat().st_size)}" for path in files))
 
 
-def _export(model: Path, to: str, output: Path | None, which: Which, party: str | None, runs: Path) -> list[Path]:
+def _export(folder: Path, to: str, output: Path | None, which: Which, party: str | None, runs: Path) -> list[Path]:
     from unalike.runs.deploy import load, run_folder
     from unalike.runs.export import check_format, export, export_model
     from unalike.runs.kept import FolderModels
     from unalike.runs.record import SPEC
 
     check_format(to)
-    place = run_folder(model, runs)
+    place = run_folder(folder, runs)
     if (place / SPEC).exists():
         result = load(place)
         return export(result, output or Path(result.spec.key), to, which, party)

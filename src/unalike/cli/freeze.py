@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ from unalike.errors import UserError
 from unalike.runs.files import atomic_write
 
 ENDINGS = (".csv", ".parquet")
-_SAME = ("label", "party", "test", "missing", "ignore", "task")
-"""Parameters that mean for the file what they mean for the table that it was made of."""
+_OWN = ("path", "delimiter", "encoding")
+"""Parameters that say how a file is read: those of the table are not those of the file that is written."""
 
 
 def freeze(loader: Any, dataset: str, path: Path) -> None:
@@ -30,19 +29,21 @@ def freeze(loader: Any, dataset: str, path: Path) -> None:
     if not usable:
         raise UserError(f"{dataset} has no column that can be used. Select others.")
     atomic_write(path, FREEZE[path.suffix](usable))
-    draw(f"{path}: {len(usable[0].cells):,} rows, {len(usable)} columns")
-    draw(f"In place of the table:  {path.suffix[1:]}:{path}{_options(loader, {column.name for column in usable})}")
+    draw(f"{path}: {usable[0].rows:,} rows, {len(usable)} columns")
+    kind = path.suffix[1:]
+    draw(f"In place of the table:  {kind}:{path}{_options(loader, kind, {column.name for column in usable})}")
 
 
-def _options(loader: Any, names: set[str]) -> str:
-    """The same parameters for the file; columns that it does not have need not be ignored."""
+def _options(loader: Any, kind: str, names: set[str]) -> str:
+    """The parameters that mean the same for the file; columns that it does not have need not be ignored."""
+    from unalike.data import DATASETS
     from unalike.part_text import show
 
     given = []
-    for field in dataclasses.fields(loader):
-        value = getattr(loader, field.name)
+    for field in DATASETS.entry(kind).parameters:
+        value: Any = getattr(loader, field.name, field.default)
         if field.name == "ignore":
             value = tuple(name for name in value if name in names)
-        if field.name in _SAME and value != field.default:
+        if field.name not in _OWN and value != field.default:
             given.append(f"{field.name}={show(value)}")
     return f"({', '.join(given)})" if given else ""

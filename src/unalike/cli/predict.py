@@ -7,6 +7,7 @@ import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -50,7 +51,7 @@ OfParty = Annotated[
 
 
 def predict(
-    model: Annotated[
+    folder: Annotated[
         Path,
         typer.Argument(
             metavar="RUN|SITE",
@@ -101,7 +102,7 @@ def predict(
             raise UserError(f"{output} exists, and nothing is overwritten. Choose another name, or remove it.")
     with redirect_stdout(sys.stderr):  # what a plugin prints must not mix with the result
         load_plugins(plugin)
-        made = _predictions(model, runs, data, which, party, unknown)
+        made = _predictions(folder, runs, data, which, party, unknown)
     left_out = int((~made.predicted).sum())
     if left_out:
         rows = f"{left_out:,} of {len(made.answers):,} rows"
@@ -122,16 +123,16 @@ def predict(
 
 
 def _predictions(
-    model: Path, runs: Path, data: str, which: str | None, party: str | None, unknown: str
+    folder: Path, runs: Path, data: str, which: str | None, party: str | None, unknown: str
 ) -> Predictions:
     """What the model in a folder says of the rows in a file."""
     import torch
 
     torch.set_num_threads(1)  # as at a site: how many there are can change the last bits of a sum
-    site = _site(model)
+    site = _site(folder)
     if site is not None:
         if which is not None or party is not None:
-            raise UserError(f"{model} is a site's folder, which has one model. Leave --which and --party out.")
+            raise UserError(f"{folder} is a site's folder, which has one model. Leave --which and --party out.")
         from unalike.federation.using import site_predictor
 
         return _of_table(site_predictor(site, cast("Unknown", unknown)), data)
@@ -139,7 +140,7 @@ def _predictions(
     from unalike.runs.kept import FolderModels, trained_model
     from unalike.runs.predict import array_rows, predictions
 
-    store, chosen = FolderModels.open(run_folder(model, runs)), cast("Which", which or "final")
+    store, chosen = FolderModels.open(run_folder(folder, runs)), cast("Which", which or "final")
     if data.endswith(".npy"):
         rows = array_rows(read_array(Path(data)), store.about)
         return predictions(trained_model(store, chosen, party), store.about.chosen_score, rows)
@@ -162,26 +163,34 @@ def _site(folder: Path) -> Path | None:
 
 
 def _of_table(predictor: Predictor, data: str) -> Predictions:
+    from unalike.data.columns import KEY
     from unalike.data.table import table_loader
 
     loader = table_loader(data)
     columns = loader.table()
     try:
-        return predictor.predict(columns)
+        made = predictor.predict(columns)
+        return replace(made, keys=tuple(column for column in columns if column.unusable == KEY))
     except UserError as error:
         raise UserError(f"{getattr(loader, 'path', data)}: {error}") from None
 
 
 def _csv(made: Predictions) -> Iterator[str]:
-    """A line for every row of the table, in pieces: its predicted class, and the probability of each class."""
-    yield _lines([[_heading(made), *made.classes]])
+    """A line for every row of the table, in pieces: its key, predicted class, and each class's probability."""
+    yield _lines([[*(column.name for column in made.keys), _heading(made), *made.classes]])
+    keys = list(zip(*(column.cells for column in made.keys), strict=True)) or [()] * len(made.answers)
     for start in range(0, len(made.answers), _PIECE):
         own = slice(start, start + _PIECE)
-        if not made.classes:
-            yield _lines([value] if value == value else [""] for value in made.answers[own].tolist())
-            continue
-        each = zip(made.answers[own].tolist(), made.probabilities[own].tolist(), strict=True)
-        yield _lines([made.classes[k], *values] if k >= 0 else [""] * (1 + len(values)) for k, values in each)
+        yield _lines([*key, *values] for key, values in zip(keys[own], _answers(made, own), strict=True))
+
+
+def _answers(made: Predictions, own: slice) -> Iterator[Sequence[object]]:
+    """What is predicted for some rows; nothing, where a row cannot be predicted."""
+    if not made.classes:
+        yield from ([value] if value == value else [""] for value in made.answers[own].tolist())
+        return
+    for answer, values in zip(made.answers[own].tolist(), made.probabilities[own].tolist(), strict=True):
+        yield [made.classes[answer], *values] if answer >= 0 else [""] * (1 + len(values))
 
 
 def _lines(rows: Iterable[Sequence[object]]) -> str:
@@ -191,9 +200,9 @@ def _lines(rows: Iterable[Sequence[object]]) -> str:
 
 
 def _heading(made: Predictions) -> str:
-    """What the first column is called: a class may have that name, too."""
-    name = "predicted"
-    while name in made.classes:
+    """What the column of predictions is called: a class or a key may have that name, too."""
+    name, taken = "predicted", (*made.classes, *(column.name for column in made.keys))
+    while name in taken:
         name += "_"
     return name
 
@@ -205,6 +214,8 @@ def _json(made: Predictions, output: str | None) -> dict[str, Any]:
         "figures": made.figures,
         "output": output,
     }
+    if made.keys and output is None:
+        found["keys"] = {column.name: column.cells for column in made.keys}
     if output is None and not made.classes:
         found["predictions"] = [
             {"predicted": value} if value == value else None for value in made.answers.tolist()

@@ -148,6 +148,12 @@ def _train(
     return result
 
 
+def _new_rows(dataset: str) -> str:
+    """What new rows may look like: a table as the training's, or an array."""
+    kind = dataset.split("(")[0]
+    return f"{kind}:new.{kind}" if kind in ("csv", "parquet") else "rows.npy"
+
+
 def _print(result: Result, runs: Path) -> None:
     spec = result.spec
     elsewhere = "" if runs == DEFAULT_RUNS else f" {shlex.join(['--runs', str(runs)])}"
@@ -163,6 +169,7 @@ def _print(result: Result, runs: Path) -> None:
         "",
         f"Next: {program()} runs show {spec.key}{elsewhere}",
         f"      {program()} runs compare{elsewhere}",
+        f"      {program()} predict {spec.key} --data {_new_rows(spec.dataset)} -o predictions.csv{elsewhere}",
         *([f"      {program()} runs tree {spec.key}{elsewhere}"] if _grows_tree(spec.algorithm) else []),
     )
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from unalike.data.dataset import Dataset, register_dataset
-from unalike.data.folder import find
+from unalike.data.folder import find, or_get
 from unalike.data.libsvm import read_libsvm
 
 FEATURES = 123
 ROWS, TEST_ROWS = 32_561, 16_281
 _LINE = 8 * FEATURES  # bytes: every feature of a row, written as 123:1 and a blank
-_HOW = "Download {} (adult) from the LIBSVM data page, binary classification, into that folder."
+_HOW = or_get("adult", "Download {} from the LIBSVM data page, binary classification, into that folder.")
 
 
 @register_dataset("adult", paper="Kohavi 1996, doi:10.24432/C5XW20; a9a of Platt 1999 and LIBSVM")

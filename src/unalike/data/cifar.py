@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset, register_dataset
-from unalike.data.folder import find
+from unalike.data.folder import find, or_get
 from unalike.data.unpickle import read_pickle
 from unalike.errors import UserError
 
@@ -33,9 +33,10 @@ class CifarFiles:
     @property
     def how(self) -> str:
         """What a user reads who does not have the files."""
-        return (
+        return or_get(
+            self.name,
             f"Get the python version of {self.title} from Alex Krizhevsky's page at the University of Toronto "
-            f"({self.archive}) and unpack it there."
+            f"({self.archive}) and unpack it there.",
         )
 
 

@@ -1,21 +1,18 @@
-"""The columns of a table of the user's own: read as text, their types inferred, mistakes named by line."""
+"""The columns of a table of the user's own: their different texts, the types these show, mistakes by line."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import compress
-from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unalike.data.dataset import Array
+from unalike.data.distinct import ChosenPlaces, Distinct, in_order
 from unalike.data.numerals import (
     PLAIN,
     SHARE_OF_NUMBERS,
@@ -26,10 +23,12 @@ from unalike.data.numerals import (
     in_threes,
     number,
     other_date,
+    plain_number,
 )
 from unalike.errors import UserError
 
-Kind = Literal["number", "date", "binary", "category", "constant", "identifier", "unclear", "unusable"]
+Kind = Literal["number", "date", "binary", "category", "ordinal", "constant", "identifier", "unclear", "unusable"]
+DeclaredKind = Literal["number", "date", "binary", "category", "ordinal", "identifier"]
 
 MISSING = frozenset(
     ("", "?", "na", "n/a", "nan", "+nan", "-nan", "null")
@@ -39,75 +38,115 @@ BINARY = (("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"))  # the secon
 MOST_CATEGORIES = 1000
 FEW_CATEGORIES = 20  # so many are never too many
 FEWEST_ROWS = 5  # of a category, on average: of fewer little can be learnt, and much told of single rows
-_MOST_SHARED = 2**16  # texts of a table that are looked up, so that each is in memory once
+_MOST_CODES = 12  # whole numbers of which it is asked whether they are codes
 _FEWEST_IDENTIFIERS = 20  # in a shorter table, values that all differ do not show an identifier
 
 
 class Inferred(NamedTuple):
-    """What is known of one column, for showing."""
+    """What is known of one column, for showing; ``question`` asks what its values cannot show."""
 
     column: str
     type: Kind
     missing: int
     distinct: int
+    question: str = ""
+
+
+class Declared(NamedTuple):
+    """What somebody said that a column is, whatever its values show; ``order``: an ordinal one's values."""
+
+    kind: DeclaredKind
+    order: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column as it was read; ``places`` are the rows' numbers in the file, and ``unit`` what they count.
+    """One column as it was read: the different texts, and which of them every row has.
 
-    ``unusable`` is the type of a column that is neither number nor text nor date: its cells are not read. Or it is
-    ``KEY``: such a column is never learnt from, and need not be ignored by name.
+    ``codes`` are the rows' places in ``texts``, which are in the order of their first rows, each of them in one
+    row or more. ``places`` are the rows' numbers in the file, and ``unit`` what they count. ``unusable`` is the
+    type of a column that is neither number nor text nor date, as Parquet may have it: its values are not read. Or
+    it is ``KEY``: such a column is never learnt from, and need not be ignored by name. ``declared`` is the kind
+    that was said, and ``ways`` how texts may be read as numbers and dates.
     """
 
     name: str
-    cells: Sequence[str]
+    codes: NDArray[np.int32]
+    texts: tuple[str, ...] = field(repr=False)
     places: Sequence[int] = field(repr=False)
     unit: str = "line"
     unusable: str = ""
+    declared: Declared | None = None
+    ways: tuple[Reading, ...] = WAYS
 
     @classmethod
-    def of(cls, name: str, cells: Sequence[str], first: int = 1, unit: str = "row") -> Column:
+    def of(cls, name: str, cells: Iterable[str], first: int = 1, unit: str = "row") -> Column:
         """The column of these texts, one for each row; an empty text is a missing value."""
-        return cls(name, cells, range(first, first + len(cells)), unit)
+        known = Distinct()
+        codes = known.codes(list(cells))
+        return cls(name, codes, tuple(known), range(first, first + len(codes)), unit)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the column has."""
+        return len(self.codes)
+
+    @property
+    def cells(self) -> list[str]:
+        """The text of every row: to look at, where there are not too many."""
+        return [self.texts[code] for code in self.codes.tolist()]
 
     @cached_property
     def complete(self) -> Array | None:
-        """The numbers, where every cell is a finite one, else None: the usual case, and a fast one."""
+        """The number of every text, where all are finite ones, else None: the usual case, and a fast one."""
+        if PLAIN not in self.ways or (self.declared and self.declared.kind != "number"):
+            return None
         try:
-            found = np.array(list(map(float, self.cells)))
+            found = np.fromiter(map(float, self.texts), np.float64, len(self.texts))
         except ValueError:
             return None
-        return found if np.isfinite(found).all() and "_" not in "".join(self.cells) else None
+        return found if np.isfinite(found).all() and "_" not in "".join(self.texts) else None
 
     @cached_property
-    def counts(self) -> Counter[str]:
-        """How often every text is there."""
-        return Counter(self.cells)
+    def counts(self) -> Array:
+        """How many rows have every text."""
+        return np.bincount(self.codes, minlength=len(self.texts))
 
     @cached_property
-    def gaps(self) -> frozenset[str]:
-        """The texts in this column that mean that there is no value."""
+    def gaps(self) -> Array:
+        """A mask of the texts that mean that there is no value."""
         if self.complete is not None:
-            return frozenset()
-        return frozenset(text for text in self.counts if text.strip().lower() in MISSING)
+            return np.zeros(len(self.texts), bool)
+        return np.array([text.strip().lower() in MISSING for text in self.texts], bool)
 
     @cached_property
     def missing(self) -> int:
         """How many values are missing."""
-        return sum(self.counts[text] for text in self.gaps)
+        return int(self.counts[self.gaps].sum())
 
-    @cached_property
+    @property
     def absent(self) -> Array:
         """A mask of the rows whose value is missing."""
-        if not self.gaps:
-            return np.zeros(len(self.cells), bool)
-        return np.array([text in self.gaps for text in self.cells], bool)
+        gone: Array = self.gaps[self.codes]
+        return gone
 
     @cached_property
     def values(self) -> dict[str, str]:
         """Every text that is a value, and that value without the blanks around it."""
-        return {text: text.strip() for text in self.counts if text not in self.gaps}
+        found = {text: text.strip() for text, gap in self._texts_and_gaps() if not gap}
+        if self.declared and self.declared.kind in ("category", "binary", "ordinal"):  # 1.0 is the code 1
+            return {text: plain_number(value) for text, value in found.items()}
+        return found
+
+    def spread(self, known: Mapping[str, Any], otherwise: Any) -> Array:
+        """What is known of texts as an array with an entry for every row; ``otherwise`` for texts not in it."""
+        each: Array = np.array([known.get(text, otherwise) for text in self.texts])[self.codes]
+        return each
+
+    def seen(self, rows: Array) -> list[str]:
+        """The values that these rows have, without blanks around them, sorted."""
+        codes = np.unique(self.codes[rows & ~self.absent]).tolist()
+        return sorted({self.values[self.texts[code]] for code in codes})
 
     @cached_property
     def distinct(self) -> frozenset[str]:
@@ -122,10 +161,15 @@ class Column:
     @cached_property
     def reading(self) -> Reading | None:
         """The way in which (nearly) all values are numbers; None where they are texts, or not clear."""
-        if self.complete is not None:
+        if self.declared:
+            own = [way for way in self.ways if way.kind == self.declared.kind]
+            return max(own, key=lambda way: self._rows_that(way.read)) if own else None
+        if PLAIN in self.ways and (
+            self.complete is not None or self._rows_that(number) == self.rows - self.missing
+        ):
             return PLAIN
         commas = [value for value in self.distinct if "," in value]
-        for way in sorted(WAYS, key=lambda way: -self._rows_that(way.read)):
+        for way in sorted(self.ways, key=lambda way: -self._rows_that(way.read)):
             if way.read is comma_number and all(map(in_threes, commas)):  # 1,234 may be 1234: so it is not taken
                 continue
             if self._mostly(way.read):
@@ -134,28 +178,60 @@ class Column:
 
     def _rows_that(self, read: Callable[[str], float | None]) -> int:
         """In how many rows the value can be read so."""
-        return sum(self.counts[text] for text, value in self.values.items() if read(value) is not None)
+        readable = [not gap and read(text.strip()) is not None for text, gap in self._texts_and_gaps()]
+        return int(self.counts[np.array(readable, bool)].sum())
+
+    def _texts_and_gaps(self) -> Iterable[tuple[str, bool]]:
+        return zip(self.texts, self.gaps.tolist(), strict=True)
 
     def _mostly(self, read: Callable[[str], float | None]) -> bool:
-        return self._rows_that(read) >= SHARE_OF_NUMBERS * (len(self.cells) - self.missing)
+        return self._rows_that(read) >= SHARE_OF_NUMBERS * (self.rows - self.missing)
 
     @cached_property
     def kind(self) -> Kind:
         """The type that the values show; only text is a category, numbers stay numbers."""
-        present = len(self.cells) - self.missing
+        present = self.rows - self.missing
         if self.unusable:
             return "unusable"
+        if self.declared and self.declared.kind == "identifier":
+            return "identifier"
         if self.variety <= 1:
             return "constant"
+        if self.declared:
+            return self.declared.kind
         if self.reading is not None:
             return self.reading.kind
         if self._mostly(any_number) or self._mostly(other_date):
             return "unclear"
-        if any({value.lower() for value in self.distinct} == set(pair) for pair in BINARY):
+        if {value.lower() for value in self.distinct} in map(set, BINARY):
             return "binary"
         if present >= _FEWEST_IDENTIFIERS and self.variety == present:
             return "identifier"
         return "category"
+
+    @property
+    def question(self) -> str:
+        """What to ask of a few whole numbers, which may be codes; empty where there is nothing to ask."""
+        if self.kind != "number" or self.declared or not 2 <= self.variety <= _MOST_CODES:
+            return ""
+        found = sorted({value for value in map(number, self.distinct) if value is not None})
+        if found in ([0, 1], []) or not all(value.is_integer() for value in found):
+            return ""
+        return (
+            f"{self.name}: {len(found)} whole numbers {found[0]:.0f}-{found[-1]:.0f}, taken as a quantity; "
+            f"categories=({self.name},) if they are codes"
+        )
+
+    @property
+    def odd(self) -> UserError | None:
+        """What is wrong with the column as a feature, if anything is."""
+        try:
+            self.check_feature()
+            if self.kind in ("number", "date"):
+                self.numbers()
+        except UserError as error:
+            return error
+        return None
 
     def check_feature(self) -> None:
         """Refuse a column that cannot be coded: an identifier, or numbers that may mean this or that."""
@@ -164,44 +240,57 @@ class Column:
                 f"column {self.name}: every value differs, as an identifier's. Set ignore={self.name}."
             )
         if self.kind == "unclear":
-            odd = next(value for text in self.cells if number(value := self.values.get(text, "0")) is None)
+            odd = next(value for value in self.values.values() if self.ways[0].read(value) is None)
             if other_date(odd) is not None:
                 raise UserError(
-                    f"column {self.name}: {odd[:30]!r} may be a date, but not in the ISO way. Write all dates of "
-                    f"the column as 2024-12-31, or set ignore={self.name}."
+                    f"column {self.name}: {odd[:30]!r} may be a date, but not in the ISO way. Write all dates as "
+                    f"2024-12-31, say how they are written (dates='%d.%m.%Y'), or set ignore={self.name}."
                 )
             raise UserError(
-                f"column {self.name}: it is not clear which number {odd[:30]!r} is. Write all numbers of the "
-                f"column as 1234.5, or set ignore={self.name}."
+                f"column {self.name}: it is not clear which number {odd[:30]!r} is. Say decimal=comma or "
+                f"thousands=comma, write all as 1234.5, or set ignore={self.name}."
             )
+        if self.declared and self.declared.kind in ("ordinal", "binary"):
+            self._check_values(*self.declared)
+
+    def _check_values(self, kind: DeclaredKind, order: tuple[str, ...]) -> None:
+        """Refuse a value that is not in the order that was said, or neither yes nor no."""
+        known = set(order) if kind == "ordinal" else {"0", "1", *(word for pair in BINARY for word in pair)}
+        for text, value in self.values.items():
+            if (value if kind == "ordinal" else value.lower()) not in known:
+                rule = f"is not in the order {'<'.join(order)}" if order else "is neither yes, no, 0 nor 1"
+                raise self.mistake(text, repr(text[:30]), f"{rule}. Mend it, or say another type.")
 
     def numbers(self) -> Array:
         """The values as numbers, NaN where missing; a text or an infinity is an error that names the line."""
-        if self.complete is not None:
-            return self.complete
-        kind, read = self.reading or PLAIN
-        known = {text: read(value) for text, value in self.values.items()} | dict.fromkeys(self.gaps, math.nan)
-        for text, value in known.items():
-            if value is None:
-                raise self.mistake(text, f"{text[:30]!r}", f"is not a {kind}. Mend it, or leave it empty.")
-            if math.isinf(value):
-                raise self.mistake(text, f"{text[:30]!r}", "is not finite. Mend it, or leave it empty.")
-        return np.array([known[text] for text in self.cells], np.float64)
+        known = self.complete
+        if known is None:
+            kind, read = self.reading or PLAIN
+            each = [math.nan if gap else read(text.strip()) for text, gap in self._texts_and_gaps()]
+            for text, value in zip(self.texts, each, strict=True):
+                if value is None:
+                    raise self.mistake(text, f"{text[:30]!r}", f"is not a {kind}. Mend it, or leave it empty.")
+                if math.isinf(value):
+                    raise self.mistake(text, f"{text[:30]!r}", "is not finite. Mend it, or leave it empty.")
+            known = np.array(each, np.float64)
+        every: Array = known[self.codes]
+        return every
 
     def where(self, keep: Array) -> Column:
         """The column with the rows that ``keep`` marks."""
-        cells, places = compress(self.cells, keep), compress(self.places, keep)
-        return Column(self.name, tuple(cells), tuple(places), self.unit)
+        rows = np.flatnonzero(keep)
+        codes, texts = in_order(self.codes[rows], self.texts)
+        return replace(self, codes=codes, texts=texts, places=ChosenPlaces(self.places, rows))
 
     def gap(self, remedy: str) -> UserError:
         """The error for a value that is missing, at the first place where one is."""
-        first = next(text for text in self.cells if text in self.gaps)
+        first = self.texts[int(np.argmax(self.gaps))]
         rest = f" ({self.missing} in all)" if self.missing > 1 else ""
         return self.mistake(first, "the value", f"is missing{rest}. {remedy}")
 
     def mistake(self, text: str, shown: str, rule: str) -> UserError:
         """The error for a text, at the first place where it stands."""
-        place = self.places[self.cells.index(text)]
+        place = self.places[int(np.argmax(self.codes == self.texts.index(text)))]
         return UserError(f"column {self.name}: {shown} in {self.unit} {place} {rule}")
 
 
@@ -220,84 +309,3 @@ def check_few(column: str, values: int, rows: int) -> None:
             f"column {column}: {values} different texts in {rows} rows are too many for categories (at most "
             f"{MOST_CATEGORIES}, and {FEWEST_ROWS} rows of each on average). Group them, or set ignore={column}."
         )
-
-
-def read_csv(path: Path, delimiter: str) -> list[Column]:
-    """The columns of a CSV file: UTF-8, the first line names them, quotes as in RFC 4180, blank lines left out."""
-    delimiter = {"tab": "\t", "\\t": "\t"}.get(delimiter, delimiter)
-    if len(delimiter) != 1 or delimiter in '"\r\n':
-        raise UserError(f"csv's delimiter must be one character, got {delimiter!r}. Use ',' or ';' or tab.")
-    reader = csv.reader(_lines(path), delimiter=delimiter, strict=True)
-    names: list[str] = []
-    cells: list[list[str]] = []
-    places: list[int] = []
-    known: dict[str, str] = {}
-    try:
-        for row in filter(None, reader):
-            if not names:
-                names = [name.strip() for name in row]
-                check_names(path, names)
-                cells = [[] for _ in names]
-                continue
-            if len(row) != len(names):
-                raise UserError(
-                    f"{path}, line {reader.line_num} has {len(row)} values, but there are {len(names)} columns. "
-                    "Mend that line."
-                )
-            for own, text in zip(cells, row, strict=True):
-                own.append(known.setdefault(text, text))  # what many rows share is in memory once
-            places.append(reader.line_num)
-            if len(known) > _MOST_SHARED:
-                known.clear()
-    except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num}: {error}. Mend the quotes there.") from None
-    if not names:
-        raise UserError(f"{path} is empty. It needs a line of column names, and rows.")
-    check_size(path, len(places))
-    return [Column(name, own, places) for name, own in zip(names, cells, strict=True)]
-
-
-def _lines(path: Path) -> Iterable[str]:
-    """The lines of a text file in UTF-8, all of which is read and checked first."""
-    check_file(path)
-    try:
-        data = path.read_bytes()
-        data.decode("utf-8")
-    except OSError as error:
-        raise unreadable(path, error) from None
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path}, line {line} is not UTF-8. Save the table as UTF-8.") from None
-    return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline="")  # a byte order mark is left out
-
-
-def check_file(path: Path) -> None:
-    """Refuse a folder, and what has no end or can be read once only: a device, a pipe."""
-    if path.exists() and not path.is_file():
-        what = "a folder" if path.is_dir() else "a device or a pipe"
-        raise UserError(f"{path} is {what}, not a file. Save the table in a file, and name that.")
-
-
-def unreadable(path: Path, error: Exception) -> UserError:
-    """The error for a table that cannot be read."""
-    if not path.exists():
-        return UserError(f"There is no file {path}. Check the path; it starts at the working directory.")
-    reason = " ".join(str(error).split())[:200].rstrip(".")
-    return UserError(f"Cannot read {path}: {reason}. Is it a table of that format?")
-
-
-def check_size(path: Path, rows: int) -> None:
-    """Refuse a table without rows."""
-    if rows == 0:
-        raise UserError(f"{path} has column names but no rows. Add rows.")
-
-
-def check_names(path: Path, names: list[str]) -> None:
-    """Refuse a table whose columns have no names, or not names of their own."""
-    if all(number(name) is not None for name in names):
-        raise UserError(f"{path} has no column names: its first line is numbers. Add a line of names.")
-    if "" in names:
-        raise UserError(f"{path}: column {names.index('') + 1} has no name. Name every column.")
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise UserError(f"{path} has the column {twice[0]!r} twice; is its first line not the names? Rename one.")

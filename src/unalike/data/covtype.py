@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset, register_dataset
-from unalike.data.folder import find
+from unalike.data.folder import find, or_get
 from unalike.data.libsvm import check_count
 from unalike.data.split import choose_test_rows
 from unalike.data.unpack import unpacked
@@ -45,7 +45,7 @@ _NUMBERS, _BINARY = 10, 44
 _TAIL = 2 * _BINARY + 2  # bytes at the end of a line: "0," or "1," for each binary column, the label, the line end
 _LONGEST = 6 * _NUMBERS + _TAIL + 1  # bytes of a line: numbers of up to five characters, a comma after each; \r
 _SPLIT_SEED = 581012  # constant: every run, whatever its seed, is tested on the same rows
-_HOW = "Download covtype.data.gz from the UCI repository (data set 'Covertype') into that folder."
+_HOW = or_get("covtype", "Download covtype.data.gz from the UCI repository (data set 'Covertype') there.")
 
 
 @register_dataset("covtype", paper="Blackard & Dean 1999; UCI Covertype, doi:10.24432/C50K5N")

@@ -6,8 +6,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-import numpy as np
-
 from unalike.data.columns import Column
 
 
@@ -18,9 +16,7 @@ def table_digest(columns: Sequence[Column]) -> str:
     """
     sha = hashlib.sha256()
     for column in columns:
-        texts = sorted(set(column.cells))
-        place = {text: number for number, text in enumerate(texts)}
-        head = json.dumps([column.name, column.unusable, texts, len(column.cells)]).encode()
+        head = json.dumps([column.name, column.unusable, column.texts, column.rows]).encode()
         sha.update(len(head).to_bytes(8, "little") + head)
-        sha.update(np.fromiter(map(place.__getitem__, column.cells), "<i4", len(column.cells)).data)
+        sha.update(column.codes.astype("<i4").tobytes())
     return sha.hexdigest()

@@ -38,6 +38,11 @@ def find(name: str, candidates: Iterable[str], how: str, elsewhere: Iterable[Pat
     raise NotFound(f"{name} is not in {folder} (looked for {', '.join(names)}). {how} Or name another --data-dir.")
 
 
+def or_get(name: str, by_hand: str) -> str:
+    """What a user reads who does not have files that ``unalike data NAME --get`` can get."""
+    return f"Run: unalike data {name} --get. Or: {by_hand}"
+
+
 def check_digest(path: Path, content: bytes | bytearray, digest: str) -> None:
     """Refuse content whose MD5 or SHA-256 (told by its length) is not the canonical one."""
     algorithm = hashlib.md5 if len(digest) == 32 else hashlib.sha256

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from numbers import Number
 from typing import Any
@@ -40,7 +40,7 @@ def column_of(name: str, values: Sequence[Any]) -> Column:
     try:
         return Column.of(name, [_text(value) for value in values])
     except TypeError as error:
-        return Column(name, (), range(1, len(values) + 1), "row", str(error))
+        return replace(Column.of(name, [""] * len(values)), unusable=str(error))
 
 
 def _keys(frame: Any) -> list[Any]:
@@ -61,9 +61,7 @@ def _text(value: Any) -> str:
         return value
     if value is None or type(value).__name__ in _GONE:
         return ""
-    if isinstance(value, datetime):
-        return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat()
-    if isinstance(value, date):
+    if isinstance(value, date):  # or a time of a day, of any zone
         return value.isoformat()
     if isinstance(value, Number | Decimal) and not isinstance(value, complex):
         return str(value)

@@ -136,7 +136,8 @@ def _library(online: bool) -> Iterator[Any]:
         raise UserError("hf: needs the package datasets. Install it: pip install 'unalike[hf]'.") from None
     finally:
         os.environ.pop(_OFFLINE) if before is None else os.environ.update({_OFFLINE: before})
-    known = [(place, place.HF_HUB_OFFLINE) for place in (datasets.config, constants)]
+    places: list[Any] = [datasets.config, constants]
+    known = [(place, place.HF_HUB_OFFLINE) for place in places]
     bars = datasets.utils.are_progress_bars_disabled()
     try:
         for place, _ in known:  # somebody may have imported it before, as it comes

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from unalike.data.columns import FEW_CATEGORIES, Column, too_many
 from unalike.data.dataset import Array
-from unalike.data.numerals import mostly_numbers, number
+from unalike.data.numerals import mostly_numbers, number, plain_number
 from unalike.errors import UserError
 
 PREDICTED = "Numbers are predicted with task=regression."
@@ -23,10 +21,10 @@ def number_classes(column: Column) -> tuple[Array, tuple[str, ...]]:
     classes = class_names(values.values())
     if len(classes) < 2:
         raise UserError(f"The label {column.name} is {classes[0]!r} in every row. It needs two classes or more.")
-    check_labels(column.name, len(classes), len(column.cells))
+    check_labels(column.name, len(classes), column.rows)
     check_quantity(column.name, classes)
-    index = {text: classes.index(value) for text, value in values.items()}
-    return np.array([index[text] for text in column.cells]), classes
+    places = {name: place for place, name in enumerate(classes)}
+    return column.spread({text: places[value] for text, value in values.items()}, -1), classes
 
 
 def read_targets(column: Column) -> Array:
@@ -70,20 +68,6 @@ def class_names(values: Iterable[str]) -> tuple[str, ...]:
     """The different values, sorted; by their size where all are numbers."""
     found = set(values)
     return tuple(sorted(found, key=float) if all(number(value) is not None for value in found) else sorted(found))
-
-
-def plain_number(text: str) -> str:
-    """A number in one way of writing: 1 for 1.0; another text as it is."""
-    value = number(text)
-    if value is None:
-        return text
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
-
-
-def label_texts(column: Column) -> list[str]:
-    """Every row's class; a number is written one way (1.0 is the class 1)."""
-    values = {text: plain_number(value) for text, value in column.values.items()}
-    return [values[text] for text in column.cells]
 
 
 def class_places(column: Column, classes: Sequence[str]) -> dict[str, int | None]:

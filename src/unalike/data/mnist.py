@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset, register_dataset
-from unalike.data.folder import data_folder, find
+from unalike.data.folder import data_folder, find, or_get
 from unalike.data.idx import read_idx
 from unalike.errors import UserError
 
@@ -41,7 +41,7 @@ MNIST = MnistFiles(
     name="mnist",
     title="MNIST",
     folders=("MNIST/raw", "mnist", "."),
-    how="Get the four files of MNIST from Yann LeCun's page or any mirror and put them in MNIST/raw.",
+    how=or_get("mnist", "Get the four files from Yann LeCun's page or any mirror and put them in MNIST/raw."),
     classes=tuple("0123456789"),
     digests={
         TRAIN_IMAGES: "6bbc9ace898e44ae57da46a324031adb",
@@ -54,8 +54,11 @@ FASHION = MnistFiles(
     name="fmnist",
     title="Fashion-MNIST",
     folders=("FashionMNIST/raw", "fashion-mnist", "."),
-    how="Install Debian's package dataset-fashion-mnist, or get the four files from Zalando Research's repository "
-    "fashion-mnist or any mirror and put them in FashionMNIST/raw.",
+    how=or_get(
+        "fmnist",
+        "Install Debian's package dataset-fashion-mnist, or get the four files from Zalando Research's repository "
+        "fashion-mnist or any mirror and put them in FashionMNIST/raw.",
+    ),
     classes=(
         *("T-shirt/top", "trouser", "pullover", "dress", "coat"),
         *("sandal", "shirt", "sneaker", "bag", "ankle boot"),

@@ -6,7 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from unalike.data.columns import Column, check_file, check_names, check_size, unreadable
+import numpy as np
+from numpy.typing import NDArray
+
+from unalike.data.columns import Column
+from unalike.data.distinct import in_order
+from unalike.data.files import check_file, check_names, check_size, unreadable
 from unalike.data.parquet_size import claimed_size
 from unalike.errors import UserError
 
@@ -37,14 +42,19 @@ def read_parquet(path: Path) -> list[Column]:
         # Without read_dictionary, a long text that many rows share would be there once for every row.
         with parquet.ParquetFile(path, read_dictionary=texts) as file:
             table = file.read(columns=usable, use_threads=False)
-        cells = {name: _cells(table.column(name)) for name in usable}
+        each = {name: _encoded(table.column(name)) for name in usable}
     except (OSError, ArrowException, ValueError, OverflowError) as error:  # also no UTF-8, or the year 10000
         raise unreadable(path, error) from None
-    places = range(1, table.num_rows + 1)
+    rows = table.num_rows
+    unread = np.zeros(rows, np.int32), ("",)
     return [
-        Column(field.name.strip(), cells[field.name], places, "row")
-        if field.name in cells
-        else Column(field.name.strip(), (), places, "row", str(field.type))
+        Column(
+            field.name.strip(),
+            *each.get(field.name, unread),
+            range(1, rows + 1),
+            "row",
+            "" if field.name in each else str(field.type),
+        )
         for field in schema
     ]
 
@@ -69,23 +79,27 @@ def _usable(kind: Any) -> bool:
     return _is_text(kind) or any(test(_value_type(kind)) for test in (*numbers, *dates))
 
 
-def _cells(values: Any) -> list[str]:
-    """The values of a column as texts; a date in ISO's way of writing, a time in UTC."""
+def _encoded(values: Any) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """The codes and texts of a column; a date is in ISO's way of writing, a time in UTC."""
     import pyarrow
 
-    cells: list[str] = []
+    codes: list[NDArray[Any]] = []
+    texts: list[str] = [""]  # what is null
     for chunk in values.chunks:
-        words, places = chunk, None
-        if pyarrow.types.is_dictionary(chunk.type):
-            words, places = chunk.dictionary, chunk.indices
-        if pyarrow.types.is_timestamp(words.type):  # nanoseconds would need pandas, other zones a list of zones
-            zone = "UTC" if words.type.tz else None
-            words = words.cast(pyarrow.timestamp("us", zone), safe=False)
-        found = ["" if word is None else str(word) for word in words.to_pylist()]
-        cells += (
-            found if places is None else ["" if place is None else found[place] for place in places.to_pylist()]
-        )
-    return cells
+        one = chunk if pyarrow.types.is_dictionary(chunk.type) else _comparable(chunk).dictionary_encode()
+        words = _comparable(one.dictionary).to_pylist()
+        codes.append(one.indices.cast(pyarrow.int64()).fill_null(-len(texts)).to_numpy() + len(texts))
+        texts += ["" if word is None else str(word) for word in words]
+    return in_order(np.concatenate(codes), texts)
+
+
+def _comparable(values: Any) -> Any:
+    """Values that Python can show: nanoseconds would need pandas, other zones a list of zones."""
+    import pyarrow
+
+    if not pyarrow.types.is_timestamp(values.type):
+        return values
+    return values.cast(pyarrow.timestamp("us", "UTC" if values.type.tz else None), safe=False)
 
 
 def _check_memory(path: Path, columns: set[str]) -> None:

@@ -42,7 +42,7 @@ def read_picture(source: Path | bytes, what: str, size: int, color: Color) -> Ar
     The shorter side becomes ``size`` pixels long, and of the longer one the middle is kept. A picture that is
     damaged, or has so many pixels that it may be meant to fill the memory, is a UserError that names it.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
         with warnings.catch_warnings():
@@ -57,5 +57,5 @@ def read_picture(source: Path | bytes, what: str, size: int, color: Color) -> Ar
                 upright = ImageOps.exif_transpose(image).convert("RGB" if color == "rgb" else "L")
                 return pixels(ImageOps.fit(upright, (size, size), Image.Resampling.BILINEAR))
     except (OSError, ValueError, SyntaxError, EOFError, OverflowError, Image.DecompressionBombError) as error:
-        reason = "no picture of a known format" if isinstance(error, Image.UnidentifiedImageError) else error
+        reason = "no picture of a known format" if isinstance(error, UnidentifiedImageError) else error
         raise UserError(f"Cannot read {what}: {' '.join(str(reason).split())[:200]}. Mend or remove it.") from None

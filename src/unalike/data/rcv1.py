@@ -17,7 +17,7 @@ ROWS = {"train": 20_242, "test": 677_399}
 SPLIT_TEST_ROWS = 5_060  # NIID-Bench, Table 2: 15,182 + 5,060 of the 20,242 rows of rcv1_train.binary
 _LINE = 74 * 40  # bytes: a row has 74 words on average, and a word and its weight take some 25
 _SPLIT_SEED = 20242  # constant: every run, whatever its seed, is tested on the same news
-_HOW = "Download {} from the LIBSVM data page, binary classification, into that folder (packed or not)."
+HOW = "Download {} from the LIBSVM data page, binary classification, into that folder (packed or not)."
 
 
 @register_dataset("rcv1", paper="Lewis et al. 2004, JMLR 5; rcv1.binary of LIBSVM")
@@ -47,5 +47,5 @@ class RCV1:
 def _read(part: str) -> tuple[Any, Array]:
     name = f"rcv1_{part}.binary"
     places = [f"{folder}{name}{packed}" for folder in ("", "rcv1/") for packed in ("", ".bz2", ".gz")]
-    path: Path = find(f"rcv1's {name}", places, _HOW.format(name))
+    path: Path = find(f"rcv1's {name}", places, HOW.format(name))
     return read_libsvm(path, FEATURES, ROWS[part], _LINE)

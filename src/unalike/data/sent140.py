@@ -20,7 +20,7 @@ from unalike.errors import UserError
 ROWS = {"sent140_20k.csv": 20_000, "training.1600000.processed.noemoticon.csv": 1_600_000}
 _ORIGINAL = "training.1600000.processed.noemoticon.csv"
 _SPLIT_SEED = 140  # constant: every run, whatever its seed, is tested on the same tweets
-_HOW = f"Download Sentiment140 (Stanford's 'For Academics' page) and unpack {_ORIGINAL} into that folder."
+HOW = f"Download Sentiment140 (Stanford's 'For Academics' page) and unpack {_ORIGINAL} into that folder."
 
 
 @register_dataset("sent140", paper="Go et al. 2009; LEAF, arXiv:1812.01097")
@@ -89,7 +89,7 @@ class Sent140:
 
 def _file() -> Path:
     names = (_ORIGINAL, "sent140_20k.csv")
-    return find("sent140", [f"{folder}{name}" for name in names for folder in ("", "sent140/")], _HOW)
+    return find("sent140", [f"{folder}{name}" for name in names for folder in ("", "sent140/")], HOW)
 
 
 def _read(path: Path) -> tuple[Array, Array, list[str]]:

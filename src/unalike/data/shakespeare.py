@@ -22,7 +22,7 @@ _NUMBER_OF[[ord(character) for character in CHARACTERS]] = np.arange(len(CHARACT
 
 _ROLES = "shakespeare_by_role.json"
 _LEAF = ("shakespeare/data/", "shakespeare/", "leaf/data/shakespeare/data/")
-_HOW = "Make LEAF's shakespeare data (its preprocess script) and put its data folder there as shakespeare/data."
+HOW = "Make LEAF's shakespeare data (its preprocess script) and put its data folder there as shakespeare/data."
 Windows = tuple[Array, Array]  # rows of characters, and the character after each
 
 
@@ -125,14 +125,14 @@ def encode(text: str) -> Array:
 def _files() -> list[Path]:
     """The one file of roles; or all of LEAF's, train and test or all_data."""
     places = [f"{folder}{part}" for part in ("train", "all_data") for folder in _LEAF]
-    found = find("shakespeare", [_ROLES, f"shakespeare/{_ROLES}", *places], _HOW)
+    found = find("shakespeare", [_ROLES, f"shakespeare/{_ROLES}", *places], HOW)
     if found.name == _ROLES:
         return [found]
     folders = [found] if found.name == "all_data" else [found, found.with_name("test")]
     files = [sorted(folder.glob("*.json")) for folder in folders]
     for folder, inside in zip(folders, files, strict=True):
         if not inside:
-            raise UserError(f"{folder} has no .json file. {_HOW}")
+            raise UserError(f"{folder} has no .json file. {HOW}")
     return [path for inside in files for path in inside]
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset, register_dataset
-from unalike.data.folder import find
+from unalike.data.folder import find, or_get
 from unalike.data.matlab import read_matlab
 from unalike.errors import UserError
 
@@ -61,6 +61,7 @@ def _parts(parts: tuple[str, ...]) -> tuple[Array, Array]:
 def _path(part: str) -> Path:
     file = f"{part}_32x32.mat"
     how = f"Get {file} (format 2, cropped digits) from the SVHN page of Stanford's Ng group or any mirror."
+    how = how if part == "extra" else or_get("svhn", how)
     return find("SVHN", [file, f"SVHN/{file}", f"svhn/{file}"], how)
 
 

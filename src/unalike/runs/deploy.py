@@ -9,6 +9,7 @@ import numpy as np
 
 from unalike.data.columns import Column
 from unalike.data.dataset import Array
+from unalike.data.frames import frame_columns, is_frame
 from unalike.data.new_rows import Unknown, read_new_rows
 from unalike.data.table import read_table
 from unalike.errors import UserError, nearest
@@ -107,6 +108,8 @@ def reader_of(about: ModelFile, unknown: Unknown = "error") -> Callable[[Sequenc
 def ask(result: Result, x: Any, which: Which, party: int | str | None) -> Predictions:
     """What one of a run's models says of arrays, of a table in a file, or of a data frame."""
     store = store_of(result)
+    if is_frame(x):
+        return predictor_of(store, which, party).predict(frame_columns(x))
     if not isinstance(x, str | Path):
         model = trained_model(store, which, party)
         return predictions(model, store.about.chosen_score, array_rows(x, store.about))
@@ -130,7 +133,9 @@ def answers(result: Result, x: Any, which: Which, party: int | str | None) -> Ar
 
 
 def class_labels(classes: tuple[str, ...]) -> Array:
-    """The names of the classes; as whole numbers, where all of them are."""
+    """The names of the classes; as whole numbers or truth values, where all of them are."""
+    if sorted(name.lower() for name in classes) == ["false", "true"]:
+        return np.array([name.lower() == "true" for name in classes])
     whole = all(name.removeprefix("-").isdecimal() and str(int(name)) == name for name in classes)
     return np.array([int(name) for name in classes]) if whole else np.array(classes)
 

@@ -95,6 +95,8 @@ class Predictions:
     """[rows, classes]; NaN for a row that cannot be predicted"""
     figures: Figures | None = None
     """of the rows that have a label: how many, the score that the training went by, the loss and all scores"""
+    keys: tuple[Column, ...] = ()
+    """the columns that tell which row is which, where the table says so"""
 
     @property
     def predicted(self) -> Array:

@@ -109,10 +109,10 @@ class Result:
         return trained_of(self, which, party)
 
     def predict(self, x: Any, which: Which = "final", party: int | str | None = None) -> Array:
-        """The class of each row by its name (a whole number where all names are), or the predicted number.
+        """The class of each row by its name (a whole number or a truth value where all are), or the number.
 
-        ``x``: raw rows as an array or tensor, or a table such as ``"csv:new.csv"``, which is coded as the
-        training's was.
+        ``x``: raw rows as an array or tensor; or a table, such as ``"csv:new.csv"`` or a data frame, which is
+        coded as the training's was.
         """
         from unalike.runs.deploy import answers
 

@@ -15,9 +15,10 @@ import numpy as np
 
 from unalike.data.columns import Column, check_few
 from unalike.data.dataset import Array
-from unalike.data.labels import NO_NUMBERS, check_labels, class_names, label_texts
+from unalike.data.labels import NO_NUMBERS, check_labels, class_names, class_places
+from unalike.data.numerals import plain_number
 from unalike.data.roles import Missing, Roles, complete, test_rows
-from unalike.data.schema import MOST_COLUMNS, CodedKind, check_kind, is_number, texts
+from unalike.data.schema import MOST_COLUMNS, CodedKind, check_kind, is_number, places_of, texts
 from unalike.errors import UserError
 
 MOST_ROWS = 2**31 - 1
@@ -80,11 +81,9 @@ def describe(
 ) -> Description:
     """What a site tells of its table; numbers are of its training rows alone."""
     roles = complete(Roles.choose(columns, label, "", ignore), missing)
-    labels = label_texts(roles.label)
-    classes = class_names(labels)
-    check_labels(roles.label.name, len(classes), len(labels), NO_NUMBERS)
-    codes = {name: place for place, name in enumerate(classes)}
-    y = np.array([codes[text] for text in labels])
+    classes = class_names(map(plain_number, roles.label.distinct))
+    check_labels(roles.label.name, len(classes), roles.label.rows, NO_NUMBERS)
+    y = roles.label.spread(class_places(roles.label, classes), -1)
     train = ~test_rows(y, np.zeros(len(y), np.int64), test)
     told = tuple(_described(column, train) for column in roles.features)
     return Description(roles.label.name, classes, told, int(train.sum()))
@@ -93,22 +92,23 @@ def describe(
 def _described(column: Column, train: Array) -> Described:
     missing = bool(column.missing)
     column.check_feature()
-    if column.reading is not None:
-        kind: CodedKind = column.reading.kind
-        values = column.numbers()[train & ~column.absent]
+    order = column.declared.order if column.declared else ()
+    if column.reading is not None or order:
+        kind: CodedKind = column.reading.kind if column.reading is not None else "ordinal"
+        values = (places_of(column, order) if order else column.numbers())[train & ~column.absent]
         if not len(values):
-            return Described(column.name, kind, missing=missing)
+            return Described(column.name, kind, order, missing=missing)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = float(values.mean())
             squares = float(((values - mean) ** 2).sum())
         if not math.isfinite(squares):
             raise UserError(f"column {column.name}: its values are too large to standardise. Rescale them.")
-        return Described(column.name, kind, (), len(values), mean, squares, missing)
-    known = [column.values[text] for text, use in zip(column.cells, train & ~column.absent, strict=True) if use]
-    found = tuple(sorted(set(known)))
-    check_few(column.name, len(found), len(known))
-    kind = "binary" if column.kind == "binary" else "category"
-    return Described(column.name, kind, found, len(known), missing=missing)
+        return Described(column.name, kind, order, len(values), mean, squares, missing)
+    found, count = tuple(column.seen(train)), int((train & ~column.absent).sum())
+    check_few(column.name, len(found), count)
+    said = column.declared.kind if column.declared else column.kind
+    kind = "binary" if said == "binary" else "category"
+    return Described(column.name, kind, found, count, missing=missing)
 
 
 def is_count(value: object) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from unalike.data.columns import check_file, unreadable
+from unalike.data.files import check_file, unreadable
 from unalike.data.sql.address import Address
 from unalike.data.sql.answer import PIECE, Answer, Heading, as_it_is, decimal, moment, refused, within_time
 from unalike.errors import UserError

@@ -12,6 +12,7 @@ import numpy as np
 
 from unalike.data.columns import KEY, MISSING, Column
 from unalike.data.dataset import Array
+from unalike.data.distinct import in_order
 from unalike.data.numerals import number
 from unalike.data.parquet import VARIABLE, memory_limit
 from unalike.data.sql.answer import Answer, Heading, as_it_is
@@ -107,8 +108,10 @@ def _order(columns: Sequence[_Coded]) -> Array:
 def _column(name: str, found: _Coded, order: Array, unusable: str) -> Column:
     """A column of the sorted rows."""
     read = unusable in ("", KEY)
-    cells = list(map(found.texts.__getitem__, found.codes[order].tolist())) if read else []
-    return Column(name, cells, range(1, len(order) + 1), "row", unusable)
+    codes, texts = in_order(
+        found.codes[order] if read else np.zeros(len(order), int), found.texts if read else [""]
+    )
+    return Column(name, codes, texts, range(1, len(order) + 1), "row", unusable)
 
 
 def _coded(answer: Answer, shown: str) -> list[_Coded]:

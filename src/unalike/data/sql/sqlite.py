@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from urllib.parse import quote
 
-from unalike.data.columns import check_file, unreadable
+from unalike.data.files import check_file, unreadable
 from unalike.data.sql.address import Address
 from unalike.data.sql.answer import BLOB, PIECE, Answer, Heading, Row, as_it_is, within_time
 
