@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from unalike.runs.result import Result
     from unalike.runs.run_fields import RunFields
     from unalike.runs.spec import RunSpec
+    from unalike.studies.tuning.tune import tune
 
 __version__ = "0.1.0"
 
@@ -52,6 +53,7 @@ _HOME = {
     "unalike.partition": ("PARTITIONS", "Partition", "make_partition"),
     "unalike.partition.partition": ("register_partition",),
     "unalike.rounds.optimisers": ("register_optimiser",),
+    "unalike.studies.tuning.tune": ("tune",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
@@ -92,6 +94,7 @@ __all__ = [
     "register_optimiser",
     "register_partition",
     "run",
+    "tune",
 ]
 
 

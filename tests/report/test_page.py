@@ -136,7 +136,7 @@ def evil_page(text):
         text, [*made, replace(failed, spec={**made[0].spec, "algorithm": f"z{text}", "seed": 9})]
     )
     noted = tuple(replace(one, note=text) for one in page.compared)
-    return replace(page, about=text, compared=noted, notes=(text,), commands=(text,), tuned=((text, text, text),))
+    return replace(page, about=text, compared=noted, notes=(text,), commands=(text,), tuned=((text,) * 4,))
 
 
 def test_a_name_cannot_become_markup():

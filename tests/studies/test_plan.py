@@ -13,7 +13,8 @@ from tests.studies.fake_runs import failed, finished
 from unalike.errors import UserError
 from unalike.runs.results import Record
 from unalike.runs.spec import RunSpec
-from unalike.studies.plan import look_at, parse_only, plan_study
+from unalike.studies.plan import parse_only, plan_study
+from unalike.studies.planned import look_at
 from unalike.studies.study_file import built_in_studies, load_study, read_study
 
 TUNED = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
@@ -32,3 +33,13 @@ class Ledger:
         """Add bytes sent ``up`` or ``down``, by key."""
         for key, size in sizes.items():
             self.traffic[way][key] = self.traffic[way].get(key, 0) + size
+
+
+def total_traffic(rows: Sequence[Mapping[str, Any]]) -> Traffic:
+    """Bytes up and down over all recorded rounds, by what they carry."""
+    total: Traffic = {"up": {}, "down": {}}
+    for row in rows:
+        for way, sizes in row.get("traffic", {}).items():
+            for key, size in sizes.items():
+                total[way][key] = total[way].get(key, 0) + size
+    return total

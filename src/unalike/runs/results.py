@@ -49,6 +49,8 @@ class Record:
     """When it was last written, in seconds; of two runs of the same thing, the later counts."""
     refused: bool = False
     """Of a failed run, whether it never trained: its setting was refused, or its data were not there."""
+    tuned: frozenset[str] = frozenset()
+    """Fields that were tuned for its algorithm: they do not tell its setting from those of other algorithms."""
 
     @property
     def algorithm(self) -> str:
@@ -113,7 +115,8 @@ class Record:
     @property
     def shared(self) -> dict[str, Any]:
         """The fields of its setting."""
-        return {key: value for key, value in self.spec.items() if key not in APART} | {"score": self.score}
+        apart = APART | self.tuned
+        return {key: value for key, value in self.spec.items() if key not in apart} | {"score": self.score}
 
 
 @dataclass(frozen=True)
@@ -165,13 +168,8 @@ class Line:
 
     def rounds_to(self, target: float) -> Spread | None:
         """The first round that is as good as the target, over seeds; None where a seed never reaches it."""
-        first = []
-        for record in self.finished:
-            reached = first_round(record, target)
-            if reached is None:
-                return None
-            first.append(reached)
-        return spread(first)
+        first = [reached for record in self.finished if (reached := first_round(record, target)) is not None]
+        return spread(first) if len(first) == len(self.finished) else None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import torch
 
@@ -21,12 +21,13 @@ from unalike.errors import UserError, shown
 from unalike.measure.situation import simulated_situation
 from unalike.models.own import name_code, why_unkept
 from unalike.rounds.evaluation import Figures
-from unalike.rounds.ledger import Traffic
+from unalike.rounds.ledger import total_traffic
 from unalike.rounds.state import State
 from unalike.runs.checkpoint import CHECKPOINT_SECONDS, Checkpoint
 from unalike.runs.files import named_folder
 from unalike.runs.folder import RunDirectory
 from unalike.runs.kept import kept_models, model_files
+from unalike.runs.paused import Paused, check_until
 from unalike.runs.record import MODEL, SEALS_MODEL, SEALS_WEIGHTS, read_run
 from unalike.runs.result import Result
 from unalike.runs.selection import selected
@@ -50,6 +51,10 @@ class Watcher:
         """Something that the user should know, in one line."""
 
 
+@overload
+def run(spec: RunSpec | None = None, *, until: None = None, **options: Any) -> Result: ...
+@overload
+def run(spec: RunSpec | None = None, *, until: int | None, **options: Any) -> Result | Paused: ...
 def run(
     spec: RunSpec | None = None,
     *,
@@ -58,14 +63,17 @@ def run(
     watcher: Watcher | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     load: Callable[[str], Dataset] = load_dataset,
+    until: int | None = None,
     **fields: Any,
-) -> Result:
+) -> Result | Paused:
     """Train once. ``run(dataset="heart", partition="natural", algorithm="fedprox(mu=0.1)")``
 
     With ``runs`` the run has a folder there, named by its key: the same call goes on where a stopped one left
     off, to the same bits, and returns a finished one's result at once. ``dataset`` may also be a ``Dataset``, as
     ``unalike.dataset(x, y)`` makes them (``data`` is the same): a hash of it is then the data set in the spec, so
     that other data are another run. ``load`` reads a registered data set, for a caller that keeps it between runs.
+    ``until=K`` stops a run in a folder after its round K and gives a :class:`Paused` instead of a result; the call
+    without it, or with a later round, goes on.
     """
     if isinstance(fields.get("dataset"), Dataset) and data is None:
         data = fields.pop("dataset")
@@ -91,6 +99,7 @@ def run(
     if runs is not None and (why := why_unkept(str(spec.model))):
         runs = None
         watcher.say(why) if watcher else warnings.warn(why, stacklevel=2)
+    check_until(until, spec, kept=runs is not None)
     watcher = watcher or Watcher()
     with _threads_restored():
         if runs is None:
@@ -108,8 +117,9 @@ def run(
         simulation = Simulation(spec, data=load(spec.dataset) if data is None else data, say=watcher.say)
         with RunDirectory.open(path) as folder:
             folder.write_spec(spec.to_toml(), spec.same_run)
-            figures = folder.found.result or _recorded(simulation, folder, watcher, checkpoint_seconds)
-            return Result(spec, figures, list(folder.rounds()), path)
+            figures = folder.found.result or _recorded(simulation, folder, watcher, checkpoint_seconds, until)
+            rows = list(folder.rounds())
+            return Paused(spec, rows, path) if figures is None else Result(spec, figures, rows, path)
 
 
 def _of_fields(fields: dict[str, Any]) -> RunSpec:
@@ -151,8 +161,9 @@ def _in_memory(spec: RunSpec, data: Dataset | None, watcher: Watcher) -> Result:
 
 
 def _recorded(
-    simulation: Simulation, folder: RunDirectory, watcher: Watcher, checkpoint_seconds: float
-) -> Figures:
+    simulation: Simulation, folder: RunDirectory, watcher: Watcher, checkpoint_seconds: float, until: int | None
+) -> Figures | None:
+    """Play the rounds that are left, or those until one; the figures of a run that is finished then."""
     spec = simulation.spec
     saved = folder.load_checkpoint(watcher.say, lambda checkpoint: _foreign(checkpoint, simulation))
     if saved is not None:
@@ -166,7 +177,7 @@ def _recorded(
     last = time.monotonic()
     watcher.started(simulation)
     try:
-        while simulation.state.round < spec.rounds:
+        while simulation.state.round < (until or spec.rounds):
             state, row = simulation.play_round()
             _use_threads(simulation)
             folder.append_round(row)
@@ -179,6 +190,8 @@ def _recorded(
     finally:  # a stop by the user, an error or the end: the last whole round is kept
         if simulation.state.round:
             _save(simulation, folder)
+    if simulation.state.round < spec.rounds:
+        return None
     figures = outcome(simulation, list(folder.rounds()))
     about = {"key": spec.key, "algorithm": spec.algorithm}
     figures[SEALS_WEIGHTS] = folder.save_weights(final_weights(simulation), about)
@@ -258,7 +271,7 @@ def outcome(simulation: Simulation, rows: list[Figures]) -> Figures:
         **_target(simulation.federation.dataset),
         "selected": selected(rows, simulation.score),
         **{key: sum(row[key] for row in rows) for key in COUNTED},
-        "traffic": _traffic(rows),
+        "traffic": total_traffic(rows),
         **simulation.privacy(last),
         "degrees": asdict(simulated_situation(simulation.federation.dataset, simulation.federation.partition)),
         "weights_sha256": simulation.state.digest(),
@@ -277,16 +290,6 @@ def _target(data: Dataset) -> Figures:
     """How to read a net that predicts numbers: its output times scale, plus shift."""
     shift, scale = map(float, data.target)
     return {"target": {"shift": shift, "scale": scale}} if data.task == "regression" else {}
-
-
-def _traffic(rows: list[Figures]) -> Traffic:
-    """Bytes up and down over all rounds, by what they carry."""
-    total: Traffic = {"up": {}, "down": {}}
-    for row in rows:
-        for way, sizes in row.get("traffic", {}).items():
-            for key, size in sizes.items():
-                total[way][key] = total[way].get(key, 0) + size
-    return total
 
 
 def final_weights(simulation: Simulation) -> dict[str, torch.Tensor]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from unalike.errors import UserError
-from unalike.studies.plan import Only, look_at, plan_study
+from unalike.studies.plan import Only, plan_study
+from unalike.studies.planned import look_at
 from unalike.studies.study_file import Study
 
 Row = dict[str, Any]
@@ -24,7 +25,7 @@ def study_keys(study: Study, runs: Path, scale: float = 1.0, only: Only | None =
         elif goal.tuning is not None:
             choice = goal.tuning.choose(lambda planned: look_at(planned, runs))
             if choice.algorithm:
-                keys.add(goal.tuned(choice.algorithm).key)
+                keys.add(goal.tuned(choice.algorithm, choice.fields).key)
     return keys
 
 

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.personal.baselines import BASELINES
 from unalike.data import DATASETS
-from unalike.data.folder import NotFound
-from unalike.data.sql import check_frozen
 from unalike.errors import UserError, unknown
 from unalike.models import MODELS
+from unalike.part_text import text_of
 from unalike.partition import PARTITIONS
 from unalike.registry import Registry
-from unalike.runs.results import Record, mean_validation, read_record
 from unalike.runs.spec import RunSpec
-from unalike.studies.study_file import TUNING, Fields, Study
+from unalike.studies.planned import Fields, Planned, make, over
+from unalike.studies.study_file import TUNING, Study
+from unalike.studies.tuning.choice import Tuning
+from unalike.studies.tuning.grid import ParameterGrid
+from unalike.studies.tuning.halving import Halving
+from unalike.studies.tuning.trials import make_halving
 
 Only = Mapping[str, Sequence[str]]
 """By field, the values that are wanted; a run must have one of them in each."""
@@ -38,56 +39,6 @@ _PARTS: dict[str, Registry[Any]] = {
 
 
 @dataclass(frozen=True)
-class Planned:
-    """One run that is to be made; without a spec where a file that is part of it is not there."""
-
-    fields: Mapping[str, Any]
-    spec: RunSpec | None
-    problem: str = ""
-
-    @property
-    def key(self) -> str:
-        """The run's key, or else what it would be made of."""
-        return repr(sorted(self.fields.items())) if self.spec is None else self.spec.key
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What tuning has shown: an algorithm with its parameters, or a problem; neither while runs are missing."""
-
-    algorithm: str = ""
-    problem: str = ""
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """One algorithm in one combination of the axes, with each of its parameters' values."""
-
-    fields: Mapping[str, Any]
-    algorithm: str
-    candidates: Mapping[str, tuple[Planned, ...]]
-    """By the algorithm's text, the runs, one for each tuning seed."""
-
-    def choose(self, look: Callable[[Planned], Record]) -> Choice:
-        """The candidate with the best mean of the final scores on validation rows; of equals, the first.
-
-        Test figures take no part. A candidate with a failed run loses.
-        """
-        best, text, problems = -math.inf, "", []
-        for candidate, runs in self.candidates.items():
-            records = [look(run) for run in runs]
-            if any(record.state == "unfinished" for record in records):
-                return Choice()
-            problems += [record.problem or "failed" for record in records if record.state == "failed"]
-            goodness = records[0].scale.goodness(mean_validation(records))
-            if goodness > best:
-                best, text = goodness, candidate
-        if text:
-            return Choice(text)
-        return Choice(problem=f"no value could be tuned: {problems[0] if problems else 'no validation rows'}")
-
-
-@dataclass(frozen=True)
 class Goal:
     """A final run; one that is tuned has no spec before its tuning has ended."""
 
@@ -97,9 +48,9 @@ class Goal:
     planned: Planned | None
     tuning: Tuning | None = None
 
-    def tuned(self, algorithm: str) -> Planned:
-        """The run with the chosen parameters."""
-        return make({**self.fields, "algorithm": algorithm})
+    def tuned(self, algorithm: str, others: Mapping[str, Any] | None = None) -> Planned:
+        """The run with the chosen parameters, and with other fields that were chosen with them."""
+        return make(over(dict(self.fields), {**(others or {}), "algorithm": algorithm}))
 
 
 @dataclass(frozen=True)
@@ -111,14 +62,18 @@ class StudyPlan:
 
     @property
     def total(self) -> int:
-        """How many runs there are."""
-        return len(self.goals) + sum(1 for _ in self.tuning_runs())
+        """How many runs there are; one that tuning stops and goes on with counts each time."""
+        return len(self.goals) + sum(tuning.steps for tuning in self.tunings)
+
+    def models(self) -> set[str]:
+        """The texts of all nets that are trained."""
+        planned = {str(run.spec.model) for run in self.tuning_runs() if run.spec is not None}
+        return planned | {str(goal.fields["model"]) for goal in self.goals if "model" in goal.fields}
 
     def tuning_runs(self) -> Iterator[Planned]:
         """The runs that choose parameters."""
         for tuning in self.tunings:
-            for runs in tuning.candidates.values():
-                yield from runs
+            yield from tuning.runs()
 
 
 def plan_study(study: Study, scale: float = 1.0, only: Only | None = None) -> StudyPlan:
@@ -136,6 +91,7 @@ def plan_study(study: Study, scale: float = 1.0, only: Only | None = None) -> St
     try:
         for fields in _with_baselines(study) if study.baselines else _combinations(study):
             own_tuning = fields.pop(TUNING, {})
+            fields = _as_chosen(study, fields)
             wanted = [
                 (place, seed)
                 for place, seed in enumerate(study.seeds)
@@ -150,24 +106,14 @@ def plan_study(study: Study, scale: float = 1.0, only: Only | None = None) -> St
                 own = scaled({**fields, "seed": seed}, scale)
                 goals.append(Goal(own, place, None if tuning else make(own), tuning))
         _check_different(goals)
+        if not only:
+            _check_space(study, tunings)
     except UserError as error:
         raise UserError(f"{study.source}: {error}") from None
     if not goals:
         given = ", ".join(f"{name}={' or '.join(values)}" for name, values in (only or {}).items())
         raise UserError(f"{study.source} has no run with {given}. Check --only.")
     return StudyPlan(tuple(goals), tuple(tunings))
-
-
-def look_at(planned: Planned, runs: Path) -> Record:
-    """What there is of a run in the folder of runs. Takes no lock."""
-    if planned.spec is None:
-        return Record("", planned.fields, "failed", problem=planned.problem)
-    found = read_record(runs / planned.spec.folder)
-    if found is None:
-        return Record(planned.spec.key, planned.spec.to_dict(), "unfinished")
-    if found.state == "finished" and found.figures["key"] != planned.spec.key:  # a folder that was renamed
-        return dataclasses.replace(found, state="unfinished", figures={})
-    return found
 
 
 def scaled(fields: Fields, scale: float) -> Fields:
@@ -196,21 +142,11 @@ def parse_only(texts: Sequence[str]) -> dict[str, list[str]]:
     return made
 
 
-def make(fields: Fields) -> Planned:
-    """A run from its fields; a file that is not there is its problem, any other mistake an error."""
-    try:
-        spec = RunSpec.from_mapping(fields)
-        check_frozen(spec.dataset)
-        return Planned(fields, spec)
-    except NotFound as error:
-        return Planned(fields, None, f"data not found: {error}")
-
-
 def _combinations(study: Study) -> Iterator[Fields]:
     for values in product(*study.axes.values()):
         fields = dict(study.base)
         for value in values:
-            fields = _over(fields, value)
+            fields = over(fields, value)
         yield fields
 
 
@@ -237,25 +173,39 @@ def baselines_of(fields: Mapping[str, Any]) -> list[str]:
     return [name for name in BASELINES if name != "fedavg-tuned" or not fields.get("fine_tune")]
 
 
-def _over(fields: Fields, others: Mapping[str, Any]) -> Fields:
-    """``others`` win; epochs and steps replace each other."""
-    if "epochs" in others or "steps" in others:
-        fields = {name: value for name, value in fields.items() if name not in ("epochs", "steps")}
-    return {**fields, **others}
+def _as_chosen(study: Study, fields: Fields) -> Fields:
+    """The fields with what was chosen for their algorithm, where the study's file says so."""
+    found = study.chosen.get(str(fields.get("algorithm", "fedavg")))
+    return fields if found is None else over(fields, found.fields)
 
 
 def _tuning(study: Study, fields: Fields, own_tuning: Fields, scale: float) -> Tuning | None:
-    """What must be tuned first, where the algorithm is written without parameters and the study has a grid."""
+    """What must be tuned first: where the study has a search, or a grid for an algorithm without parameters."""
     algorithm = fields.get("algorithm", "fedavg")
+    base = over(over(fields, study.tuning), own_tuning)
+    if study.search is not None:
+        written = text_of(algorithm, "algorithm") if isinstance(algorithm, Mapping) else str(algorithm)
+        return make_halving(study.search, fields, base, written, lambda own: make(scaled(own, scale)))
     grid = study.tune.get(algorithm) if isinstance(algorithm, str) else None
     if grid is None:
         return None
     candidates = {}
     for values in product(*grid.values()):
         text = f"{algorithm}({', '.join(f'{name}={value!r}' for name, value in zip(grid, values, strict=True))})"
-        own = {**_over(_over(fields, study.tuning), own_tuning), "algorithm": text}
+        own = {**base, "algorithm": text}
         candidates[text] = tuple(make(scaled({**own, "seed": seed}, scale)) for seed in study.tuning_seeds)
-    return Tuning(fields, algorithm, candidates)
+    return ParameterGrid(fields, algorithm, candidates)
+
+
+def _check_space(study: Study, tunings: Sequence[Tuning]) -> None:
+    """Refuse a dimension of the space that means nothing for any algorithm."""
+    searches = [each for each in tunings if isinstance(each, Halving)]
+    unknown_data = any(run.spec is None for each in searches for run in each.runs())
+    used = {one.name for each in searches for one in each.dimensions}
+    for one in study.search.space if study.search is not None and not unknown_data else ():
+        if one.name not in used:
+            names = ", ".join(dict.fromkeys(each.algorithm for each in tunings))
+            raise UserError(f"The space has {one.name}, which is no free parameter of {names}. Leave it out.")
 
 
 def _check_different(goals: Sequence[Goal]) -> None:

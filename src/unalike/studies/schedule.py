@@ -11,7 +11,9 @@ from pathlib import Path
 from unalike.runs.record import failed_for_good
 from unalike.runs.results import Record
 from unalike.runs.spec import RunSpec
-from unalike.studies.plan import Goal, Planned, StudyPlan, look_at
+from unalike.studies.plan import Goal, StudyPlan
+from unalike.studies.planned import Planned, look_at
+from unalike.studies.tuning.halving import Halving
 
 LEFT_SECONDS = 2.0
 """A run that another process has is looked at again after this time."""
@@ -31,6 +33,16 @@ class Job:
     began: float = 0.0
     rounds_at_start: int | None = None
     rounds: int = 0
+    until: int = 0
+    """The round after which it is to stop; without one, its last."""
+
+    def __post_init__(self) -> None:
+        self.until = self.until or self.spec.rounds
+
+    def reached_by(self, record: Record) -> bool:
+        """Whether the run has finished, or has stopped where it was to stop."""
+        stopped = self.until < self.spec.rounds and len(record.rounds) >= self.until
+        return record.state == "finished" or (record.state == "unfinished" and not record.damaged and stopped)
 
 
 class Costs:
@@ -102,7 +114,7 @@ class Schedule:
     clock: Callable[[], float] = time.monotonic
     costs: Costs = field(default_factory=Costs)
     records: dict[str, Record] = field(default_factory=dict)
-    """By key, the runs that have ended."""
+    """By key, the runs that have ended, or that tuning stopped."""
     pending: dict[str, Job] = field(default_factory=dict)
     active: dict[str, Job] = field(default_factory=dict)
     damaged: list[Record] = field(default_factory=list)
@@ -110,10 +122,14 @@ class Schedule:
     lost: list[Record] = field(default_factory=list)
     """Final runs that cannot be made, since nothing could be tuned."""
     _unresolved: list[Goal] = field(default_factory=list)
+    _searched: set[str] = field(default_factory=set)
+    """Runs of searches, which count by the rungs that they are in."""
 
     def __post_init__(self) -> None:
-        for planned in self.plan.tuning_runs():
-            self._add(planned, (0, 0))
+        self._searched = {
+            run.key for each in self.plan.tunings if isinstance(each, Halving) for run in each.runs()
+        }
+        self._advance()
         for goal in self.plan.goals:
             if goal.planned is not None:
                 self._add(goal.planned, (goal.seed_place, 1))
@@ -121,18 +137,36 @@ class Schedule:
                 self._unresolved.append(goal)
         self._resolve()
 
-    def _add(self, planned: Planned, priority: tuple[int, int]) -> None:
-        if planned.key in self.records or planned.key in self.pending or planned.key in self.active:
-            return
-        record = look_at(planned, self.runs)
+    def _add(self, planned: Planned, priority: tuple[int, int], until: int | None = None) -> bool:
+        """Note that a run is needed, until a round or to its end; whether there is news of it."""
         if planned.spec is None:
-            self.records[planned.key] = record
-        elif record.state == "finished" or (record.state == "failed" and not self._again(record)):
+            news = planned.key not in self.records
+            self.records[planned.key] = look_at(planned, self.runs)
+            return news
+        job = Job(planned.spec, planned, priority, until=until or 0)
+        known = self.pending.get(planned.key) or self.active.get(planned.key)
+        if known is not None:
+            known.until = max(known.until, job.until)
+            return False
+        before = self.records.get(planned.key)
+        if before is not None and (before.state == "failed" or job.reached_by(before)):
+            return False
+        record = look_at(planned, self.runs)
+        if job.reached_by(record) or (record.state == "failed" and not self._again(record)):
             self._learn(planned.spec, record)
             self.records[planned.key] = record
-        else:
-            self.pending[planned.key] = Job(planned.spec, planned, priority)
-            self.damaged += [record] if record.damaged else []
+            return True
+        job.rounds = len(record.rounds)
+        self.pending[planned.key] = job
+        self.damaged += [record] if record.damaged else []
+        return False
+
+    def _advance(self) -> None:
+        """Add what tunings want next, as long as there are runs already that they go on from."""
+        for tuning in self.plan.tunings:
+            news = 1
+            while news:
+                news = sum(self._add(run, (0, 0), until) for run, until in list(tuning.wanted(self._known)))
 
     def _again(self, record: Record) -> bool:
         return not self.looking and (
@@ -140,9 +174,11 @@ class Schedule:
         )
 
     def _learn(self, spec: RunSpec, record: Record) -> None:
-        seconds = record.figures.get("seconds")
+        seconds, rounds = record.figures.get("seconds"), spec.rounds
+        if record.state == "unfinished":
+            seconds, rounds = sum(float(row.get("seconds") or 0.0) for row in record.rounds), len(record.rounds)
         if isinstance(seconds, int | float) and seconds > 0:
-            self.costs.learn(spec, float(seconds), spec.rounds)
+            self.costs.learn(spec, float(seconds), rounds)
 
     def _resolve(self) -> None:
         """Give the tuned runs their parameters, as far as tuning has ended."""
@@ -151,7 +187,7 @@ class Schedule:
             assert goal.tuning is not None
             choice = goal.tuning.choose(self._known)
             if choice.algorithm:
-                self._add(goal.tuned(choice.algorithm), (goal.seed_place, 1))
+                self._add(goal.tuned(choice.algorithm, choice.fields), (goal.seed_place, 1))
             elif choice.problem:
                 self.lost.append(Record("", goal.fields, "failed", problem=choice.problem))
             else:
@@ -176,7 +212,7 @@ class Schedule:
             job = min(ready, key=lambda each: (each.priority, -self.costs.rank(each.spec), each.spec.key))
             del self.pending[job.spec.key]
             record = look_at(job.planned, self.runs)
-            if record.state == "finished":  # another process was faster
+            if job.reached_by(record):  # another process was faster
                 self._ended(job, record)
                 continue
             job.began, job.rounds_at_start, job.rounds = now, None, len(record.rounds)
@@ -187,7 +223,7 @@ class Schedule:
         """The run has ended: read what came of it. One that left nothing behind is tried again."""
         self.active.pop(job.spec.key, None)
         record = look_at(job.planned, self.runs)
-        if record.state == "unfinished":
+        if record.state != "failed" and not job.reached_by(record):
             self.put_back(job)
         else:
             self._ended(job, record)
@@ -196,6 +232,7 @@ class Schedule:
     def _ended(self, job: Job, record: Record) -> None:
         self._learn(job.spec, record)
         self.records[job.spec.key] = record
+        self._advance()
         self._resolve()
 
     def put_back(self, job: Job, wait: float = 0.0) -> None:
@@ -224,11 +261,16 @@ class Schedule:
 
     def progress(self, workers: int) -> Progress:
         """How far the study is, and how long so many workers still need."""
-        failed = sum(record.state == "failed" for record in self.records.values()) + len(self.lost)
-        same = self.plan.total - len({*self.records, *self.pending, *self.active}) - len(self._unresolved)
-        done = len(self.records) + len(self.lost) - failed + max(0, same - len(self.lost))
+        waiting = {*self.pending, *self.active} - self._searched
+        records = {key: each for key, each in self.records.items() if key not in {*waiting, *self._searched}}
+        searches = [each for each in self.plan.tunings if isinstance(each, Halving)]
+        total = self.plan.total - sum(each.steps for each in searches)
+        failed = sum(record.state == "failed" for record in records.values()) + len(self.lost)
+        same = total - len({*records, *waiting}) - len(self._unresolved)
+        done = len(records) + len(self.lost) - failed + max(0, same - len(self.lost))
+        done += sum(each.done(self._known) for each in searches)
         made = Progress(self.plan.total, done, failed, len(self.active))
-        parts = sum(job.rounds / job.spec.rounds for job in self.active.values())
+        parts = sum(job.rounds / job.until for job in self.active.values())
         made.part = (made.done + made.failed + parts) / max(1, made.total)
         made.seconds_left = self._seconds_left(workers)
         return made
@@ -239,10 +281,10 @@ class Schedule:
             played = job.rounds - (job.rounds_at_start or job.rounds)
             if played:
                 pace = (self.clock() - job.began) / played
-                left += pace * (job.spec.rounds - job.rounds)
+                left += pace * max(0, job.until - job.rounds)
                 known.append(pace * job.spec.rounds)
             elif (whole := self.costs.seconds(job.spec)) is not None:
-                left += whole * (1 - job.rounds / job.spec.rounds)
+                left += whole * (job.until - job.rounds) / job.spec.rounds
             else:
                 unknown += 1
         for job in self.pending.values():
@@ -250,8 +292,13 @@ class Schedule:
             if whole is None:
                 unknown += 1
             else:
-                left += whole
+                left += whole * (job.until - job.rounds) / job.spec.rounds
                 known.append(whole)
+        for tuning in self.plan.tunings:
+            spec = next((run.spec for run in tuning.runs() if run.spec is not None), None)
+            whole = None if spec is None else self.costs.seconds(spec)
+            if spec is not None and whole is not None:
+                left += whole / spec.rounds * tuning.rounds_to_come(self._known)
         if not known:
             return None if unknown or self.active else 0.0
         return (left + unknown * sum(known) / len(known)) / max(1, workers)

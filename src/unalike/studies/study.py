@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from unalike.ranking.comparison import Compared, compare
-from unalike.runs.results import Record, Setting, mean_validation, settings
-from unalike.studies.plan import Only, Planned, StudyPlan, look_at, parse_only, plan_study
+from unalike.runs.results import Record, Setting, settings
+from unalike.studies.plan import Only, StudyPlan, parse_only, plan_study
+from unalike.studies.planned import Planned, look_at
 from unalike.studies.study_file import Study, built_in_studies, load_study
+from unalike.studies.tuning.choice import Look, Tuned
 
 __all__ = [
     "Only",
@@ -23,20 +25,6 @@ __all__ = [
     "plan_study",
     "study_results",
 ]
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """A parameter that was chosen on validation rows: where, among what, and what was chosen."""
-
-    fields: Mapping[str, Any]
-    """The combination of the axes."""
-    algorithm: str
-    chosen: str
-    validation: Mapping[str, float | None]
-    """By candidate, the mean of the final scores on validation rows, as they are told; None of one that failed."""
-    score: str
-    """What was looked at."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +66,8 @@ def study_results(study: Study, runs: Path, scale: float = 1.0, only: Only | Non
             seen[planned.key] = look_at(planned, runs)
         return seen[planned.key]
 
-    records = {planned.key: look(planned) for planned in plan.tuning_runs()}
-    done = sum(record.state == "finished" for record in records.values())
-    failed = [record for record in records.values() if record.state == "failed"]
+    done = sum(tuning.done(look) for tuning in plan.tunings)
+    failed = list({id(record): record for each in plan.tunings for record in each.failures(look)}.values())
     finals: dict[str, Record] = {}
     for goal in plan.goals:
         planned = goal.planned
@@ -90,29 +77,26 @@ def study_results(study: Study, runs: Path, scale: float = 1.0, only: Only | Non
                 failed.append(Record("", goal.fields, "failed", problem=choice.problem))
             if not choice.algorithm:
                 continue
-            planned = goal.tuned(choice.algorithm)
+            planned = goal.tuned(choice.algorithm, choice.fields)
         assert planned is not None
         record = look(planned)
         done += record.state == "finished"
         if record.state == "failed":
             failed.append(record)
         if planned.spec is not None:
-            finals[planned.key] = record
+            finals[planned.key] = replace(record, tuned=study.tuned_fields)
     found = settings(finals.values())
     compared = compare(found, study.published, study.published_setting, study.notes, judged=scale == 1.0)
-    tuned, damaged = _tuned(plan, look), [record for record in seen.values() if record.damaged]
+    tuned = _tuned(plan, look) | _chosen_before(study)
+    damaged = [record for record in seen.values() if record.damaged]
     return StudyResults(study, found, compared, tuned, done, plan.total, failed, damaged, scale)
 
 
-def _tuned(plan: StudyPlan, look: Any) -> dict[str, Tuned]:
+def _tuned(plan: StudyPlan, look: Look) -> dict[str, Tuned]:
     made = {}
     for tuning in plan.tunings:
-        choice = tuning.choose(look)
-        if not choice.algorithm:
+        if not tuning.choose(look).algorithm:
             continue
-        tried = {text: [look(run) for run in runs] for text, runs in tuning.candidates.items()}
-        validation = {text: mean_validation(records) for text, records in tried.items()}
-        score = tried[choice.algorithm][0].score
         place = ", ".join(str(tuning.fields[name]) for name in ("dataset", "partition") if name in tuning.fields)
         others = {
             name: value
@@ -120,10 +104,13 @@ def _tuned(plan: StudyPlan, look: Any) -> dict[str, Tuned]:
             if name not in ("dataset", "partition", "algorithm") and _varies(plan, tuning.fields, name)
         }
         title = ", ".join([place, *(f"{name} {value}" for name, value in others.items())])
-        made[f"{title}: {tuning.algorithm}"] = Tuned(
-            tuning.fields, tuning.algorithm, choice.algorithm, validation, score
-        )
+        made[f"{title}: {tuning.algorithm}"] = tuning.tell(look)
     return made
+
+
+def _chosen_before(study: Study) -> dict[str, Tuned]:
+    """What an earlier search chose, as the study's file says."""
+    return {name: one.told(name) for name, one in study.chosen.items()}
 
 
 def _varies(plan: StudyPlan, fields: Mapping[str, Any], name: str) -> bool:

@@ -6,16 +6,20 @@ Reading the titles of the studies that come with the package needs no torch.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from importlib import resources
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unalike.errors import UserError
 from unalike.toml import read_toml
+
+if TYPE_CHECKING:
+    from unalike.studies.tuning.chosen import Chosen
+    from unalike.studies.tuning.search import Search
 
 Fields = dict[str, Any]
 """Fields of a RunSpec, by name."""
@@ -33,10 +37,10 @@ _TOP = {
     "axes": dict,
     "tune": dict,
     "tuning": dict,
+    "chosen": dict,
     "notes": list,
 }
 _KINDS = {str: "text", bool: "true or false", list: "a list", dict: "a table", (int, float): "a number"}
-_NOTE = {"dataset", "partition", "algorithm", "note"}
 TUNING = "tuning"
 """In a value of an axis: the fields in which its tuning runs differ, beside those of all tuning runs."""
 EVERY = "*"
@@ -70,6 +74,17 @@ class Study:
     notes: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     source: str = ""
     """The file, for messages."""
+    search: Search | None = None
+    """Where parameters are drawn from a space, instead of a grid."""
+    chosen: Mapping[str, Chosen] = field(default_factory=dict)
+    """By algorithm, what an earlier search chose."""
+
+    @property
+    def tuned_fields(self) -> frozenset[str]:
+        """The fields of a run, but for the algorithm, that tuning decides: they may differ within a setting."""
+        kinds = {each.name.partition(".")[0] for each in (self.search.space if self.search else ())}
+        found = kinds.union(*(each.fields for each in self.chosen.values()))
+        return frozenset(found) - {"algorithm"}
 
 
 def built_in_studies() -> dict[str, str]:
@@ -124,6 +139,10 @@ class _Reader:
         return UserError(f"{self._source}: {key} {problem}")
 
     def study(self, name: str, values: Fields) -> Study:
+        from unalike.studies.notes import read_notes
+        from unalike.studies.tuning.reading import read_tuning
+        from unalike.studies.tuning.search import seeds_apart
+
         self._known("", values, _TOP)
         for key, value in values.items():
             kind: Any = _TOP[key]
@@ -136,12 +155,16 @@ class _Reader:
         self._known("base.", base, self._fields)
         if "seed" in base:
             raise self.wrong("base.seed", "must not be there. Write seeds = [0, 1, 2] above [base].")
-        tuning = dict(values.get("tuning", {}))
-        tuning_seeds = self._seeds("tuning.seeds", tuning.pop("seeds", [0]))
-        self._check_tuning("tuning", tuning)
+        seeds = self._seeds("seeds", values.get("seeds", [0]))
         axes = self._axes(values.get("axes", {}))
-        tune = self._tune(values.get("tune", {}))
-        return Study(
+        tuning, tune = dict(values.get("tuning", {})), values.get("tune", {})
+        given = tuning.pop("seeds", None)
+        tuning_seeds = None if given is None else self._seeds("tuning.seeds", given)
+        grids, search, chosen = self._told(
+            read_tuning, tune, tuning, tuning_seeds, seeds, values.get("chosen", {})
+        )
+        self._check_tuning("tuning", tuning)
+        study = Study(
             name,
             title,
             values.get("about", "").strip(),
@@ -149,15 +172,32 @@ class _Reader:
             self._target(values.get("target"), base, axes),
             self._last(values.get("figure", "last 1")),
             values.get("baselines", False),
-            self._seeds("seeds", values.get("seeds", [0])),
+            seeds,
             base,
             axes,
-            tune,
+            grids,
             {"validation": 0.1, **tuning},
-            tuning_seeds,
-            self._notes(values.get("notes", [])),
+            tuning_seeds or seeds_apart(seeds, 1),
+            self._told(read_notes, values.get("notes", [])),
             self._source,
+            search,
+            chosen,
         )
+        self._check_axes(study)
+        return study
+
+    def _check_axes(self, study: Study) -> None:
+        """No axis may set what is tuned."""
+        for name, values in study.axes.items():
+            for each in sorted(study.tuned_fields.intersection(*[set().union(*values)])):
+                raise self.wrong(f"axes.{name}", f"sets {each}, which is tuned. Leave it out of one of them.")
+
+    def _told(self, read: Callable[..., Any], *given: Any) -> Any:
+        """What a function reads; its error names the file, too."""
+        try:
+            return read(*given)
+        except UserError as error:
+            raise UserError(f"{self._source}: {error}") from None
 
     def _target(self, target: float | None, base: Fields, axes: Mapping[str, tuple[Fields, ...]]) -> float | None:
         """A target of fractions is one, too; of any other score, which the file must name, a number."""
@@ -255,44 +295,6 @@ class _Reader:
                 several = [each for one in several for each in _every(one)]
             choices.append([(field_name, each) for each in several])
         return [dict(chosen) for chosen in product(*choices)]
-
-    def _tune(self, values: Fields) -> dict[str, dict[str, tuple[Any, ...]]]:
-        from unalike.algorithms import ALGORITHMS
-
-        made: dict[str, dict[str, tuple[Any, ...]]] = {}
-        for name, grid in values.items():
-            key = f"tune.{name}"
-            try:
-                known = [each.name for each in ALGORITHMS.entry(name).parameters]
-            except UserError as error:
-                raise self.wrong(key, f"is no algorithm: {error}") from None
-            if not isinstance(grid, dict) or not grid:
-                raise self.wrong(key, f"must be a table of parameters and lists of values, got {grid!r}.")
-            self._known(f"{key}.", grid, known)
-            for parameter, found in grid.items():
-                if not isinstance(found, list) or not found:
-                    raise self.wrong(f"{key}.{parameter}", f"must be a list that is not empty, got {found!r}.")
-                if len({repr(each) for each in found}) < len(found):
-                    raise self.wrong(f"{key}.{parameter}", f"has a value twice: {found}. Write each once.")
-            made[name] = {parameter: tuple(found) for parameter, found in grid.items()}
-        return made
-
-    def _notes(self, values: list[Any]) -> dict[tuple[str, str, str], str]:
-        from unalike.partition import PARTITIONS
-        from unalike.runs.results import brief
-
-        made: dict[tuple[str, str, str], str] = {}
-        for number, found in enumerate(values, 1):
-            key = f"notes ({number})"
-            if not isinstance(found, dict) or set(found) != _NOTE:
-                raise self.wrong(key, f"needs exactly {', '.join(sorted(_NOTE))}, got {found!r}.")
-            if any(not isinstance(value, str) for value in found.values()):
-                raise self.wrong(key, f"needs text, got {found!r}.")
-            place = (found["dataset"], brief(PARTITIONS, found["partition"]), found["algorithm"])
-            if place in made:
-                raise self.wrong(key, f"is the second for {', '.join(place)}. Keep one.")
-            made[place] = found["note"].strip()
-        return made
 
 
 def _every(text: Any) -> list[Any]:

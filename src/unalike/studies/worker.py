@@ -95,6 +95,7 @@ class Worker:
                 watcher=_watcher(self),
                 checkpoint_seconds=order["checkpoint_seconds"],
                 load=self._load,
+                until=order.get("until"),
             )
         except InUse:
             return self.say("busy")

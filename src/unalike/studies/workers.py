@@ -21,7 +21,8 @@ from unalike.models.own import check_named
 from unalike.runs.folder import InUse
 from unalike.runs.results import Record
 from unalike.runs.run import record_failure
-from unalike.studies.plan import Only, look_at, plan_study
+from unalike.studies.plan import Only, StudyPlan, plan_study
+from unalike.studies.planned import look_at
 from unalike.studies.presence import Presence
 from unalike.studies.schedule import LEFT_SECONDS, Job, Progress, Schedule
 from unalike.studies.store import Store
@@ -49,6 +50,9 @@ class StudyWatcher:
 
     def run_ended(self, record: Record) -> None:
         """A run has finished or failed."""
+
+    def run_stopped(self, record: Record) -> None:
+        """A run has come to the round at which tuning compares it with others."""
 
     def say(self, message: str) -> None:
         """Something that the user should know, in one line."""
@@ -96,6 +100,7 @@ class _Process:
         """Have it make a run; where it is dead already, the listener will say so."""
         self.job = job
         order = {"key": job.spec.key, "spec": job.spec.to_dict(), "checkpoint_seconds": checkpoint_seconds}
+        order |= {"until": job.until} if job.until < job.spec.rounds else {}
         assert self.process.stdin is not None
         with suppress(OSError):
             self.process.stdin.write(json.dumps(order) + "\n")
@@ -131,12 +136,14 @@ class Runner:
         watcher: StudyWatcher | None = None,
         command: Sequence[str] = (sys.executable, "-m", "unalike.studies.worker"),
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        plan: StudyPlan | None = None,
     ) -> None:
+        """``plan`` is of the whole study unless another is given, such as one of its tuning alone."""
         if workers is not None and workers < 1:
             raise UserError(f"--workers must be at least 1, got {workers}.")
         self._study, self._runs = study, runs
-        self._plan = plan_study(study, scale, only)
-        for model in {str(goal.fields["model"]) for goal in self._plan.goals if "model" in goal.fields}:
+        self._plan = plan_study(study, scale, only) if plan is None else plan
+        for model in self._plan.models():
             check_named(model)  # before a run is recorded as one that failed
         self._workers = workers or cpu_count()
         self._retry = retry
@@ -245,6 +252,8 @@ class Runner:
         if record.state != "unfinished":
             self._store.put(record)
             self._watcher.run_ended(record)
+        elif record.rounds:
+            self._watcher.run_stopped(record)
 
     def _report(self) -> None:
         self._watcher.progress(self._schedule.progress(self._workers))

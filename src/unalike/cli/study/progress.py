@@ -19,6 +19,8 @@ class StudyFollower(StudyWatcher):
     """Knows how far a study is, and draws nothing."""
 
     now: StudyProgress | None = None
+    tuning = False
+    """Whether all runs are there to choose parameters."""
 
     def __enter__(self) -> StudyFollower:
         return self
@@ -57,7 +59,12 @@ class StudyLines(StudyFollower):
         # The count that is known is of before this run.
         count = 0 if self.now is None else self.now.done + self.now.failed + 1
         total = "?" if self.now is None else self.now.total
-        say("  ".join(filter(None, [f"{count}/{total}", describe(record), self.eta])))
+        say("  ".join(filter(None, [f"{count}/{total}", describe(record, tuning=self.tuning), self.eta])))
+
+    def run_stopped(self, record: Record) -> None:
+        """Print a line about a run that tuning compares with others before it may go on."""
+        count = "?" if self.now is None else f"{self.now.done + 1}/{self.now.total}"
+        say("  ".join(filter(None, [count, describe(record), self.eta])))
 
 
 class StudyBar(StudyFollower):
@@ -105,12 +112,15 @@ class StudyBar(StudyFollower):
         )
 
 
-def describe(record: Record) -> str:
-    """A run and what came of it, in one line."""
+def describe(record: Record, *, tuning: bool = False) -> str:
+    """A run and what came of it, in one line; of one that chooses parameters, without figures of test rows."""
     what = f"{record.algorithm} on {record.dataset}, {record.partition}, seed {record.seed}"
     if record.state == "failed":
         return f"{what}: failed: {record.problem}"
     scale, value = record.scale, value_of(record.figures)
+    if tuning or record.state == "unfinished":
+        recorded = record.rounds[-1].get(f"validation_{scale.score.key}")
+        return f"{what}: validation {scale.words} {shown(scale.name, recorded)} after round {len(record.rounds)}"
     if value is None:
         personal = (record.figures.get("personal") or {}).get("mean")
         return f"{what}: personal {scale.words} {shown(scale.name, personal)}"

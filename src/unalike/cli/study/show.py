@@ -35,11 +35,11 @@ def print_report(results: StudyResults) -> None:
     if results.tuned:
         draw("", "Tuned on validation rows:")
         for place, tuned in results.tuned.items():
-            tried = ", ".join(
+            tried = "; ".join(
                 f"{text} {MISSING if value is None else scale_of(tuned.score).text(value, unit='')}"
                 for text, value in tuned.validation.items()
             )
-            draw(indented(f"{place}: {tuned.chosen} (of {tried})"))
+            draw(indented(f"{place}: {tuned.chosen} (of {tried})"), *([indented(tuned.how)] if tuned.how else []))
     reasons: dict[str, int] = {}
     for record in results.failed:
         reasons[record.problem or "?"] = reasons.get(record.problem or "?", 0) + 1
@@ -256,7 +256,12 @@ def report_dict(results: StudyResults) -> dict[str, Any]:
             for cell, setting in zip(results.compared, _settings(results), strict=True)
         ],
         "tuned": {
-            name: {"chosen": each.chosen, "score": each.score, "validation": dict(each.validation)}
+            name: {
+                "chosen": each.chosen,
+                "score": each.score,
+                "validation": dict(each.validation),
+                "how": each.how,
+            }
             for name, each in results.tuned.items()
         },
         "failed": [

@@ -35,7 +35,7 @@ class Page:
     """What a reader must know before the figures: a smaller scale, runs that are missing."""
     commands: tuple[str, ...] = ()
     failures: tuple[Record, ...] = ()
-    tuned: tuple[tuple[str, str, str], ...] = ()
+    tuned: tuple[tuple[str, str, str, str], ...] = ()
     """Where, what was chosen, and each candidate's score on validation rows."""
 
     @cached_property
@@ -179,7 +179,7 @@ def page_of_study(results: StudyResults, runs: Path | None = None, only: Sequenc
         notes=tuple(notes),
         commands=(_study_command(study, results.scale, runs, only) + with_own_code(_codes(begun)),),
         failures=tuple(results.failed),
-        tuned=tuple((place, one.chosen, _candidates(one)) for place, one in results.tuned.items()),
+        tuned=tuple((place, one.chosen, _candidates(one), one.how) for place, one in results.tuned.items()),
     )
 
 
@@ -199,7 +199,7 @@ def _study_command(study: Study, scale: float, runs: Path | None, only: Sequence
 
 def _candidates(tuned: Any) -> str:
     scale = scale_of(tuned.score)
-    return ", ".join(
+    return "; ".join(
         f"{name}: failed" if value is None else f"{name}: {scale.words} {scale.text(value)}"
         for name, value in tuned.validation.items()
     )

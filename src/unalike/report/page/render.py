@@ -200,7 +200,8 @@ def _chooser(page: Page) -> Html:
 def _tuned(page: Page) -> Html:
     if not page.tuned:
         return text("")
-    columns = [Column("Where", False), Column("Chosen", False), Column("Scores on validation rows", False)]
+    names = ("Where", "Chosen", "Scores on validation rows", "From what")
+    columns = [Column(name, False) for name in names]
     said = "Chosen on the parties' validation rows, never on test rows."
     return tag("section", tag("h2", "What was tuned"), table(columns, page.tuned, said))
 
