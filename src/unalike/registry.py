@@ -140,9 +140,10 @@ class Registry(Generic[T]):
             except ValueError:
                 if read is value_of:
                     raise
-                raise UserError(
-                    f"Cannot read {label}, {shown(text)}. Put each text in quotes: 'family name'."
-                ) from None
+                remedy = (
+                    f"it in quotes: {shown(text)}" if hint is str else "each name in quotes: ('family name', id)"
+                )
+                raise UserError(f"Cannot read {label}, {shown(text)}. Put {remedy}.") from None
         if text == "None" and type(None) in get_args(hint):
             return None
         part = self.build(str(value_of(text)) if text[:1] in ("'", '"') else text)

@@ -232,9 +232,11 @@ def test_remedies_can_be_typed_as_they_stand(tmp_path):
     assert data.features == ("chest pain_0", "chest pain_1", "chest pain_2", "size")
     with pytest.raises(UserError, match=r"Unknown ignored column 'case-nr'. Did you mean 'case-no'\?"):
         load_dataset(f"csv:{path}(ignore=case-nr)")
-    with pytest.raises(UserError, match=r"Cannot read csv's label, 'family name'. Put each text in quotes"):
+    with pytest.raises(
+        UserError, match=r"Cannot read csv's label, 'family name'. Put it in quotes: 'family name'."
+    ):
         load_dataset(f"csv:{path}(label=family name)")
-    with pytest.raises(UserError, match=r"Cannot read csv's ignore, '\(case-no, family name\)'. Put each text in"):
+    with pytest.raises(UserError, match=r"Cannot read csv's ignore, '\(case-no, family name\)'. Put each name in"):
         load_dataset(f"csv:{path}(ignore=(case-no, family name))")
 
 

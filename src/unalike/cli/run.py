@@ -153,7 +153,7 @@ def _new_rows(dataset: str) -> str:
     """What new rows may look like: a table as the training's, or an array."""
     kind = dataset.split("(")[0]
     if kind not in ("csv", "parquet"):
-        return "rows.npy"
+        return "csv:new.csv" if kind in ("sql", "sites") else "rows.npy"
     from unalike.data import DATASETS
     from unalike.part_text import as_text
 
