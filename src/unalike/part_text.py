@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
+import os
 import re
 import types
 from collections.abc import Mapping
@@ -27,6 +28,8 @@ def unreadable(text: str, kind: str) -> UserError:
     remedy = "Write name, name(value) or name(key=value)."
     if kind == "data set" and (file := _FILE.fullmatch(text.strip())):
         remedy = f"Say that it is a file: {file[1]}:{text.strip()}."
+    if kind == "model" and re.match(r"\s*[^():]+\.py(:|\s*$)", text):
+        remedy = "Say that it is code: module:FILE.py:NAME."
     return UserError(f"Cannot read the {kind} {shown(text)}. {remedy}")
 
 
@@ -165,6 +168,8 @@ def coerce(value: Any, wanted: Any, label: str) -> Any:
         return int(value)
     if wanted is str and type(value) is int and number:  # the number of a column, a year as a name
         return str(value)
+    if wanted is str and isinstance(value, os.PathLike):  # a result's own folder, as in init=result.run_dir
+        return os.fspath(value)
     if wanted in (bool, str) and isinstance(value, wanted):
         return value
     kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}

@@ -86,3 +86,10 @@ def test_weights_to_begin_with_and_frozen_layers(unalike):
     answer = unalike(*RUN, *model, *both)
     assert answer.json["weights"] == 4 * 10 + 10
     assert unalike("run", "--freeze", "bodi.1").err.startswith("Error: Unknown layer to freeze 'bodi.1'. Did you")
+
+
+def test_a_file_that_is_not_said_to_be_code(unalike):
+    for text in ("nets.py", "nets.py:Net", "nets.py:Net(width=3)"):
+        answer = unalike("run", "--model", text)
+        assert (answer.code, answer.err.count("\n")) == (2, 1)
+        assert "Say that it is code: module:FILE.py:NAME." in answer.err

@@ -86,6 +86,7 @@ def test_other_weights_are_another_run_and_no_weights_the_old_one(weights):
     save_file({name: value + 1 for name, value in load_file(weights).items()}, weights)
     assert weights_sha256(str(weights)) != before
     assert len({plain.key, given.key, RunSpec(init=str(weights)).key}) == 3
+    assert RunSpec(init=weights) == RunSpec(init=str(weights))
     assert RunSpec(freeze="body.1, head").key == RunSpec(freeze=["head", "body.1", "head"]).key != plain.key
 
 

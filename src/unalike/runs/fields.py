@@ -15,13 +15,19 @@ from unalike.runs.parts import PARTS
 from unalike.runs.spec import RunSpec
 
 PATH = Path(__file__).with_name("run_fields.py")
-_OBJECTS = {"dataset": "Part | Dataset", "model": "Part | Sequence[Part] | OwnModule"}
+_OBJECTS = {
+    "dataset": "Part | Dataset",
+    "model": "Part | Sequence[Part] | OwnModule",
+    "init": "str | PathLike[str]",
+    "freeze": "str | Sequence[str]",
+}
 """What a field may be in Python; any other part is a text or a table."""
 _HEAD = '''"""The fields of RunSpec for type checkers. Made by ``python -m unalike.runs.fields``; do not edit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
@@ -52,7 +58,7 @@ def source() -> str:
 def _type(field: dataclasses.Field[Any]) -> str:
     """The field's type as RunSpec has it, and what else Python programs may give."""
     own = str(field.type).replace("'", '"')
-    if field.name not in PARTS:
+    if field.name not in {*PARTS, *_OBJECTS}:
         return own
     return own.replace("str", _OBJECTS.get(field.name, "Part"), 1)
 

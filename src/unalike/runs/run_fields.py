@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
@@ -65,9 +66,9 @@ class RunFields(TypedDict, total=False):
     """fraction of the parties that never train, and are reported apart."""
     test_by: Literal["held-out", "labels"]
     """try parties on held-out rows, or also on test rows with their own labels."""
-    init: str | None
+    init: str | PathLike[str] | None
     """weights to begin with: a .safetensors file, or a finished run's folder."""
-    freeze: str | None
+    freeze: str | Sequence[str] | None
     """layers that stay as they are, e.g. "body.0,body.2"."""
     batch_norm: Literal["average", "local", "drop"]
     """running statistics of batch norm: average them, keep them local, or drop them."""
