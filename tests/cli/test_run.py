@@ -262,6 +262,9 @@ def test_baselines_beside_a_run(unalike):
     assert answer.code == 0
     for name in ("fedavg-tuned", "local", "pooled", "own rows", "worst tenth"):
         assert name in answer.out
+    assert "Beside it" not in answer.err
+    named = [line for line in unalike(*arguments[:-1]).err.splitlines() if line.startswith("Beside it")]
+    assert named == ["Beside it: local", "Beside it: fedavg-tuned", "Beside it: pooled"]
     told = unalike(*arguments, "--json").json
     assert told["spec"]["algorithm"] == "fedavg"
     assert [each["spec"]["algorithm"].partition("(")[0] for each in told["baselines"]] == [

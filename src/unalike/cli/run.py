@@ -70,8 +70,11 @@ def run(
         load_plugins(plugin)
         chosen, auto = _spec(spec, given, runs, quiet=quiet)
         result = _train(chosen, runs, checkpoint_seconds, log or (), quiet=quiet, auto=auto)
-        more = _beside(chosen) if baselines else []
-        beside = [_train(each, runs, checkpoint_seconds, (), quiet=quiet, auto=False) for each in more]
+        beside = []
+        for each in _beside(chosen) if baselines else ():
+            if not quiet:
+                say(f"Beside it: {each.algorithm.partition('(')[0]}")
+            beside.append(_train(each, runs, checkpoint_seconds, (), quiet=quiet, auto=False))
     if as_json:
         said = {"baselines": [each.to_dict() for each in beside]} if baselines else {}
         print_json(result.to_dict() | said)
@@ -158,10 +161,9 @@ def _new_rows(dataset: str) -> str:
     from unalike.part_text import as_text
 
     loader = DATASETS.build(dataset)
-    said = [
-        (name, value, usual) for name, value, usual in DATASETS.entry_of(loader).values(loader) if name in _WRITTEN
-    ]
-    options = ", ".join(f"{name}={as_text(value)}" for name, value, usual in said if value != usual)
+    values = DATASETS.entry_of(loader).values(loader)
+    said = [f"{name}={as_text(value)}" for name, value, usual in values if name in _WRITTEN and value != usual]
+    options = ", ".join(said)
     return shlex.quote(f"{kind}:new.{kind}({options})") if options else f"{kind}:new.{kind}"
 
 
