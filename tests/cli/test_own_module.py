@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from unalike import own_files
@@ -93,3 +95,15 @@ def test_a_file_that_is_not_said_to_be_code(unalike):
         answer = unalike("run", "--model", text)
         assert (answer.code, answer.err.count("\n")) == (2, 1)
         assert "Say that it is code: module:FILE.py:NAME." in answer.err
+
+
+def test_the_next_command_allows_the_file_that_the_run_had(unalike, monkeypatch):
+    Path("a b").mkdir()
+    Path("nets.py").rename("a b/nets.py")
+    Path("parts.py").rename("a b/parts.py")
+    answer = unalike(*RUN[:-2], "--model", "module:a b/nets.py:Net(width=3)")
+    (line,) = (line for line in answer.out.splitlines() if " predict " in line)
+    np.save("rows.npy", np.zeros((2, 1, 8, 8), np.float32))
+    monkeypatch.setattr(own_files, "_allowed", set())
+    assert unalike(*shlex.split(line)[1:]).code == 0
+    assert len(Path("predictions.csv").read_text().splitlines()) == 3

@@ -167,10 +167,21 @@ def _new_rows(dataset: str) -> str:
     return shlex.quote(f"{kind}:new.{kind}({options})") if options else f"{kind}:new.{kind}"
 
 
+def _code(spec: RunSpec) -> str:
+    """The flag that allows the net's own file to run once more, where it has one."""
+    if not str(spec.model).startswith("module("):
+        return ""
+    from unalike.models import MODELS
+
+    own: Any = MODELS.build(str(spec.model))
+    file = own.where.rpartition(":")[0]
+    return f" {shlex.join(['--plugin', file])}"
+
+
 def _print(result: Result, runs: Path) -> None:
     spec = result.spec
     elsewhere = "" if runs == DEFAULT_RUNS else f" {shlex.join(['--runs', str(runs)])}"
-    record = result.record
+    record, rows = result.record, f"{_new_rows(spec.dataset)}{_code(spec)}"
     title = f"{record.algorithm} on {record.dataset}, {record.partition}, seed {record.seed}"
     draw(
         title,
@@ -183,7 +194,7 @@ def _print(result: Result, runs: Path) -> None:
         "",
         f"Next: {program()} runs show {spec.key}{elsewhere}",
         f"      {program()} runs compare{elsewhere}",
-        f"      {program()} predict {spec.key} --data {_new_rows(spec.dataset)} -o predictions.csv{elsewhere}",
+        f"      {program()} predict {spec.key} --data {rows} -o predictions.csv{elsewhere}",
         *([f"      {program()} runs tree {spec.key}{elsewhere}"] if _grows_tree(spec.algorithm) else []),
     )
 
