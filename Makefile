@@ -38,7 +38,7 @@ notebooks: $(VENV)/.dev
 # Wheel and source archive in dist/, checked. The tools have an environment of their own: some packages clash with theirs.
 package:
 	$(PYTHON) -m venv $(VENV)-package
-	$(VENV)-package/bin/python -m pip install --quiet build twine
+	$(VENV)-package/bin/python -m pip install --quiet -c constraints.txt build twine
 	rm -rf dist
 	$(VENV)-package/bin/python -m build
 	$(VENV)-package/bin/twine check --strict dist/*

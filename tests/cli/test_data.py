@@ -57,7 +57,7 @@ def test_mistakes(unalike):
 
 
 def test_files_are_got_and_looked_at(unalike, tmp_path, monkeypatch):
-    from unalike.data.sources import SOURCES, RemoteFile, Source
+    from unalike.data.sources import SOURCES, PublicFiles, RemoteFile
 
     content = b"-1 3:1\n+1 4:1\n"
     (tmp_path / "mirror").mkdir()
@@ -65,7 +65,7 @@ def test_files_are_got_and_looked_at(unalike, tmp_path, monkeypatch):
     for name in ("a9a", "a9a.t"):
         (tmp_path / "mirror" / name).write_bytes(content)
     files = tuple(RemoteFile(name, hashlib.sha256(content).hexdigest(), name) for name in ("a9a", "a9a.t"))
-    monkeypatch.setitem(SOURCES, "adult", Source(("http://nowhere.invalid/",), files))
+    monkeypatch.setitem(SOURCES, "adult", PublicFiles(("http://nowhere.invalid/",), files))
     folder = ("--data-dir", tmp_path / "data")
     first = unalike("data", "adult", "--get", "--from", f"file://{tmp_path}/mirror", *folder)
     assert first.code == 0

@@ -22,7 +22,7 @@ from filelock import FileLock
 from unalike.data import DATASETS, download, sources
 from unalike.data.download import get
 from unalike.data.folder import VARIABLE
-from unalike.data.sources import BY_HAND, SOURCES, RemoteFile, Source
+from unalike.data.sources import BY_HAND, SOURCES, PublicFiles, RemoteFile
 from unalike.errors import TryLater, UserError
 
 CONTENT = bytes(np.random.default_rng(0).integers(0, 256, 300_000).astype(np.uint8))
@@ -100,7 +100,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: Host) -> Path:
     """An empty data folder, and a data set of one file at the host."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "data"))
     file = RemoteFile("rows.bin", SHA, "toy/rows.bin")
-    monkeypatch.setitem(SOURCES, "toy", Source((host.address,), (file,)))
+    monkeypatch.setitem(SOURCES, "toy", PublicFiles((host.address,), (file,)))
     return tmp_path / "data"
 
 
@@ -206,7 +206,7 @@ def test_no_network_is_one_line_and_soon(folder: Path, monkeypatch: pytest.Monke
 
 def test_the_next_address_is_asked(host: Host, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = SOURCES["toy"].files[0]
-    monkeypatch.setitem(SOURCES, "toy", Source((f"{host.address}other/", host.address), (file,)))
+    monkeypatch.setitem(SOURCES, "toy", PublicFiles((f"{host.address}other/", host.address), (file,)))
     host.answer = lambda request: not_there(request) if "other" in request.path else whole(request)
     fetch()
     assert [path for path, _ in host.asked] == ["/files/other/rows.bin", "/files/rows.bin"]
@@ -235,7 +235,7 @@ def test_an_archive_is_unpacked(host: Host, folder: Path, monkeypatch: pytest.Mo
         archive.addfile(info, io.BytesIO(b"12345"))
     content = packed.getvalue()
     file = RemoteFile("a.tar.gz", hashlib.md5(content).hexdigest(), "a.tar.gz", "batches")
-    monkeypatch.setitem(SOURCES, "toy", Source((host.address,), (file,)))
+    monkeypatch.setitem(SOURCES, "toy", PublicFiles((host.address,), (file,)))
     host.answer = lambda request: whole(request, content)
     fetch()
     assert (folder / "batches" / "data").read_bytes() == b"12345"
@@ -297,7 +297,7 @@ def test_what_was_got_is_what_the_loader_reads(
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     content = gzip.compress(b"not images")
     files = [file._replace(digest=hashlib.sha256(content).hexdigest()) for file in SOURCES["mnist"].files]
-    monkeypatch.setitem(SOURCES, "mnist", Source((host.address,), tuple(files)))
+    monkeypatch.setitem(SOURCES, "mnist", PublicFiles((host.address,), tuple(files)))
     host.answer = lambda request: whole(request, content)
     fetch(name="mnist")
     assert _folder(MNIST) == tmp_path / "MNIST" / "raw"

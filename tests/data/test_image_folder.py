@@ -92,12 +92,12 @@ def test_the_fingerprint_is_of_names_and_content(folder: Path) -> None:
     assert ImageFolder(str(folder)).fingerprint() == first
     (folder / "north" / "readme.txt").write_text("left out")
     assert own.fingerprint() == first
-    path = folder / "north" / "cat" / "0.png"
+    path = folder / "south" / "dog" / "3.png"
     os.utime(path, (1, 1))
     assert own.fingerprint() == first
-    path.rename(path.with_name("00.png"))
+    path.rename(path.with_name("33.png"))
     renamed = own.fingerprint()
-    picture(path.with_name("00.png"))
+    picture(path.with_name("33.png"))
     assert len({first, renamed, own.fingerprint()}) == 3
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from datetime import UTC, date, datetime
+from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
@@ -171,7 +171,7 @@ def test_bunches() -> None:
 
 
 def columns() -> dict[str, list[Any]]:
-    start = datetime(2020, 1, 1, tzinfo=UTC)
+    start = datetime(2020, 1, 1, tzinfo=timezone(timedelta(hours=3)))
     return {
         "age": [20 + place % 50 for place in range(100)],
         "dose": [place / 7 for place in range(100)],

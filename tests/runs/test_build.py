@@ -10,7 +10,9 @@ import torch
 
 import unalike
 from unalike.errors import UserError
-from unalike.runs.run import Watcher
+from unalike.runs.checkpoint import Checkpoint
+from unalike.runs.run import Watcher, _foreign, _origin
+from unalike.runs.simulation import Simulation
 
 X = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
 Y = (X[:, 0] > 0).astype(np.int64)
@@ -104,3 +106,16 @@ def test_rows_of_another_program_are_named_with_what_to_do() -> None:
 def test_data_cannot_be_given_twice(data: Any) -> None:
     with pytest.raises(UserError, match=r"run was given data and the data set .*Leave one of the two out"):
         unalike.run(data=unalike.dataset(X, Y), dataset=data)
+
+
+def test_a_checkpoint_of_a_narrower_hash_is_not_gone_on_from() -> None:
+    """Checkpoints once had a hash of rows and labels alone: that is said, and not that the data have changed."""
+    data = unalike.dataset(X, Y)
+    simulation = Simulation(unalike.RunSpec(rounds=1, parties=2), data=data, say=lambda text: None)
+    state = simulation.state
+    meta = {**_origin(simulation), "engine": "sequential", "digest": state.digest()}
+    assert _foreign(Checkpoint(0, state.tensors(), meta), simulation) is None
+    old = Checkpoint(0, state.tensors(), meta | {"data_sha256": data.rows_digest})
+    assert "only rows and labels were compared" in str(_foreign(old, simulation))
+    other = Checkpoint(0, state.tensors(), meta | {"data_sha256": "0" * 64})
+    assert _foreign(other, simulation) == "the data have changed since"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import date
 from decimal import Decimal
 from numbers import Number
 from typing import Any
@@ -61,9 +61,7 @@ def _text(value: Any) -> str:
         return value
     if value is None or type(value).__name__ in _GONE:
         return ""
-    if isinstance(value, datetime):
-        return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat()
-    if isinstance(value, date):
+    if isinstance(value, date):  # or a time of a day, of any zone
         return value.isoformat()
     if isinstance(value, Number | Decimal) and not isinstance(value, complex):
         return str(value)

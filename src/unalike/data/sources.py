@@ -22,7 +22,7 @@ class RemoteFile(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class PublicFiles:
     """The files of a data set, and addresses of folders that have all of them, to be tried in that order."""
 
     mirrors: tuple[str, ...]
@@ -42,7 +42,7 @@ def _plain(**digests: str) -> tuple[RemoteFile, ...]:
 _TORONTO = ("https://www.cs.toronto.edu/~kriz/",)
 
 SOURCES = {
-    "mnist": Source(
+    "mnist": PublicFiles(
         ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
         _idx(
             "MNIST/raw",
@@ -54,7 +54,7 @@ SOURCES = {
             ),
         ),
     ),
-    "fmnist": Source(
+    "fmnist": PublicFiles(
         (
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
             "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
@@ -69,7 +69,7 @@ SOURCES = {
             ),
         ),
     ),
-    "cifar10": Source(
+    "cifar10": PublicFiles(
         _TORONTO,
         (
             RemoteFile(
@@ -80,7 +80,7 @@ SOURCES = {
             ),
         ),
     ),
-    "cifar100": Source(
+    "cifar100": PublicFiles(
         _TORONTO,
         (
             RemoteFile(
@@ -91,7 +91,7 @@ SOURCES = {
             ),
         ),
     ),
-    "svhn": Source(
+    "svhn": PublicFiles(
         ("http://ufldl.stanford.edu/housenumbers/",),
         _plain(
             **{
@@ -100,7 +100,7 @@ SOURCES = {
             }
         ),
     ),
-    "adult": Source(
+    "adult": PublicFiles(
         ("https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/",),
         _plain(
             **{
@@ -109,7 +109,7 @@ SOURCES = {
             }
         ),
     ),
-    "covtype": Source(
+    "covtype": PublicFiles(
         ("https://archive.ics.uci.edu/ml/machine-learning-databases/covtype/",),
         _plain(**{"covtype.data.gz": "614360d0257557dd1792834a85a1cdebfadc3c4f30b011d56afee7ffb5b15771"}),
     ),

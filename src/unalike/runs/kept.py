@@ -44,7 +44,14 @@ class OwnModels:
     places: Tensor
     """[parties, most models of a party]: where in ``models`` they are; -1 where a party has fewer"""
     common: Named = field(default_factory=dict)
-    """what no training changes, such as frozen layers"""
+    """what is the same in all of them, such as frozen or shared layers"""
+
+    @classmethod
+    def of_all(cls, models: Sequence[Named], places: Tensor) -> OwnModels:
+        """The models, where tensors that are one in all of them are kept apart."""
+        first, *others = models
+        common = {name: value for name, value in first.items() if all(one.get(name) is value for one in others)}
+        return cls([{name: one[name] for name in one if name not in common} for one in models], places, common)
 
     def of(self, number: int) -> list[Named]:
         """The models of a party by layer name."""
@@ -66,9 +73,12 @@ class OwnModels:
         for name, value in tensors.items():
             place, _, own = name.partition("/")
             by_model.setdefault(place, {})[own] = value
-        models = [by_model.get(str(number), {}) for number in range(len(by_model))]
-        if places.dim() != 2 or places.dtype != torch.int64 or not ((places >= -1) & (places < len(models))).all():
+        if places.dim() != 2 or places.dtype != torch.int64 or not places.numel():
             raise ValueError("no parties in it")
+        count = int(places.max()) + 1
+        if not 0 < count <= len(tensors) or int(places.min()) < -1:
+            raise ValueError("parties without a model")
+        models = [by_model.get(str(number), {}) for number in range(count)]
         return cls(models, places, by_model.get(_COMMON, {}))
 
 
@@ -175,6 +185,7 @@ def trained_model(store: ModelStore, which: Which = "final", party: int | str | 
 def tensors_of(store: ModelStore, which: Which, party: int | str | None) -> tuple[list[Named], int]:
     """The tensors of that model by layer name, of several nets that predict together; and the party's number."""
     about = store.about
+    name = about.algorithm.partition("(")[0]
     if which not in WHICH:
         raise unknown("model", which, WHICH)
     kept = about.stages.get(which)
@@ -197,11 +208,11 @@ def tensors_of(store: ModelStore, which: Which, party: int | str | None) -> tupl
         return [store.shared(which)], 0
     if kept.personal or kept.left_out:
         raise UserError(
-            f"{about.algorithm} has no one model for all parties. Name one of the {len(about.parties)}: "
+            f"{name} has no one model for all parties. Name one of the {len(about.parties)}: "
             "--party 0, or result.personal(0)."
         )
     where = "Choose another algorithm." if about.parties else "In a federation the sites have theirs."
-    raise UserError(f"{about.algorithm} leaves no model here that could predict. {where}")
+    raise UserError(f"{name} leaves no model here that could predict. {where}")
 
 
 def kept_models(simulation: Simulation, round: int | None) -> MemoryModels:
@@ -257,30 +268,34 @@ def _models_of(simulation: Simulation, state: State) -> RoundModels:
 
 
 def _collected(simulation: Simulation, shared: Named | None, own: Model) -> RoundModels:
-    """The same with the parties' own models, each different one once, unless they take too much room."""
-    alike, parties = len(simulation.tasks) == 1, simulation.federation.size
-    known: dict[str, int] = {}
+    """The same with the parties' own models, unless they take too much room.
+
+    Equal tensors are one: of parties that share a model or layers, these are kept once.
+    """
+    tensors: dict[str, Tensor] = {}
+    numbers: dict[tuple[str, ...], int] = {}
     models: list[Named] = []
     places: list[list[int]] = []
     size = 0
-    for number in range(parties):
+    for number in range(simulation.federation.size):
         task, (weights, buffers) = simulation.task_of(number), own(number)
         places.append([])
         for one in weights.unbind() if weights.dim() > 1 else [weights]:
-            named = task.trained(one, buffers) if alike else task.named(one, buffers)
-            place = known.setdefault(tensors_digest(named), len(models))
+            named = task.named(one, buffers)
+            digests = {name: tensors_digest({name: value}) for name, value in named.items()}
+            for name, digest in digests.items():
+                if digest not in tensors:
+                    tensors[digest] = named[name].detach().cpu().clone()
+                    size += tensors[digest].nbytes
+            place = numbers.setdefault(tuple(digests.values()), len(models))
             if place == len(models):
-                models.append(_on_cpu(named))
-                size += sum(value.nbytes for value in named.values())
+                models.append({name: tensors[digest] for name, digest in digests.items()})
             places[-1].append(place)
         if size > MOST_BYTES:
-            return RoundModels(shared, None, size * parties // (number + 1))
+            return RoundModels(shared, None, size * simulation.federation.size // (number + 1))
     most = max(map(len, places))
     padded = torch.tensor([mine + [-1] * (most - len(mine)) for mine in places])
-    task = simulation.task
-    constants = task.named(simulation.initial, task.initial_buffers()) if alike else {}
-    common = {name: value for name, value in constants.items() if name not in models[0]}
-    return RoundModels(shared, OwnModels(models, padded, _on_cpu(common)))
+    return RoundModels(shared, OwnModels.of_all(models, padded))
 
 
 def _on_cpu(tensors: Named) -> dict[str, Tensor]:

@@ -1,5 +1,7 @@
 """The text of a database's table: the same in flags, TOML files, records and lists; and who may not use one."""
 
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -59,3 +61,13 @@ def test_two_words_with_a_dot_need_no_quotes(text):
 def test_other_things_with_a_dot_are_no_words(text):
     with pytest.raises(UserError, match="Cannot read"):
         DATASETS.build(f"sql:sqlite:clinic.db({text})")
+
+
+@pytest.mark.parametrize(
+    ("address", "package", "extra"),
+    [("duckdb:clinic.duckdb", "duckdb", "duckdb"), ("service:clinic", "psycopg", "postgres")],
+)
+def test_what_is_not_installed_is_named(address, package, extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=rf"needs? {package}\. Install it: pip install 'unalike\[{extra}\]'"):
+        DATASETS.build(f"sql:{address}(query='select 1 as x')").table()

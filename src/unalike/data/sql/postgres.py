@@ -43,7 +43,7 @@ def ask(address: Address, query: str) -> Iterator[Answer]:
     except psycopg.Error as error:
         raise _not_connected(address, error) from None
     try:
-        connection.execute(_SETTINGS, (str(int(limit * 1000)),))
+        connection.execute(_SETTINGS, (str(max(1, int(limit * 1000))),))
         with connection.cursor(name="unalike") as cursor:  # which is DECLARE ... CURSOR FOR the query
             _read_as_texts(cursor)
             cursor.execute(query.encode())
