@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unalike.errors import nearest, unknown
+from unalike.errors import UserError, nearest, together, unknown
 from unalike.runs.parts import registry
 
 WORDS = st.text(alphabet="abcdef-", min_size=3, max_size=8)
@@ -94,3 +94,11 @@ def test_the_message_has_the_suggestion_or_all_names() -> None:
     assert str(unknown("thing", "abd", ["abc"])) == "Unknown thing 'abd'. Did you mean 'abc'?"
     assert str(unknown("thing", "x", ["b", "a"])) == "Unknown thing 'x'. Known: a, b."
     assert str(unknown("thing", "x", [])) == "Unknown thing 'x'. Known: none."
+
+
+def test_several_mistakes_are_a_line_each():
+    one = UserError("a is wrong.\nMend it.")
+    assert together([one]) is one
+    assert str(together([one, UserError("b")])) == "a is wrong. Mend it.\nb"
+    many = str(together([UserError(str(n)) for n in range(30)])).splitlines()
+    assert many == [*map(str, range(10)), "There are more. Mend these first."]

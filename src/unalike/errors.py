@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _MOST = 80
 """Characters of a value in a message."""
+_MOST_MISTAKES = 10
+"""Mistakes that are told at once."""
 _SECRET = re.compile(r"(://[^\s/@:]*:)[^\s@]+(?=@)|(passw(?:or)?d\W{1,3}|pwd\W{1,3})[^\s&,)'\"]+", re.IGNORECASE)
 """A password in the address of a server, or given by that name."""
 _WORDS = re.compile(r"[-_+ .]")
@@ -19,6 +21,20 @@ class UserError(Exception):
 
 class TryLater(UserError):
     """Nothing is wrong with the command: the same one may do later (a full disk). It exits with code 75."""
+
+
+class SeveralMistakes(UserError):
+    """Mistakes that can be mended in one go: the command line prints each in a line of its own."""
+
+
+def together(mistakes: Sequence[UserError]) -> UserError:
+    """One error for several mistakes, a line each; for a single one it is that."""
+    if len(mistakes) == 1:
+        return mistakes[0]
+    lines = [" ".join(str(mistake).splitlines()) for mistake in mistakes[:_MOST_MISTAKES]]
+    if len(mistakes) > _MOST_MISTAKES:
+        lines.append("There are more. Mend these first.")
+    return SeveralMistakes("\n".join(lines))
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:

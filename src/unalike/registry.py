@@ -8,6 +8,7 @@ another part of the same kind, as ``base: Algorithm = FedAvg()`` does: ``ditto(b
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
@@ -15,6 +16,8 @@ from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 from unalike.errors import UserError, shown, unknown
 from unalike.own_code import explained
 from unalike.part_text import coerce, parse, show, split, unreadable, value_of
+
+_BARE = re.compile(r"""[^\s'"()\[\]{},=\\]+""")  # such as ; or latin-1 or %d.%m.%Y
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -134,7 +137,8 @@ class Registry(Generic[T]):
         """The value of a field: of the type that its annotation says, which may be a part of this kind."""
         wanted = self._part_type(hint)
         if wanted is None:
-            return coerce(value_of(text), hint, label)
+            bare = hint is str and _BARE.fullmatch(text)
+            return coerce(text if bare and not _has_value(text) else value_of(text), hint, label)
         if text == "None" and type(None) in get_args(hint):
             return None
         part = self.build(str(value_of(text)) if text[:1] in ("'", '"') else text)
@@ -225,6 +229,15 @@ class CompositionRegistry(Registry[Any]):
         """The parts of a composition; a single part is its own."""
         single = any(entry.cls is type(part) for entry in self)
         return [part] if single else list(getattr(part, "parts", (part,)))
+
+
+def _has_value(text: str) -> bool:
+    """Whether a text is a value of Python's, or a word."""
+    try:
+        value_of(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _hints(entry: Registration[Any]) -> dict[str, Any]:

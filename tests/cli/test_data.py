@@ -56,6 +56,20 @@ def test_mistakes(unalike):
         assert answer.err.count("\n") == 1
 
 
+def test_codes_are_asked_about_and_all_mistakes_told(unalike, tmp_path):
+    """Of the label, of a column that is left out and of one whose kind was said, nothing is asked."""
+    rows = [f"{n % 4 + 1},{n % 3},{n % 5},{n % 7},{n % 2 + 1}" for n in range(40)]
+    (tmp_path / "codes.csv").write_text("\n".join(["cp,thal,ward,id,y", *rows]))
+    said = unalike("data", "csv:codes.csv(party=ward, ignore=id, categories=(thal,))").out
+    assert "cp: 4 whole numbers 1-4, taken as a quantity; categories=(cp,) if they are codes" in said
+    assert said.count("whole numbers") == 1
+    (tmp_path / "gaps.csv").write_text(CSV.replace("51,f", ",").replace("Bonn", "?"))
+    answer = unalike("data", "csv:gaps.csv(label=outcome)")
+    assert answer.code == 2
+    lines = answer.err.splitlines()
+    assert [line[:18] for line in lines] == ["Error: column age:", "Error: column sex:", "Error: column city"]
+
+
 def test_files_are_got_and_looked_at(unalike, tmp_path, monkeypatch):
     from unalike.data.sources import SOURCES, PublicFiles, RemoteFile
 

@@ -34,6 +34,7 @@ OTHERS = {
     "most_bytes": 2**20,
     "measure": False,
     "public": "cd" * 32,
+    "types": "cp:category born:date",
 }
 DERIVED = ("sends", "code")
 """What the algorithm decides: a plan that says otherwise is refused."""
@@ -182,3 +183,15 @@ def test_hidden_sums_need_three_sites(channel):
     for parties, sample in ((["a", "b"], 1.0), (["a", "b", "c"], 0.6), (["a", "b", "c", "d"], 0.25)):
         with pytest.raises(UserError, match=r"needs three or more, [12] are asked"):
             plan(parties=parties, train={"channel": channel, "sample": sample})
+
+
+def test_the_plan_says_kinds_of_columns(tmp_path):
+    own = plan(types="cp:category 'chest pain':ordinal(none<some)")
+    own.write(tmp_path)
+    assert Plan.read(tmp_path) == own
+    assert own.sites("tables").types == own.types
+    assert "types" not in plan().to_dict()  # a plan of a time before them keeps its digest
+    wrong = {"cp:categry": "Did you mean 'category'", "cp": "Cannot read types", 5: "types cannot be 5"}
+    for types, said in wrong.items():
+        with pytest.raises(UserError, match=said):
+            plan(types=types)

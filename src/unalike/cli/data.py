@@ -41,7 +41,7 @@ def data(
         Path | None,
         typer.Option(
             metavar="DIR|FILE",
-            help="write each natural party's own table there as CSV (heart), or one table to FILE.csv or .parquet",
+            help="write each natural party's own table there as CSV, or one table to FILE.csv or .parquet",
         ),
     ] = None,
     get: Annotated[
@@ -79,8 +79,10 @@ def data(
         return
     columns = [column._asdict() for column in loader.columns()] if hasattr(loader, "columns") else []
     if columns and not as_json:  # before loading, which may refuse a column that is to be seen here
-        rows = [[str(value) for value in column.values()] for column in columns]
-        draw(table(list(columns[0]), rows, right=["missing", "distinct"]), "")
+        shown = [name for name in columns[0] if name != "question"]
+        rows = [[str(column[name]) for name in shown] for column in columns]
+        draw(table(shown, rows, right=["missing", "distinct"]), "")
+        _ask(loader, columns)
     found = describe(loaded(loader)) | ({"columns": columns} if columns else {})
     if as_json:
         print_json(found)
@@ -88,24 +90,34 @@ def data(
         _print(found)
 
 
+def _ask(loader: Any, columns: list[dict[str, Any]]) -> None:
+    """What the values of features cannot show, and how to say it."""
+    other = {getattr(loader, "party", ""), *getattr(loader, "ignore", ())}
+    free = [column["column"] for column in columns if column["column"] not in other]
+    other.add(getattr(loader, "label", "") or (free or [""])[-1])
+    asked = [column["question"] for column in columns if column.get("question") and column["column"] not in other]
+    if asked:
+        draw(*map(Paragraph, asked), "")
+
+
 def _export(loader: Any, dataset: str, folder: Path) -> None:
     """One CSV for each natural party, to try a federation of real sites with."""
-    from unalike.data.heart import Heart
+    from unalike.data import loaded
+    from unalike.data.export import party_tables, safe_names
 
-    if not isinstance(loader, Heart):
-        raise UserError(f"{dataset} has no tables of its own to export. heart has.")
-    tables = loader.tables()
-    taken = [folder / f"{name}.csv" for name in tables if (folder / f"{name}.csv").exists()]
+    tables = list(party_tables(loader, loaded(loader), dataset))
+    paths = [folder / f"{name}.csv" for name in safe_names([table.name for table in tables])]
+    taken = [path for path in paths if path.exists()]
     if taken:
         raise UserError(f"{taken[0]} exists, and nothing is overwritten. Choose another folder.")
     make_folder(folder)
-    for name, rows in tables.items():
+    for path, one in zip(paths, tables, strict=True):
         text = io.StringIO()
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        atomic_write(folder / f"{name}.csv", text.getvalue().encode())
-        draw(f"{folder / f'{name}.csv'}: {len(rows)} rows")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(one.header)
+        rows = sum(1 for row in one.rows if writer.writerow(row))
+        atomic_write(path, text.getvalue().encode())
+        draw(f"{path}: {rows:,} rows")
 
 
 def describe(data: Dataset) -> dict[str, Any]:

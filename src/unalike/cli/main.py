@@ -20,7 +20,7 @@ from unalike.cli.commands import App, Command, Group
 from unalike.cli.lines import say, say_as_text
 from unalike.cli.program import program
 from unalike.cli.signals import STOPPED, StopRequested, StopSignals
-from unalike.errors import TryLater, UserError, shown
+from unalike.errors import SeveralMistakes, TryLater, UserError, shown
 
 _SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 USER_ERROR = 2
@@ -150,6 +150,8 @@ def call(args: Sequence[str], signals: StopSignals | None = None) -> int:
         return code if isinstance(code, int) else 0
     except StopRequested as stop:
         return _stopped(args, stop.where, stop.chosen)
+    except SeveralMistakes as error:
+        return max(map(_refuse, str(error).splitlines()))
     except UserError as error:
         return _refuse(str(error), TRY_LATER if isinstance(error, TryLater) else USER_ERROR)
     except _UsageError as error:

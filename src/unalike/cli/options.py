@@ -36,6 +36,14 @@ Plugins = Annotated[
     list[Path] | None,
     typer.Option("--plugin", metavar="FILE.py", help="load parts of your own from a Python file; repeatable"),
 ]
+ColumnTypes = Annotated[
+    str,
+    typer.Option(metavar="TEXT", help="kinds of columns, 'cp:category born:date'", show_default=False),
+]
+CodeColumns = Annotated[
+    list[str] | None,
+    typer.Option("--category", metavar="COLUMN", help="a column whose numbers are codes; repeat it"),
+]
 DatasetName = Annotated[
     str,
     typer.Option(

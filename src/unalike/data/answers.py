@@ -9,7 +9,8 @@ import numpy as np
 
 from unalike.data.arrays import as_array, check_one_each
 from unalike.data.dataset import Array
-from unalike.data.labels import check_labels, check_quantity, plain_number
+from unalike.data.labels import check_labels, check_quantity
+from unalike.data.numerals import plain_number
 from unalike.errors import UserError, unknown
 
 _QUANTITY = "Numbers are predicted with task='regression'."

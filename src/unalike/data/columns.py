@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unalike.data.dataset import Array
+from unalike.data.distinct import ChosenPlaces, Distinct, in_order
 from unalike.data.numerals import (
     PLAIN,
     SHARE_OF_NUMBERS,
@@ -22,10 +23,12 @@ from unalike.data.numerals import (
     in_threes,
     number,
     other_date,
+    plain_number,
 )
 from unalike.errors import UserError
 
-Kind = Literal["number", "date", "binary", "category", "constant", "identifier", "unclear", "unusable"]
+Kind = Literal["number", "date", "binary", "category", "ordinal", "constant", "identifier", "unclear", "unusable"]
+DeclaredKind = Literal["number", "date", "binary", "category", "ordinal", "identifier"]
 
 MISSING = frozenset(
     ("", "?", "na", "n/a", "nan", "+nan", "-nan", "null")
@@ -35,16 +38,25 @@ BINARY = (("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"))  # the secon
 MOST_CATEGORIES = 1000
 FEW_CATEGORIES = 20  # so many are never too many
 FEWEST_ROWS = 5  # of a category, on average: of fewer little can be learnt, and much told of single rows
+_MOST_CODES = 12  # whole numbers of which it is asked whether they are codes
 _FEWEST_IDENTIFIERS = 20  # in a shorter table, values that all differ do not show an identifier
 
 
 class Inferred(NamedTuple):
-    """What is known of one column, for showing."""
+    """What is known of one column, for showing; ``question`` asks what its values cannot show."""
 
     column: str
     type: Kind
     missing: int
     distinct: int
+    question: str = ""
+
+
+class Declared(NamedTuple):
+    """What somebody said that a column is, whatever its values show; ``order``: an ordinal one's values."""
+
+    kind: DeclaredKind
+    order: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +66,8 @@ class Column:
     ``codes`` are the rows' places in ``texts``, which are in the order of their first rows, each of them in one
     row or more. ``places`` are the rows' numbers in the file, and ``unit`` what they count. ``unusable`` is the
     type of a column that is neither number nor text nor date, as Parquet may have it: its values are not read. Or
-    it is ``KEY``: such a column is never learnt from, and need not be ignored by name.
+    it is ``KEY``: such a column is never learnt from, and need not be ignored by name. ``declared`` is the kind
+    that was said, and ``ways`` how texts may be read as numbers and dates.
     """
 
     name: str
@@ -63,6 +76,8 @@ class Column:
     places: Sequence[int] = field(repr=False)
     unit: str = "line"
     unusable: str = ""
+    declared: Declared | None = None
+    ways: tuple[Reading, ...] = WAYS
 
     @classmethod
     def of(cls, name: str, cells: Iterable[str], first: int = 1, unit: str = "row") -> Column:
@@ -84,6 +99,8 @@ class Column:
     @cached_property
     def complete(self) -> Array | None:
         """The number of every text, where all are finite ones, else None: the usual case, and a fast one."""
+        if PLAIN not in self.ways or (self.declared and self.declared.kind != "number"):
+            return None
         try:
             found = np.fromiter(map(float, self.texts), np.float64, len(self.texts))
         except ValueError:
@@ -116,7 +133,10 @@ class Column:
     @cached_property
     def values(self) -> dict[str, str]:
         """Every text that is a value, and that value without the blanks around it."""
-        return {text: text.strip() for text, gap in zip(self.texts, self.gaps.tolist(), strict=True) if not gap}
+        found = {text: text.strip() for text, gap in self._texts_and_gaps() if not gap}
+        if self.declared and self.declared.kind in ("category", "binary", "ordinal"):  # 1.0 is the code 1
+            return {text: plain_number(value) for text, value in found.items()}
+        return found
 
     def spread(self, known: Mapping[str, Any], otherwise: Any) -> Array:
         """What is known of texts as an array with an entry for every row; ``otherwise`` for texts not in it."""
@@ -141,10 +161,15 @@ class Column:
     @cached_property
     def reading(self) -> Reading | None:
         """The way in which (nearly) all values are numbers; None where they are texts, or not clear."""
-        if self.complete is not None or self._rows_that(number) == self.rows - self.missing:
+        if self.declared:
+            own = [way for way in self.ways if way.kind == self.declared.kind]
+            return max(own, key=lambda way: self._rows_that(way.read)) if own else None
+        if PLAIN in self.ways and (
+            self.complete is not None or self._rows_that(number) == self.rows - self.missing
+        ):
             return PLAIN
         commas = [value for value in self.distinct if "," in value]
-        for way in sorted(WAYS, key=lambda way: -self._rows_that(way.read)):
+        for way in sorted(self.ways, key=lambda way: -self._rows_that(way.read)):
             if way.read is comma_number and all(map(in_threes, commas)):  # 1,234 may be 1234: so it is not taken
                 continue
             if self._mostly(way.read):
@@ -168,8 +193,12 @@ class Column:
         present = self.rows - self.missing
         if self.unusable:
             return "unusable"
+        if self.declared and self.declared.kind == "identifier":
+            return "identifier"
         if self.variety <= 1:
             return "constant"
+        if self.declared:
+            return self.declared.kind
         if self.reading is not None:
             return self.reading.kind
         if self._mostly(any_number) or self._mostly(other_date):
@@ -180,6 +209,30 @@ class Column:
             return "identifier"
         return "category"
 
+    @property
+    def question(self) -> str:
+        """What to ask of a few whole numbers, which may be codes; empty where there is nothing to ask."""
+        if self.kind != "number" or self.declared or not 2 <= self.variety <= _MOST_CODES:
+            return ""
+        found = sorted({value for value in map(number, self.distinct) if value is not None})
+        if found in ([0, 1], []) or not all(value.is_integer() for value in found):
+            return ""
+        return (
+            f"{self.name}: {len(found)} whole numbers {found[0]:.0f}-{found[-1]:.0f}, taken as a quantity; "
+            f"categories=({self.name},) if they are codes"
+        )
+
+    @property
+    def odd(self) -> UserError | None:
+        """What is wrong with the column as a feature, if anything is."""
+        try:
+            self.check_feature()
+            if self.kind in ("number", "date"):
+                self.numbers()
+        except UserError as error:
+            return error
+        return None
+
     def check_feature(self) -> None:
         """Refuse a column that cannot be coded: an identifier, or numbers that may mean this or that."""
         if self.kind == "identifier":
@@ -187,16 +240,26 @@ class Column:
                 f"column {self.name}: every value differs, as an identifier's. Set ignore={self.name}."
             )
         if self.kind == "unclear":
-            odd = next(value for value in self.values.values() if number(value) is None)
+            odd = next(value for value in self.values.values() if self.ways[0].read(value) is None)
             if other_date(odd) is not None:
                 raise UserError(
-                    f"column {self.name}: {odd[:30]!r} may be a date, but not in the ISO way. Write all dates of "
-                    f"the column as 2024-12-31, or set ignore={self.name}."
+                    f"column {self.name}: {odd[:30]!r} may be a date, but not in the ISO way. Write all dates as "
+                    f"2024-12-31, say how they are written (dates='%d.%m.%Y'), or set ignore={self.name}."
                 )
             raise UserError(
-                f"column {self.name}: it is not clear which number {odd[:30]!r} is. Write all numbers of the "
-                f"column as 1234.5, or set ignore={self.name}."
+                f"column {self.name}: it is not clear which number {odd[:30]!r} is. Say decimal=comma or "
+                f"thousands=comma, write all as 1234.5, or set ignore={self.name}."
             )
+        if self.declared and self.declared.kind in ("ordinal", "binary"):
+            self._check_values(*self.declared)
+
+    def _check_values(self, kind: DeclaredKind, order: tuple[str, ...]) -> None:
+        """Refuse a value that is not in the order that was said, or neither yes nor no."""
+        known = set(order) if kind == "ordinal" else {"0", "1", *(word for pair in BINARY for word in pair)}
+        for text, value in self.values.items():
+            if (value if kind == "ordinal" else value.lower()) not in known:
+                rule = f"is not in the order {'<'.join(order)}" if order else "is neither yes, no, 0 nor 1"
+                raise self.mistake(text, repr(text[:30]), f"{rule}. Mend it, or say another type.")
 
     def numbers(self) -> Array:
         """The values as numbers, NaN where missing; a text or an infinity is an error that names the line."""
@@ -217,7 +280,7 @@ class Column:
         """The column with the rows that ``keep`` marks."""
         rows = np.flatnonzero(keep)
         codes, texts = in_order(self.codes[rows], self.texts)
-        return replace(self, codes=codes, texts=texts, places=_Chosen(self.places, rows))
+        return replace(self, codes=codes, texts=texts, places=ChosenPlaces(self.places, rows))
 
     def gap(self, remedy: str) -> UserError:
         """The error for a value that is missing, at the first place where one is."""
@@ -229,45 +292,6 @@ class Column:
         """The error for a text, at the first place where it stands."""
         place = self.places[int(np.argmax(self.codes == self.texts.index(text)))]
         return UserError(f"column {self.name}: {shown} in {self.unit} {place} {rule}")
-
-
-class Distinct(dict[str, int]):
-    """The different texts of a column that is being read, numbered in the order in which they come."""
-
-    def __missing__(self, text: str) -> int:
-        self[text] = number = len(self)
-        return number
-
-    def codes(self, cells: Sequence[str]) -> NDArray[np.int32]:
-        """The number of every text."""
-        return np.fromiter(map(self.__getitem__, cells), np.int32, len(cells))
-
-
-def in_order(codes: Array, texts: Sequence[str]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """The same with just the texts that occur, each once, in the order of their first rows."""
-    known = Distinct()
-    same = known.codes(texts)[codes]  # two of them may be alike
-    first = np.full(len(known), len(same))
-    first[same[::-1]] = np.arange(len(same))[::-1]  # what is written last stays: the first row
-    order = np.argsort(first, kind="stable")[: int((first < len(same)).sum())]
-    place = np.zeros(len(known), np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
-    names = list(known)
-    return place[same], tuple(names[one] for one in order.tolist())
-
-
-@dataclass(frozen=True)
-class _Chosen(Sequence[int]):
-    """The numbers in the file of some rows of a column."""
-
-    places: Sequence[int]
-    rows: Array
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, row: Any) -> Any:
-        return self.places[int(self.rows[row])]
 
 
 def too_many(values: int, rows: int) -> bool:

@@ -20,37 +20,60 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unalike.data.columns import Column, Distinct
-from unalike.data.files import check_file, check_names, check_size, unreadable
-from unalike.errors import UserError
+from unalike.data.columns import Column
+from unalike.data.distinct import Distinct
+from unalike.data.files import check_file, check_names, check_size, one_column, unreadable
+from unalike.errors import UserError, together
 
 _AT_ONCE = 1_000  # rows that are taken apart together
 _BLOCK = 2**22  # bytes that pyarrow takes apart together
 _LONGEST = 100_000  # characters of a text: Python's csv refuses longer ones (131,072), and is asked then
-_NAMES = {"tab": "\t", "\\t": "\t"}
+_NAMES = {"tab": "\t", "\\t": "\t", "semicolon": ";", "comma": ",", "space": " ", "bar": "|"}
 
 
 @dataclass(frozen=True)
 class CSVFile:
-    """A CSV file and how it is to be read: UTF-8, the first line names the columns, quotes as in RFC 4180."""
+    """A CSV file and how it is to be read: the first line names the columns, quotes as in RFC 4180."""
 
     path: Path
     delimiter: str = ","
+    encoding: str = "utf-8"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delimiter", _NAMES.get(self.delimiter, self.delimiter))
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
             raise UserError(
-                f"csv's delimiter must be one character, got {self.delimiter!r}. Use ',' or ';' or tab."
+                f"csv's delimiter must be one character, got {self.delimiter!r}. Use comma, semicolon or tab."
             )
+        try:
+            codecs.lookup(self.encoding)
+            "".encode(self.encoding)  # not all codecs are of texts
+        except (LookupError, ValueError, UnicodeError):
+            raise UserError(
+                f"csv's encoding {self.encoding!r} is not known. Use utf-8, latin-1 or cp1252."
+            ) from None
 
     def content(self) -> bytes:
-        """The bytes of the file."""
+        """The bytes of the file, in UTF-8 whatever its encoding is."""
         check_file(self.path)
         try:
-            return self.path.read_bytes()
+            found = self.path.read_bytes()
+            return found if self._is_utf8 else found.decode(self.encoding).encode()
         except OSError as error:
             raise unreadable(self.path, error) from None
+        except UnicodeError as error:
+            raise self.not_text(error) from None
+
+    @property
+    def _is_utf8(self) -> bool:
+        return codecs.lookup(self.encoding).name in ("utf-8", "utf-8-sig")
+
+    def not_text(self, error: UnicodeError) -> UserError:
+        """The error for bytes that are no text in the encoding."""
+        line = error.object.count(b"\n", 0, error.start) + 1 if isinstance(error, UnicodeDecodeError) else 1
+        said = "Say another encoding" if not self._is_utf8 else "Say what it is, such as encoding=latin-1"
+        name = "UTF-8" if self._is_utf8 else self.encoding
+        return UserError(f"{self.path}, line {line} is not {name}. {said}, or save the table as UTF-8.")
 
     def columns(self) -> list[Column]:
         """The columns; blank lines are left out."""
@@ -68,8 +91,7 @@ def by_csv(file: CSVFile) -> tuple[list[str], list[Encoded]]:
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{file.path}, line {line} is not UTF-8. Save the table as UTF-8.") from None
+        raise file.not_text(error) from None
     rows = _Rows(file, content)
     names = rows.names()
     known = [Distinct() for _ in names]
@@ -82,7 +104,7 @@ def by_csv(file: CSVFile) -> tuple[list[str], list[Encoded]]:
 
 
 class _Rows(Iterator[list[str]]):
-    """The rows of a CSV file by Python's csv, blank lines left out, every one checked."""
+    """The rows of a CSV file by Python's csv, blank lines left out."""
 
     def __init__(self, file: CSVFile, content: bytes) -> None:
         self._file, self._content, self.raw_names = file, content, list[str]()
@@ -111,22 +133,26 @@ class _Rows(Iterator[list[str]]):
             found = list(islice(self._filled, _AT_ONCE))
             if set(map(len, found)) <= {len(self.raw_names)}:
                 return found
-        again = _Rows(self._file, self._content)
-        again.names()
-        return list(again)  # does not come to the end
+        if len(self.raw_names) == 1:
+            raise one_column(self.raw_names[0])
+        raise together(list(islice(_Rows(self._file, self._content).mistakes(), _AT_ONCE)))
+
+    def mistakes(self) -> Iterator[UserError]:
+        """What is wrong with the lines after the names."""
+        width = len(self.names())
+        try:
+            for row in self:
+                if len(row) != width:
+                    what = f"line {self.line} has {len(row)} values, but there are {width} columns"
+                    yield UserError(f"{self._file.path}, {what}. Mend that line.")
+        except UserError as error:
+            yield error
 
     def __next__(self) -> list[str]:
         try:
-            row = next(self._filled)
+            return next(self._filled)
         except csv.Error as error:
             raise UserError(f"{self._file.path}, line {self.line}: {error}. Mend the quotes there.") from None
-        width = len(self.raw_names) or len(row)
-        if len(row) != width:
-            raise UserError(
-                f"{self._file.path}, line {self.line} has {len(row)} values, but there are {width} columns. "
-                "Mend that line."
-            )
-        return row
 
 
 def by_pyarrow(file: CSVFile) -> tuple[list[str], list[Encoded]] | None:
@@ -202,8 +228,3 @@ class LineNumbers(Sequence[int]):
         rows = _Rows(self.file, self.file.content())
         rows.names()
         return [rows.line for _ in rows]
-
-
-def read_csv(path: Path, delimiter: str) -> list[Column]:
-    """The columns of a CSV file."""
-    return CSVFile(path, delimiter).columns()

@@ -8,6 +8,8 @@ from pathlib import Path
 from unalike.data.numerals import number
 from unalike.errors import UserError
 
+_DELIMITERS = {";": "semicolon", "\t": "tab", "|": "bar", ",": "comma"}
+
 
 def check_file(path: Path) -> None:
     """Refuse a folder, and what has no end or can be read once only: a device, a pipe."""
@@ -22,6 +24,15 @@ def unreadable(path: Path, error: Exception) -> UserError:
         return UserError(f"There is no file {path}. Check the path; it starts at the working directory.")
     reason = " ".join(str(error).split())[:200].rstrip(".")
     return UserError(f"Cannot read {path}: {reason}. Is it a table of that format?")
+
+
+def one_column(name: str) -> UserError:
+    """The error for a table of one column: nothing to learn from, or several columns with another delimiter."""
+    likely = next((word for sign, word in _DELIMITERS.items() if sign in name), "semicolon")
+    return UserError(
+        f"The table has one column only, {name[:60]!r}. It needs features and a label, with commas between "
+        f"them; or say what is between them: delimiter={likely}."
+    )
 
 
 def check_size(path: Path, rows: int) -> None:

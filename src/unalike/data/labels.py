@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from unalike.data.columns import FEW_CATEGORIES, Column, too_many
 from unalike.data.dataset import Array
-from unalike.data.numerals import mostly_numbers, number
+from unalike.data.numerals import mostly_numbers, number, plain_number
 from unalike.errors import UserError
 
 PREDICTED = "Numbers are predicted with task=regression."
@@ -68,14 +68,6 @@ def class_names(values: Iterable[str]) -> tuple[str, ...]:
     """The different values, sorted; by their size where all are numbers."""
     found = set(values)
     return tuple(sorted(found, key=float) if all(number(value) is not None for value in found) else sorted(found))
-
-
-def plain_number(text: str) -> str:
-    """A number in one way of writing: 1 for 1.0; another text as it is."""
-    value = number(text)
-    if value is None:
-        return text
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 
 def class_places(column: Column, classes: Sequence[str]) -> dict[str, int | None]:

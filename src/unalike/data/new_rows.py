@@ -12,14 +12,14 @@ import numpy as np
 from unalike.data.columns import BINARY, Column
 from unalike.data.dataset import Array
 from unalike.data.labels import class_places
-from unalike.data.numerals import PLAIN, Reading, days
+from unalike.data.numerals import PLAIN, Reading, days, plain_number
 from unalike.data.roles import Missing
 from unalike.data.schema import MEASURED, Field, Schema
 from unalike.errors import UserError, nearest
 
 Unknown = Literal["error", "zeros"]
 """What becomes of a category, or of a gap in a column, that was not there when the coding was made."""
-_YES_OR_NO = {word for pair in BINARY for word in pair}
+_YES_OR_NO = {"0", "1", *(word for pair in BINARY for word in pair)}
 _USUAL = {"number": PLAIN, "date": Reading("date", days)}
 _WRITTEN = {"number": "1234.5", "date": "2024-12-31"}
 _FEW = 5
@@ -86,7 +86,7 @@ def _read(one: Field, column: Column, unknown: Unknown) -> Array:
     """The column's values as numbers, once every one of them is known to fit."""
     if column.missing and not one.indicate and unknown == "error":
         raise column.gap("Nothing was missing there in training: fill it in, or use --unknown zeros.")
-    if one.kind in MEASURED:
+    if one.kind in MEASURED and one.kind != "ordinal":
         return _numbers(one, column)
     if unknown == "error":
         _check_categories(one, column)
@@ -117,7 +117,7 @@ def _check_categories(one: Field, column: Column) -> None:
     if not known:  # it was the same in all rows: only where it is missing tells something
         return
     for text, value in column.values.items():
-        if (value.lower() if one.kind == "binary" else value) not in known:
+        if not {value.lower() if one.kind == "binary" else value, plain_number(value)} & known:
             names = "yes, no, true, false" if one.kind == "binary" else _few(one.values)
             near = nearest(value, known)
             meant = f"Is it {near!r}? " if near else ""

@@ -52,8 +52,43 @@ def days(text: str) -> float | None:
     return since / timedelta(days=1)
 
 
+def number_as(point: str, group: str) -> Callable[[str], float | None]:
+    """How to read numbers with this decimal sign, and perhaps this one between thousands; another text is None."""
+    mark = re.escape(group)
+    threes = f"[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+|" if group else ""
+    form = re.compile(rf"[+-]?(?:{threes}[0-9]+)?(?:{re.escape(point)}[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+
+    def read(text: str) -> float | None:
+        if not form.fullmatch(text) or not any(map(str.isdigit, text.partition("e")[0])):
+            return None
+        return number((text.replace(group, "") if group else text).replace(point, "."))
+
+    return read
+
+
+def date_as(form: str) -> Callable[[str], float | None]:
+    """How to read dates in this form of ``strptime``: days since 1970-01-01; another text is None."""
+
+    def read(text: str) -> float | None:
+        try:
+            moment = datetime.strptime(text, form)
+            return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) / timedelta(days=1)
+        except (ValueError, OverflowError):
+            return None
+
+    return read
+
+
 PLAIN = Reading("number", number)
 WAYS = (PLAIN, Reading("number", comma_number), Reading("date", days))
+
+
+def plain_number(text: str) -> str:
+    """A number in one way of writing: 1 for 1.0; another text as it is."""
+    value = number(text)
+    if value is None:
+        return text
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 
 def in_threes(text: str) -> bool:

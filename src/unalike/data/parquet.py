@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unalike.data.columns import Column, in_order
+from unalike.data.columns import Column
+from unalike.data.distinct import in_order
 from unalike.data.files import check_file, check_names, check_size, unreadable
 from unalike.data.parquet_size import claimed_size
 from unalike.errors import UserError

@@ -10,7 +10,8 @@ import numpy as np
 
 from unalike.data.columns import KEY, Column
 from unalike.data.dataset import Array
-from unalike.errors import UserError, unknown
+from unalike.data.files import one_column
+from unalike.errors import UserError, together, unknown
 
 Missing = Literal["error", "indicate", "drop"]
 
@@ -36,7 +37,10 @@ class Roles:
     @classmethod
     def choose(cls, columns: Sequence[Column], label: str, party: str, ignore: tuple[str, ...]) -> Roles:
         """The roles by name; the last column that is not otherwise used is the label where none is named."""
-        check_several(columns)
+        if len(columns) < 2:
+            raise one_column(columns[0].name)
+        said = tuple(one.name for one in columns if one.declared and one.declared.kind == "identifier")
+        ignore = (*ignore, *(name for name in said if name not in (label, party)))
         named = {column.name: column for column in columns}
         for role, names in (("label", (label,)), ("party", (party,)), ("ignored", ignore)):
             for name in names:
@@ -50,28 +54,21 @@ class Roles:
         return cls(target, named[party] if party else None, features)
 
 
-def check_several(columns: Sequence[Column]) -> None:
-    """Refuse a table of one column: there is nothing to learn from, or it is several columns by another sign."""
-    if len(columns) < 2:
-        name = columns[0].name
-        raise UserError(
-            f"The table has one column only, {name[:60]!r}. It needs features and a label, with commas between "
-            "them, or say what is: delimiter=';'."
-        )
-
-
 def complete(roles: Roles, missing: Missing) -> Roles:
     """The columns without the rows to be dropped; an error where a value is missing that may not be."""
     needed = [roles.label] + ([roles.party] if roles.party else [])
     keep = np.ones(roles.label.rows, bool)
+    mistakes = []
     for column in [*needed, *roles.features]:
         if not column.missing:
             continue
         if missing == "error" or (missing == "indicate" and column in needed):
             remedy = "drop" if column in needed else "indicate or missing=drop"
-            raise column.gap(f"Fill it in, or use missing={remedy}.")
+            mistakes.append(column.gap(f"Fill it in, or use missing={remedy}."))
         if missing == "drop":
             keep &= ~column.absent
+    if mistakes:
+        raise together(mistakes + [mistake for column in roles.features if (mistake := column.odd) is not None])
     if keep.all():
         return roles
     if not keep.any():

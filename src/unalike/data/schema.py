@@ -15,13 +15,14 @@ import numpy as np
 from unalike.data.columns import BINARY, MOST_CATEGORIES, Column, check_few
 from unalike.data.dataset import Array, Units
 from unalike.data.labels import class_places, read_targets
+from unalike.data.numerals import plain_number
 from unalike.data.roles import Missing, Roles, complete
 from unalike.errors import UserError
 
-CodedKind = Literal["number", "date", "binary", "category"]
-MEASURED: frozenset[CodedKind] = frozenset(("number", "date"))  # coded by shift and scale
+CodedKind = Literal["number", "date", "binary", "category", "ordinal"]
+MEASURED: frozenset[CodedKind] = frozenset(("number", "date", "ordinal"))  # coded by shift and scale
 MOST_COLUMNS = 100_000
-_YES = {pair[1] for pair in BINARY}
+_YES = {"1", *(pair[1] for pair in BINARY)}
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,11 @@ class Field:
     def read(self, column: Column) -> Array:
         """Every row's value as one number: a number or date as it is, 1 for yes, the place of a category.
 
-        A category that the coding does not have is at the place -1, and so is a missing one.
+        A category that the coding does not have is at the place -1, and so is a missing one; of ordinal values,
+        these are NaN.
         """
+        if self.kind == "ordinal":
+            return places_of(column, self.values)
         if self.kind in MEASURED:
             if (column.reading is None or column.reading.kind != self.kind) and column.values:
                 raise UserError(
@@ -54,19 +58,29 @@ class Field:
                 )
             return column.numbers()
         if self.kind == "binary":
-            return column.spread({text: value.lower() in _YES for text, value in column.values.items()}, False)
-        places = {value: place for place, value in enumerate(self.values)}
-        return column.spread({text: places.get(value, -1) for text, value in column.values.items()}, -1)
+            yes = {text: plain_number(value.lower()) in _YES for text, value in column.values.items()}
+            return column.spread(yes, False)
+        return column.spread(_places(column, self.values), -1)
 
     def code(self, values: Array, absent: Array) -> list[Array]:
         """What was read as the net sees it: one array or, for a category, one for each of its values."""
         if self.kind in MEASURED:
-            made = [np.where(absent, 0.0, (values - self.shift) / self.scale)]
+            made = [np.where(absent | np.isnan(values), 0.0, (values - self.shift) / self.scale)]
         elif self.kind == "binary":
             made = [values]
         else:
             made = [values == place for place in range(len(self.values))]
         return [part.astype(np.float32) for part in made + [absent] * self.indicate]
+
+
+def _places(column: Column, values: Sequence[str]) -> dict[str, int]:
+    """The place among ``values`` of every text, as it is or as a plain number; those without one are left out."""
+    return {text: place for text, place in class_places(column, values).items() if place is not None}
+
+
+def places_of(column: Column, order: Sequence[str]) -> Array:
+    """The place of every row's value in an order, 0 for the least; NaN where it is missing or not in it."""
+    return column.spread({text: float(place) for text, place in _places(column, order).items()}, np.nan)
 
 
 def fit(column: Column, train: Array, indicate: bool) -> Field | None:
@@ -79,17 +93,20 @@ def fit(column: Column, train: Array, indicate: bool) -> Field | None:
     if column.kind == "constant":  # at most, where it is missing tells something
         return Field(column.name, "category", indicate=True) if indicate else None
     if column.kind == "number" or column.kind == "date":
-        return Field(column.name, column.kind, *_scale(column, train), indicate=indicate)
+        return Field(column.name, column.kind, *_scale(column, column.numbers(), train), indicate=indicate)
+    column.check_feature()
     if column.kind == "binary":
         return Field(column.name, "binary", indicate=indicate)
-    column.check_feature()
+    if column.kind == "ordinal" and column.declared:
+        places = places_of(column, column.declared.order)
+        return Field(column.name, "ordinal", *_scale(column, places, train), column.declared.order, indicate)
     check_few(column.name, len(column.distinct), column.rows - column.missing)
     return Field(column.name, "category", values=tuple(column.seen(train)), indicate=indicate)
 
 
-def _scale(column: Column, train: Array) -> tuple[float, float]:
+def _scale(column: Column, values: Array, train: Array) -> tuple[float, float]:
     """The mean and the standard deviation of the training rows."""
-    known = column.numbers()[train & ~column.absent]
+    known = values[train & ~column.absent]
     if not len(known):
         return 0.0, 1.0
     if known.min() == known.max():  # rounding could leave a tiny deviation to divide by

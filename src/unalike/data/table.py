@@ -11,16 +11,17 @@ from typing import cast
 import numpy as np
 
 from unalike.data.columns import Column, Inferred
-from unalike.data.csv_file import read_csv
-from unalike.data.dataset import DATASETS, Dataset, TableLoader, register_dataset
+from unalike.data.csv_file import CSVFile
+from unalike.data.dataset import DATASETS, Array, Dataset, TableLoader, register_dataset
+from unalike.data.declared import declarations, declare, ways_of, written
 from unalike.data.files import check_file
 from unalike.data.folder import NotFound
 from unalike.data.labels import number_classes, read_targets
 from unalike.data.parquet import read_parquet
 from unalike.data.roles import Missing, Roles, check_test, complete, natural_parties, some_test_rows
-from unalike.data.schema import Schema, fit
+from unalike.data.schema import Field, Schema, fit
 from unalike.data.targets import strata
-from unalike.errors import UserError
+from unalike.errors import UserError, together
 from unalike.tallies import Kind
 
 
@@ -46,6 +47,11 @@ class CSV:
     With ``task=regression`` it is predicted as a number, and the test set is stratified by its tenths; without, it
     is refused.
 
+    ``types`` and ``categories`` say what values cannot show, ``types='born:date grade:ordinal(low<mid<high)'``
+    and ``categories=(sex, cp)``; kinds are number, binary, category, date, ordinal and identifier (left out).
+    ``decimal`` and ``thousands`` are signs in numbers (comma, point, space, apostrophe), ``dates`` is the form of
+    dates (%d.%m.%Y), ``encoding`` that of the file; ``delimiter`` may be semicolon or tab.
+
     Empty, ?, NA, N/A, NaN and null mean a missing value. ``missing="error"`` refuses them; ``"indicate"`` makes
     them 0 (after standardising; in all columns of a category) and adds a column ``<name>_missing``; ``"drop"``
     leaves their rows out. A label or party may not be missing, unless its row is dropped.
@@ -59,9 +65,17 @@ class CSV:
     delimiter: str = ","
     ignore: tuple[str, ...] = ()
     task: Kind = "classification"
+    types: str = ""
+    categories: tuple[str, ...] = ()
+    decimal: str = ""
+    thousands: str = ""
+    dates: str = ""
+    encoding: str = "utf-8"
 
     def __post_init__(self) -> None:
         check_test("csv", self.test)
+        declarations(self.types, self.categories)
+        ways_of(self.decimal, self.thousands, self.dates)
 
     def fingerprint(self) -> str:
         """The SHA-256 of the file's content."""
@@ -72,8 +86,9 @@ class CSV:
         return inferred(self.table())
 
     def table(self) -> list[Column]:
-        """The columns of the table, as they are."""
-        return read_csv(_path(self.path), self.delimiter)
+        """The columns of the table, as they are, of the kinds that were said."""
+        columns = CSVFile(_path(self.path), self.delimiter, self.encoding).columns()
+        return declare(written(columns, self.decimal, self.thousands, self.dates), self.types, self.categories)
 
     def load(self) -> Dataset:
         """Read and code the table."""
@@ -95,9 +110,12 @@ class Parquet:
     missing: Missing = "error"
     ignore: tuple[str, ...] = ()
     task: Kind = "classification"
+    types: str = ""
+    categories: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_test("parquet", self.test)
+        declarations(self.types, self.categories)
 
     def fingerprint(self) -> str:
         """The SHA-256 of the file's content."""
@@ -108,8 +126,8 @@ class Parquet:
         return inferred(self.table())
 
     def table(self) -> list[Column]:
-        """The columns of the table, as they are."""
-        return read_parquet(_path(self.path))
+        """The columns of the table, as they are, of the kinds that were said."""
+        return declare(read_parquet(_path(self.path)), self.types, self.categories)
 
     def load(self) -> Dataset:
         """Read and code the table."""
@@ -149,7 +167,9 @@ def infer(path: str, delimiter: str = ",") -> list[Inferred]:
 
 def inferred(columns: Sequence[Column]) -> list[Inferred]:
     """What there is to show of every column of a table."""
-    return [Inferred(column.name, column.kind, column.missing, column.variety) for column in columns]
+    return [
+        Inferred(column.name, column.kind, column.missing, column.variety, column.question) for column in columns
+    ]
 
 
 def _path(text: str) -> Path:
@@ -163,6 +183,23 @@ def _fingerprint(text: str) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         raise NotFound(f"There is no readable file {text}. Check the path.") from None
+
+
+def _fields(columns: Sequence[Column], train: Array, indicate: bool) -> tuple[tuple[Field, ...], tuple[str, ...]]:
+    """The coding of every column that varies, and the names of the others; all that is wrong is told at once."""
+    found: dict[str, Field | None] = {}
+    mistakes = []
+    for column in columns:
+        try:
+            found[column.name] = fit(column, train, indicate)
+        except UserError as error:
+            mistakes.append(error)
+    if mistakes:
+        raise together(mistakes)
+    fields = tuple(one for one in found.values() if one)
+    if not fields:
+        raise UserError("No column varies, so there is nothing to learn from. Check the table.")
+    return fields, tuple(name for name, one in found.items() if one is None)
 
 
 def coded(name: str, roles: Roles, fraction: float | None, missing: Missing, task: Kind) -> Dataset:
@@ -184,11 +221,7 @@ def coded(name: str, roles: Roles, fraction: float | None, missing: Missing, tas
         places = {name: place for place, name in enumerate(names)}
         party = roles.party.spread({text: places[value] for text, value in roles.party.values.items()}, -1)
     test = some_test_rows(name, kinds, party, fraction)
-    each = {column.name: fit(column, ~test, missing == "indicate") for column in roles.features}
-    fields = tuple(one for one in each.values() if one)
-    if not fields:
-        raise UserError("No column varies, so there is nothing to learn from. Check the table.")
-    constant = tuple(column for column, one in each.items() if one is None)
+    fields, constant = _fields(roles.features, ~test, missing == "indicate")
     schema = Schema(roles.label.name, classes, fields, constant, missing)
     x = schema.rows(roles.features)
     return Dataset(

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 from unalike.algorithms import ALGORITHMS
 from unalike.channels import parse_channel
 from unalike.channels.masked import Masked
+from unalike.data.declared import declarations
 from unalike.data.roles import Missing
 from unalike.data.sites import Sites
 from unalike.errors import UserError, unknown
@@ -69,6 +70,8 @@ class Plan:
     """what leaves a site, in the algorithm's own words"""
     code: str = ""
     """fingerprint of an algorithm or net that is not a part of this package; empty: there is none"""
+    types: str = ""
+    """kinds of columns that values cannot show, the same at all sites: cp:category born:date"""
 
     def __post_init__(self) -> None:
         self._check_types()
@@ -102,12 +105,13 @@ class Plan:
             raise UserError("public must be the SHA-256 of the public table: 64 hexadecimal digits.")
         object.__setattr__(self, "train", self._settled())
         self._check_algorithm()
+        declarations(self.types)
         choose(self.spec.score, "classification")  # real sites agree on classes: numbers cannot be predicted yet
         self._check_hidden()
 
     def _check_types(self) -> None:
         """A file may have any value anywhere."""
-        texts = ("name", "server", "address", "label", "missing", "figures", "public", "sends", "code")
+        texts = ("name", "server", "address", "label", "missing", "figures", "public", "sends", "code", "types")
         kinds: dict[str, tuple[type, ...]] = dict.fromkeys(texts, (str,))
         kinds |= {
             "quorum": (int,),
@@ -175,7 +179,11 @@ class Plan:
     @cached_property
     def spec(self) -> RunSpec:
         """The run, with the sites' tables wherever they are."""
-        return self.spec_of(Sites(label=self.label, ignore=self.ignore, missing=self.missing, test=self.test))
+        return self.spec_of(self.sites())
+
+    def sites(self, folder: str = "", public: str = "") -> Sites:
+        """The sites' tables, in a folder where all are in one place."""
+        return Sites(folder, self.label, self.ignore, self.missing, self.test, public=public, types=self.types)
 
     def spec_of(self, sites: Sites) -> RunSpec:
         """The same run on tables in one place: what real sites do, in one process."""
@@ -213,7 +221,10 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as dicts and lists that JSON and TOML can hold."""
-        return json.loads(json.dumps(dataclasses.asdict(self)))  # type: ignore[no-any-return]  # tuples as lists
+        values = dataclasses.asdict(self)
+        if not self.types:  # so a plan of a time without them keeps its digest
+            del values["types"]
+        return json.loads(json.dumps(values))  # type: ignore[no-any-return]  # tuples as lists
 
     def write(self, folder: Path) -> None:
         """Write the plan into a folder, as federation.toml."""

@@ -78,7 +78,7 @@ class Site:
         self._once = Once(self.folder / "once.json")
         self._measure: SiteMeasure | None = None
         self._server = {SERVER: bytes.fromhex(self.plan.server)}
-        self.columns = read_site_table(self.table)
+        self.columns = read_site_table(self.table, self.plan.types)
         self._public = public_table(self.folder, self.plan.public)
         self._described = self.describe()  # a table that does not fit is told here, and never to the server
 

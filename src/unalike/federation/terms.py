@@ -18,7 +18,8 @@ from unalike.channels.masked import Masked
 from unalike.data.columns import Column
 from unalike.data.dataset import Dataset
 from unalike.data.digest import table_digest
-from unalike.data.labels import class_names, plain_number
+from unalike.data.labels import class_names
+from unalike.data.numerals import plain_number
 from unalike.data.sites import site_data
 from unalike.data.sites.agreement import agree
 from unalike.data.sites.description import Description, describe

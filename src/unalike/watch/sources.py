@@ -80,8 +80,7 @@ class StudyRuns:
         self._specs: dict[Path, Mapping[str, Any]] = {}
         self._tuning = [path for run in plan.tuning_runs() if (path := self._place(run))]
         self._chosen: dict[int, Planned] = {}
-        self._seen: dict[int, tuple[tuple[int, str], ...]] = {}
-        """By goal, how far its tuning was when it was last looked at."""
+        self._states: list[str] = []
         self._failures = [run.problem for run in plan.tuning_runs() if run.spec is None]
         for goal in plan.goals:
             self._place(goal.planned)
@@ -121,18 +120,16 @@ class StudyRuns:
         }
 
     def _choose(self, runs: Mapping[str, FollowedRun]) -> None:
-        """Find the runs that tuning has decided on meanwhile."""
+        """Find the runs that tuning has decided on: looked for whenever one of its runs begins or ends."""
         from unalike.studies.planned import look_at
 
+        states = [runs[path.name].state if path.name in runs else "" for path in self._tuning]
+        if states == self._states:
+            return
+        self._states = states
         for number, goal in enumerate(self._plan.goals):
             if goal.tuning is None or number in self._chosen:
                 continue
-            folders = (run.spec.folder for run in goal.tuning.runs() if run.spec is not None)
-            found = [each for folder in folders if (each := runs.get(folder)) is not None]
-            seen = tuple((each.done, each.state) for each in found)
-            if any(each.state == "running" for each in found) or self._seen.get(number) == seen:
-                continue
-            self._seen[number] = seen
             choice = goal.tuning.choose(lambda planned: look_at(planned, self._folder))
             if choice.algorithm:
                 self._chosen[number] = goal.tuned(choice.algorithm, choice.fields)

@@ -140,6 +140,23 @@ def test_a_person_is_told_once_of_every_update_that_leaves(tmp_path, monkeypatch
     assert told == [f"Round {i}: answered 'train'" for i in (1, 2, 3)]
 
 
+def test_a_site_is_told_the_plans_kinds_and_that_dates_are_dates(invited):
+    """Numbers that are codes are categories at every site, and a date of birth is named as one."""
+    path = Path("tables/va.csv")
+    head, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([f"born,{head}", *(f"19{50 + n % 40}-01-02,{row}" for n, row in enumerate(rows))]))
+    join = invited("fedavg", "--types", "born:date", "--category", "cp", "--category", "thal")
+    answer = join("--yes")
+    assert answer.code == 0, answer.err
+    told = {line.split()[0]: " ".join(line.split()) for line in answer.out.splitlines() if line.startswith("    ")}
+    assert told["cp"].startswith("cp category its 4 values: 1, 2, 3, 4")
+    assert told["born"].startswith("born date")
+    assert "DATES CAN BE PERSONAL" in words(answer.out)
+    said = join("--yes", "--data", "csv:tables/va.csv(types=cp:number)")
+    assert said.code == 2
+    assert "types= is the same at all sites: the plan says it" in said.err
+
+
 @pytest.fixture
 def joined(invited):
     """Join with a table, perhaps with nobody there to agree."""

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from unalike.data.columns import Column
+from unalike.data.declared import declare
 from unalike.data.roles import test_rows as chosen_rows
 from unalike.data.schema import Field, Schema
 from unalike.data.sites import site_data
@@ -445,3 +446,29 @@ def test_a_site_does_not_code_what_its_plan_does_not_say(change, why):
     made = Schema(**{"label": "y", "classes": schema.classes, "fields": schema.fields, **change})
     with pytest.raises(UserError, match=why):
         check_agreed(made, own)
+
+
+def test_kinds_that_the_plan_says():
+    """Codes are categories at every site, also at one that has two of them only; an order is everybody's."""
+    said = "cp:category grade:ordinal(low<mid<high) smokes:binary"
+    one = declare(table(cp=[1, 2, 3, 4] * 5, grade=["low", "mid"] * 10, smokes=[0, 1] * 10, y=labels(20)), said)
+    two = declare(table(cp=["1.0", "2"] * 5, grade=["high"] * 10, smokes=["no"] * 10, y=labels(10)), said)
+    schema = agreed(one, two)
+    assert schema.features == ("cp_1", "cp_2", "cp_3", "cp_4", "grade", "smokes")
+    check_agreed(schema, told(two))
+    x, _ = schema.code(two, "error")
+    assert np.array_equal(x[:, :4], [[1, 0, 0, 0], [0, 1, 0, 0]] * 5)
+    grade = schema.fields[1]
+    assert np.allclose(x[:, 4], (2 - grade.shift) / grade.scale)
+    again = Schema.from_dict(json.loads(json.dumps(schema.to_dict())))
+    assert np.array_equal(again.code(one, "error")[0], schema.code(one, "error")[0])
+    third = table(cp=[1, 2] * 5, grade=["low"] * 10, smokes=[0, 1] * 5, y=labels(10))
+    other = declare(third, said.replace("mid<", ""))
+    with pytest.raises(UserError, match="column grade: sites have its values in different orders"):
+        agreed(one, other)
+    with pytest.raises(UserError, match="column grade: the schema has another order"):
+        check_agreed(schema, told(other))
+    with pytest.raises(UserError, match="column cp: the schema takes it for a category, here it is a number"):
+        check_agreed(schema, told(declare(third, "grade:ordinal(low<mid<high)")))
+    with pytest.raises(UserError, match="column grade: 'top' in line 2 is not in the order low<mid<high"):
+        told(declare(table(cp=[1, 2] * 5, grade=["top"] + ["low"] * 9, smokes=[0, 1] * 5, y=labels(10)), said))

@@ -13,7 +13,7 @@ import typer
 from unalike.cli.commands import App
 from unalike.cli.complete import choices
 from unalike.cli.federation.plugins import loads_plugins
-from unalike.cli.options import AsJson, FirstDegree, Quiet
+from unalike.cli.options import AsJson, CodeColumns, ColumnTypes, FirstDegree, Quiet
 from unalike.cli.spec_flags import with_flags
 from unalike.federation import FIXED
 
@@ -56,9 +56,7 @@ def init(
     address: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="where sites reach the server, e.g. fl.example.org:9443")
     ],
-    label: Annotated[
-        str, typer.Option(metavar="COLUMN", help="the column to predict, of the same name everywhere")
-    ],
+    label: Annotated[str, typer.Option(metavar="COLUMN", help="the column to predict, the same everywhere")],
     name: Annotated[str | None, typer.Option(help="what the federation is called [the folder's name]")] = None,
     missing: Annotated[
         str,
@@ -71,6 +69,8 @@ def init(
     ignore: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="a column to leave out; repeat it")
     ] = None,
+    types: ColumnTypes = "",
+    categories: CodeColumns = None,
     quorum: Annotated[
         int,
         typer.Option(
@@ -129,6 +129,7 @@ def init(
         label=label,
         ignore=tuple(ignore or ()),
         missing=missing,
+        types=" ".join([types, *(f"'{name}':category" for name in categories or ())]).strip(),
         quorum=quorum,
         deadline=deadline,
         figures=figures,

@@ -9,7 +9,6 @@ from pathlib import Path
 from unalike.cli.federation.needs import algorithm_of
 from unalike.cli.progress import follower
 from unalike.cli.show import costs, draw, figures_table, print_json
-from unalike.data.sites import Sites
 from unalike.errors import UserError
 from unalike.federation.plan import Plan
 from unalike.federation.public import TABLE, public_table
@@ -20,7 +19,7 @@ def rehearse(folder: Path, tables: Path, *, as_json: bool, quiet: bool) -> None:
     """Train as the plan says in this process, on a table for every site."""
     plan = Plan.read(folder)
     public = str(folder / TABLE) if public_table(folder, plan.public) is not None else ""
-    sites = Sites(str(tables), plan.label, plan.ignore, plan.missing, plan.test, public=public)
+    sites = plan.sites(str(tables), public)
     there = tuple(sites.tables())
     if there != plan.parties:
         raise UserError(

@@ -85,7 +85,7 @@ def _join(place: SiteFolder, plan: Plan, data: str, rows: str, address: str, doo
 
 def _agree(place: SiteFolder, plan: Plan, data: str, sends: str | None, *, yes: bool) -> str:
     """Show the terms and have them agreed to, once for the same plan and rows; the hash of these rows."""
-    terms = terms_of(plan, place.name, read_site_table(data), public_table(place.path, plan.public))
+    terms = terms_of(plan, place.name, read_site_table(data, plan.types), public_table(place.path, plan.public))
     agreed = read_object(place.path / _CONSENT)
     before = (agreed.get("plan"), agreed.get("table"))
     if (*before, agreed.get("rows")) == (plan.digest, data, terms.rows):

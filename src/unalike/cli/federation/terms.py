@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unalike.cli.show import Paragraph, draw, duration
 from unalike.cli.table import Table, table
+from unalike.data.schema import MEASURED
 from unalike.federation.folders import Card
 from unalike.federation.public import TABLE
 from unalike.federation.terms import Disclosure, Terms
@@ -104,8 +105,10 @@ def _description(terms: Terms, data: str) -> list[str | Table]:
     told = terms.description
     rows = []
     for column in told.columns:
-        if column.kind == "number":
+        if column.kind in MEASURED:
             what = "how many, their mean and standard deviation" if column.count else "nothing: no value is known"
+            if column.kind == "date":
+                what += ", in days. DATES CAN BE PERSONAL: is it one of birth?"
         else:
             what = f"its {len(column.values)} values: {_short(column.values)}"
         rows.append([f"    {column.name}", column.kind, what + (", and that some are missing" * column.missing)])

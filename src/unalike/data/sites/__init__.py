@@ -13,6 +13,7 @@ import numpy as np
 
 from unalike.data.columns import Column
 from unalike.data.dataset import Array, Dataset, register_dataset
+from unalike.data.declared import declare
 from unalike.data.folder import NotFound
 from unalike.data.roles import Missing, test_rows
 from unalike.data.schema import Schema
@@ -21,16 +22,16 @@ from unalike.data.sites.description import describe
 from unalike.data.table import read_table, table_loader
 from unalike.errors import UserError
 
-_OF_THE_PLAN = ("label", "party", "ignore", "missing", "test", "task")
+_OF_THE_PLAN = ("label", "party", "ignore", "missing", "test", "task", "types", "categories")
 
 
-def read_site_table(text: str) -> list[Column]:
-    """The columns of a site's own table; what the plan says for all sites cannot be said with it."""
+def read_site_table(text: str, types: str = "") -> list[Column]:
+    """The columns of a site's own table, of the plan's types; what the plan says cannot be said with the table."""
     loader = table_loader(text)
     for one in dataclasses.fields(loader):  # type: ignore[arg-type]
         if one.name in _OF_THE_PLAN and getattr(loader, one.name) != one.default:
             raise UserError(f"{one.name}= is the same at all sites: the plan says it. Leave it out of {text}.")
-    return loader.table()
+    return declare(loader.table(), types)
 
 
 def site_data(name: str, schema: Schema, columns: list[Column], missing: Missing, test: float) -> Dataset:
@@ -69,9 +70,10 @@ class Sites:
 
     Every CSV or Parquet file in the folder is a site of that name, in alphabetical order. Each is described by
     what would leave it (types, categories, means), the coding is agreed on, and each table is coded by it alone; a
-    fixed ``test`` part of every table is the test set. ``label``, ``ignore`` and ``missing`` mean what they mean
-    for ``csv``; ``schema`` is the file of a coding that was agreed before. ``public`` is a table with the same
-    columns that every site and the server have: public rows, all of them, for algorithms that need some.
+    fixed ``test`` part of every table is the test set. ``label``, ``ignore``, ``missing``, ``types`` and
+    ``categories`` mean what they mean for ``csv``; ``schema`` is the file of a coding that was agreed before.
+    ``public`` is a table with the same columns that every site and the server have: public rows, all of them, for
+    algorithms that need some.
     """
 
     path: str = ""
@@ -81,6 +83,8 @@ class Sites:
     test: float = 0.2
     schema: str = ""
     public: str = ""
+    types: str = ""
+    categories: tuple[str, ...] = ()
 
     def tables(self) -> dict[str, Path]:
         """The file of every site's table in the folder, by the site's name."""
@@ -109,10 +113,10 @@ class Sites:
 
     def load(self) -> Dataset:
         """Read and code the tables."""
-        columns = {name: read_table(str(path)) for name, path in self.tables().items()}
+        columns = {name: self._declared(name, str(path)) for name, path in self.tables().items()}
         schema = self._schema(columns)
         each = [site_data(name, schema, columns[name], self.missing, self.test) for name in columns]
-        public = public_rows(schema, read_table(self.public), self.missing) if self.public else None
+        public = public_rows(schema, self._declared("public", self.public), self.missing) if self.public else None
         return replace(
             each[0],
             public=public,
@@ -125,6 +129,12 @@ class Sites:
             group_names=tuple(columns),
             group_test=np.repeat(np.arange(len(each)), [len(one.y_test) for one in each]),
         )
+
+    def _declared(self, name: str, table: str) -> list[Column]:
+        try:
+            return declare(read_table(table), self.types, self.categories)
+        except UserError as error:
+            raise UserError(f"{name}: {error}") from None
 
     def _schema(self, columns: dict[str, list[Column]]) -> Schema:
         if self.schema:

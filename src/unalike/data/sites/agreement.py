@@ -21,6 +21,7 @@ def check_agreed(schema: Schema, own: Description) -> None:
     if not schema.classes:
         raise UserError(f"the schema has no classes of {schema.label}. {NO_NUMBERS}")
     kinds = {one.name: one.kind for one in schema.fields}
+    orders = {one.name: one.values for one in schema.fields}
     strange = sorted({*kinds, *schema.ignore} ^ {one.name for one in own.columns})
     if strange:
         raise UserError(f"column {strange[0]}: by this site's plan and table, other columns are used.")
@@ -28,6 +29,8 @@ def check_agreed(schema: Schema, own: Description) -> None:
         kind = kinds.get(one.name)
         if one.count and kind is not None and kind != one.kind and MEASURED & {kind, one.kind}:
             raise UserError(f"column {one.name}: the schema takes it for a {kind}, here it is a {one.kind}.")
+        if kind == "ordinal" and orders[one.name] != one.values:
+            raise UserError(f"column {one.name}: the schema has another order of its values than the plan.")
 
 
 def agree(descriptions: Mapping[str, Description]) -> Schema:
@@ -78,13 +81,19 @@ def _field(column: str, each: Mapping[str, Described]) -> Field | None:
             shift, scale = _pooled(list(told.values()))
         except OverflowError:
             raise UserError(f"column {column}: its values are too large to standardise. Rescale them.") from None
-        return None if scale == 0 and not indicate else Field(column, measured, shift, scale or 1.0, (), indicate)
+        orders = {one.values for one in told.values()}
+        if len(orders) > 1:
+            raise UserError(f"column {column}: sites have its values in different orders. Say one in the plan.")
+        order = next(iter(orders)) if measured == "ordinal" else ()
+        return (
+            None if scale == 0 and not indicate else Field(column, measured, shift, scale or 1.0, order, indicate)
+        )
     values = sorted({value for one in told.values() for value in one.values})
     if len(values) < 2 and not indicate:
         return None
     if len(values) > MOST_CATEGORIES:
         raise UserError(f"column {column}: {len(values)} categories over all sites, more than {MOST_CATEGORIES}.")
-    if values and any({value.lower() for value in values} <= set(pair) for pair in BINARY):
+    if values and (kinds.keys() == {"binary"} or any({v.lower() for v in values} <= set(p) for p in BINARY)):
         return Field(column, "binary", indicate=indicate)
     return Field(column, "category", values=tuple(values), indicate=indicate)
 

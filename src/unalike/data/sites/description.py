@@ -15,9 +15,10 @@ import numpy as np
 
 from unalike.data.columns import Column, check_few
 from unalike.data.dataset import Array
-from unalike.data.labels import NO_NUMBERS, check_labels, class_names, class_places, plain_number
+from unalike.data.labels import NO_NUMBERS, check_labels, class_names, class_places
+from unalike.data.numerals import plain_number
 from unalike.data.roles import Missing, Roles, complete, test_rows
-from unalike.data.schema import MOST_COLUMNS, CodedKind, check_kind, is_number, texts
+from unalike.data.schema import MOST_COLUMNS, CodedKind, check_kind, is_number, places_of, texts
 from unalike.errors import UserError
 
 MOST_ROWS = 2**31 - 1
@@ -91,20 +92,22 @@ def describe(
 def _described(column: Column, train: Array) -> Described:
     missing = bool(column.missing)
     column.check_feature()
-    if column.reading is not None:
-        kind: CodedKind = column.reading.kind
-        values = column.numbers()[train & ~column.absent]
+    order = column.declared.order if column.declared else ()
+    if column.reading is not None or order:
+        kind: CodedKind = column.reading.kind if column.reading is not None else "ordinal"
+        values = (places_of(column, order) if order else column.numbers())[train & ~column.absent]
         if not len(values):
-            return Described(column.name, kind, missing=missing)
+            return Described(column.name, kind, order, missing=missing)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = float(values.mean())
             squares = float(((values - mean) ** 2).sum())
         if not math.isfinite(squares):
             raise UserError(f"column {column.name}: its values are too large to standardise. Rescale them.")
-        return Described(column.name, kind, (), len(values), mean, squares, missing)
+        return Described(column.name, kind, order, len(values), mean, squares, missing)
     found, count = tuple(column.seen(train)), int((train & ~column.absent).sum())
     check_few(column.name, len(found), count)
-    kind = "binary" if column.kind == "binary" else "category"
+    said = column.declared.kind if column.declared else column.kind
+    kind = "binary" if said == "binary" else "category"
     return Described(column.name, kind, found, count, missing=missing)
 
 

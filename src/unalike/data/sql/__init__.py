@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from unalike.data.columns import Column, Inferred
 from unalike.data.dataset import DATASETS, Dataset, register_dataset
+from unalike.data.declared import declarations, declare
 from unalike.data.digest import table_digest
 from unalike.data.roles import Missing, Roles, check_test
 from unalike.data.sql import duckdb, postgres, sqlite
@@ -55,12 +56,15 @@ class SQL:
     missing: Missing = "error"
     ignore: tuple[str, ...] = ()
     task: Kind = "classification"
+    types: str = ""
+    categories: tuple[str, ...] = ()
 
     refused: ClassVar[dict[str, str]] = dict.fromkeys(("password", "passwd", "pwd"), SECRET)
 
     def __post_init__(self) -> None:
         read_address(self.url)
         check_test("sql", self.test)
+        declarations(self.types, self.categories)
 
     def fingerprint(self) -> str:
         """The SHA-256 of the sorted rows."""
@@ -73,8 +77,10 @@ class SQL:
         ]
 
     def table(self) -> list[Column]:
-        """The columns of the table, as they are."""
-        return list(_read(read_address(self.url), self._select(), self.key).columns)
+        """The columns of the table, as they are, of the kinds that were said."""
+        return declare(
+            _read(read_address(self.url), self._select(), self.key).columns, self.types, self.categories
+        )
 
     def load(self) -> Dataset:
         """Read and code the table."""

@@ -10,8 +10,9 @@ from itertools import islice
 
 import numpy as np
 
-from unalike.data.columns import KEY, MISSING, Column, in_order
+from unalike.data.columns import KEY, MISSING, Column
 from unalike.data.dataset import Array
+from unalike.data.distinct import in_order
 from unalike.data.numerals import number
 from unalike.data.parquet import VARIABLE, memory_limit
 from unalike.data.sql.answer import Answer, Heading, as_it_is
