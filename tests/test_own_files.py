@@ -1,5 +1,6 @@
 """Files of the user's own: what a file needs is found without running it, and nothing unnamed is run."""
 
+import os
 import sys
 
 import pytest
@@ -76,12 +77,22 @@ def test_nothing_is_run_that_nobody_named(tmp_path):
     assert str(tmp_path) not in sys.path
 
 
-def test_a_changed_file_is_run_anew_and_so_is_one_beside_it(tmp_path):
-    path = write(tmp_path, main="from one import x", one="x = 1")
+def test_a_changed_file_is_run_anew_and_so_is_one_beside_it(tmp_path, monkeypatch):
+    """Also one of the same size, changed within the same second: Python's bytecode would be the old one's."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = write(tmp_path, main="from one import x\ny = 1", one="x = 1")
     allow_code(path)
-    assert load(path).x == 1
-    (tmp_path / "one.py").write_text("x = 20")
-    assert load(path).x == 20
+    assert (load(path).x, load(path).y) == (1, 1)
+    for change in ({"one": "x = 2"}, {"main": "from one import x\ny = 2"}):
+        write(tmp_path, **change)
+        for file in tmp_path.glob("*.py"):
+            os.utime(file, (1e9, 1e9))
+        load(path)
+    write(tmp_path, one="x = 3", main="from one import x\ny = 3")
+    for file in tmp_path.glob("*.py"):
+        os.utime(file, (1e9, 1e9))
+    assert (load(path).x, load(path).y) == (3, 3)
+    assert not sys.dont_write_bytecode
 
 
 def test_files_of_one_name_in_two_folders_are_two(tmp_path):

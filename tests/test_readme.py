@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import unalike
 from unalike import check_algorithm, run
 from unalike.algorithms import ALGORITHMS
 from unalike.partition import PARTITIONS
@@ -21,19 +22,30 @@ COMMANDS = [
     for line in block.splitlines()
     if line.startswith("unalike ")
 ]
-TOO_LONG = {"study", "report", "leaderboard"}
-"""Commands that need a whole study: their lines are parsed, which imports all that they load at first."""
+TOO_LONG = {"study", "report", "leaderboard", "tune", "watch"}
+"""Commands that need a whole study, or stay until stopped: their lines are parsed, which imports what they use."""
 NEEDS_A_SHELL = "--install-completion"
 """Tried with real shells in tests/cli/test_complete.py: what runs this test may be none that has completion."""
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 
-def test_the_first_example(capsys):
-    assert len([line for line in BLOCKS[0].splitlines() if line.strip()]) <= 10
-    exec(compile(BLOCKS[0], "README.md", "exec"), {})
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["fedavg", "fedprox(mu=0.1)", "scaffold"]
-    assert all(float(re.search(r"test ([\d.]+)", line)[1]) > 0.9 for line in lines)
+def lines_of(block):
+    return [line for line in block.splitlines() if line.strip()]
+
+
+def test_from_arrays_to_predictions_and_with_an_own_net(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert len(lines_of(BLOCKS[0])) <= 6
+    assert len(lines_of(BLOCKS[1])) <= 3
+    names = {}
+    exec(compile(BLOCKS[0], "README.md", "exec"), names)
+    assert (unalike.load(names["saved"]).predict(names["x"]) == names["y"]).mean() > 0.9
+    said = capsys.readouterr().out
+    assert re.fullmatch(r"\[[01] [01] [01] [01] [01]\]", said.strip())
+    exec(compile(BLOCKS[1], "README.md", "exec"), names)
+    said = capsys.readouterr().out
+    assert said.startswith("Result: scaffold")
+    assert float(re.search(r"accuracy ([\d.]+)%", said)[1]) > 90
 
 
 def test_its_commands_work_with_nothing_but_the_base_install(tmp_path):
@@ -65,12 +77,12 @@ def test_what_needs_no_encryption_does_not_load_it(command):
 
 @pytest.fixture(scope="module")
 def own():
-    exec(compile(BLOCKS[1], "README.md", "exec"), {"__name__": "readme"})
+    exec(compile(BLOCKS[2], "README.md", "exec"), {"__name__": "readme"})
     return ALGORITHMS.entry("my-momentum").cls
 
 
 def test_the_own_algorithm_is_short_and_holds_the_contract(own):
-    assert len([line for line in BLOCKS[1].splitlines() if line.strip()]) < 15
+    assert len(lines_of(BLOCKS[2])) < 15
     check_algorithm("my-momentum(beta=0.5)")
 
 

@@ -137,9 +137,12 @@ def _importing_beside(home: Path) -> Iterator[None]:
         del sys.modules[name]
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
+    # Python takes kept bytecode for a file's as long as its size and the second of its last change are the same.
+    keeps_none, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
     finally:
+        sys.dont_write_bytecode = keeps_none
         if str(folder) in sys.path:
             sys.path.remove(str(folder))
         sys.modules.update(taken)

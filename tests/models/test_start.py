@@ -57,6 +57,13 @@ def test_the_head_may_be_missing_or_of_another_width():
         assert not net.begins_alike
 
 
+def test_half_a_head_is_no_head():
+    net, given = own(), dict(Own().state_dict())
+    bias = net.head.bias.clone()
+    given["fc.weight"] = torch.zeros(3, 9)
+    assert torch.equal(started(net, given, "file").head.bias, bias)
+
+
 @pytest.mark.parametrize(
     ("edit", "message"),
     [

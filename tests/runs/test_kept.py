@@ -329,3 +329,39 @@ def test_a_table_is_coded_as_in_training_without_its_file(tmp_path, monkeypatch)
     (tmp_path / "bad.csv").write_text("ages,sex\n50,male\n")
     with pytest.raises(UserError, match=r"column age: the model needs it.*is it 'ages'\?"):
         loaded.predict("csv:bad.csv")
+
+
+def test_data_frames_and_labels_as_they_were_given(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame({"age": rng.normal(50, 9, 80), "sex": rng.choice(["m", "f"], 80)})
+    for y in (frame["age"].to_numpy() > 50, np.where(frame["age"] > 50, "old", "young"), 3 + (frame["age"] > 50)):
+        data = unalike.dataset(frame, np.asarray(y))
+        made = run(dataset=data, model="mlp(4)", rounds=2, parties=2, runs=tmp_path)
+        answers = unalike.load(made.run_dir).predict(frame)
+        assert answers.dtype.kind == np.asarray(y).dtype.kind
+        assert set(answers.tolist()) <= set(np.asarray(y).tolist())
+    with pytest.raises(UserError, match="column sex: the model needs it"):
+        made.predict(frame[["age"]])
+
+
+class OwnModule(torch.nn.Module):
+    """A net of one's own, as its author wrote it."""
+
+    def __init__(self, shape, classes):
+        super().__init__()
+        self.out = torch.nn.Linear(4, classes)
+        self.first = torch.nn.Linear(shape[0], 4)
+
+    def forward(self, x):
+        return self.out(torch.relu(self.first(x)))
+
+
+def test_a_module_of_ones_own_comes_back_with_its_own_names(tmp_path):
+    made = run(dataset="heart", model=OwnModule, rounds=1, runs=tmp_path)
+    result = unalike.load(made.run_dir)
+    (net,) = result.model.nets
+    assert type(net) is OwnModule
+    assert list(net.state_dict()) == ["out.weight", "out.bias", "first.weight", "first.bias"]
+    data = unalike.load_dataset("heart")
+    assert right(result, data, data.x_test, data.y_test) == result.accuracy

@@ -1,6 +1,9 @@
 """model.json: it comes back as it was written, and what a stranger may have put into it is refused in one line."""
 
+import hashlib
 import json
+import subprocess
+import sys
 from dataclasses import fields, replace
 
 import numpy as np
@@ -167,11 +170,12 @@ def test_a_strangers_module_is_not_run(tmp_path, monkeypatch):
         f"result = unalike.load({str(made.run_dir)!r})\n"
         "try:\n    result.model\nexcept unalike.UserError as error:\n    sys.exit(str(error))\n"
     )
-    import subprocess
-    import sys
-
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "theirs.py" in answer.stderr
     assert "--plugin" in answer.stderr
     assert not (tmp_path / "ran").exists()
-    assert json.loads((made.run_dir / "model.json").read_text())["code"]["model"]["file"] == "theirs.py"
+    code = json.loads((made.run_dir / "model.json").read_text())["code"]["model"]
+    assert code == {
+        "file": "theirs.py",
+        "sha256": hashlib.sha256((tmp_path / "theirs.py").read_bytes()).hexdigest(),
+    }

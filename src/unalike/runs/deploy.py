@@ -134,8 +134,8 @@ def answers(result: Result, x: Any, which: Which, party: int | str | None) -> Ar
 
 def class_labels(classes: tuple[str, ...]) -> Array:
     """The names of the classes; as whole numbers or truth values, where all of them are."""
-    if sorted(classes) == ["false", "true"]:
-        return np.array([name == "true" for name in classes])
+    if sorted(name.lower() for name in classes) == ["false", "true"]:
+        return np.array([name.lower() == "true" for name in classes])
     whole = all(name.removeprefix("-").isdecimal() and str(int(name)) == name for name in classes)
     return np.array([int(name) for name in classes]) if whole else np.array(classes)
 

@@ -86,7 +86,10 @@ def write_all(files: dict[str, bytes], folder: Path | str) -> list[Path]:
 
 
 def _plain_files(tensors: Sequence[Named], about: ModelFile, which: Which) -> dict[str, bytes]:
-    """The weights, and a model.json beside them: a folder that unalike predict takes. No names of parties."""
+    """The weights, and a model.json beside them: a folder that unalike predict takes.
+
+    Neither names of parties nor where the data lie are in it.
+    """
     metadata = {"key": about.key, "algorithm": about.algorithm}
     kept = KeptRound(about.stages[which].round)
     if len(tensors) == 1:
@@ -95,7 +98,7 @@ def _plain_files(tensors: Sequence[Named], about: ModelFile, which: Which) -> di
     else:  # nets that predict together, as the one party's own
         data = OwnModels(tensors, torch.arange(len(tensors))[None]).encode(metadata)
         kept = replace(kept, personal=WEIGHTS, personal_sha256=file_sha256(data))
-    described = replace(about, stages={"final": kept}, parties=())
+    described = replace(about, stages={"final": kept}, parties=(), dataset=about.dataset.partition("(")[0])
     return {WEIGHTS: data, MODEL: described.encode()}
 
 

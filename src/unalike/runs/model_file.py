@@ -173,17 +173,17 @@ def code_of(model: str, loss: str | None) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for kind, text in zip(_CODE, (model, loss), strict=True):
         parts = registry(kind)
-        files, sources = [], []
+        hashes: dict[str, str] = {}  # of a file alone it is what sha256sum says of it
         for part in parts.members(parts.build(text)) if text else ():
             if isinstance(part, FileModule):
-                files.append(part.files()[0].path.name)
-                sources.append(part.fingerprint())
+                first, *others = part.files()
+                hashes[first.path.name] = part.fingerprint() if others else first.sha256
             elif is_own(part):
-                files.append(_file_of(type(part)))
-                sources.append(source_of(type(part)))
-        if files:
-            names, sha256 = ", ".join(sorted(set(files))), file_sha256("\n".join(sources).encode())
-            found[kind] = {"file": names, "sha256": sha256}
+                hashes[_file_of(type(part))] = file_sha256(source_of(type(part)).encode())
+        if hashes:
+            several = file_sha256(" ".join(sorted(hashes.values())).encode())
+            sha256 = next(iter(hashes.values())) if len(hashes) == 1 else several
+            found[kind] = {"file": ", ".join(sorted(hashes)), "sha256": sha256}
     return found
 
 

@@ -12,7 +12,8 @@ from unalike.watch.follower import FILES, FollowedRun, told
 from unalike.watch.locks import Held
 
 if TYPE_CHECKING:
-    from unalike.studies.plan import Planned, StudyPlan
+    from unalike.studies.plan import StudyPlan
+    from unalike.studies.planned import Planned
     from unalike.studies.study_file import Study
 
 _PRESENCE, _RUNNING = ".studies", ".running"
@@ -79,6 +80,7 @@ class StudyRuns:
         self._specs: dict[Path, Mapping[str, Any]] = {}
         self._tuning = [path for run in plan.tuning_runs() if (path := self._place(run))]
         self._chosen: dict[int, Planned] = {}
+        self._states: list[str] = []
         self._failures = [run.problem for run in plan.tuning_runs() if run.spec is None]
         for goal in plan.goals:
             self._place(goal.planned)
@@ -118,22 +120,21 @@ class StudyRuns:
         }
 
     def _choose(self, runs: Mapping[str, FollowedRun]) -> None:
-        """Find the runs that tuning has decided on meanwhile."""
-        from unalike.studies.plan import look_at
+        """Find the runs that tuning has decided on: looked for whenever one of its runs begins or ends."""
+        from unalike.studies.planned import look_at
 
+        states = [runs[path.name].state if path.name in runs else "" for path in self._tuning]
+        if states == self._states:
+            return
+        self._states = states
         for number, goal in enumerate(self._plan.goals):
             if goal.tuning is None or number in self._chosen:
                 continue
-            if all(self._has_ended(run, runs) for each in goal.tuning.candidates.values() for run in each):
-                choice = goal.tuning.choose(lambda planned: look_at(planned, self._folder))
-                if choice.algorithm:
-                    self._chosen[number] = goal.tuned(choice.algorithm)
-                    self._place(self._chosen[number])
-                    self._grid = self._make_grid()
-
-    def _has_ended(self, planned: Planned, runs: Mapping[str, FollowedRun]) -> bool:
-        found = None if planned.spec is None else runs.get(planned.spec.folder)
-        return planned.spec is None or (found is not None and found.state in ("finished", "failed"))
+            choice = goal.tuning.choose(lambda planned: look_at(planned, self._folder))
+            if choice.algorithm:
+                self._chosen[number] = goal.tuned(choice.algorithm, choice.fields)
+                self._place(self._chosen[number])
+                self._grid = self._make_grid()
 
     def _make_grid(self) -> dict[str, Any]:
         """Settings by algorithms: in every cell the runs of all seeds; one that is not decided yet is null."""
