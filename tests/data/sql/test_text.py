@@ -57,7 +57,7 @@ def test_two_words_with_a_dot_need_no_quotes(text):
     assert DATASETS.build(f"sql:sqlite:clinic.db({text})").query == "select.sql"
 
 
-@pytest.mark.parametrize("text", ["query=a.b.c()", "query=f().sql", "query=1.sql", "query='a'.sql"])
+@pytest.mark.parametrize("text", ["query=a.b.c()", "query=f().sql", "query='a'.sql"])
 def test_other_things_with_a_dot_are_no_words(text):
     with pytest.raises(UserError, match="Cannot read"):
         DATASETS.build(f"sql:sqlite:clinic.db({text})")
