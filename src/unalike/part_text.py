@@ -73,7 +73,7 @@ def split(text: str, sign: str) -> list[str]:
 
 def value_of(text: str) -> Any:
     """The value that a text means: a literal of Python's or a bare word; a ValueError for anything else."""
-    if _DOTTED.fullmatch(text):  # the name of a layer, as in head=classifier.1
+    if _DOTTED.fullmatch(text):  # a layer or a file, as in head=classifier.1 or query=patients.sql
         return text
     try:
         call = ast.parse(f"_({text})", mode="eval").body
@@ -90,9 +90,6 @@ def value_of(text: str) -> Any:
 def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.Name):  # a bare word is text, as in norm=batch
         return {"true": True, "false": False}.get(node.id.lower(), node.id)
-    words = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
-    if words and all(map(str.isidentifier, words.split("."))):  # with dots between them, as in query=patients.sql
-        return words
     if isinstance(node, ast.List | ast.Tuple):  # of words, too, as in ignore=[id, name]
         return tuple(map(_value, node.elts))
     return ast.literal_eval(node)

@@ -53,3 +53,10 @@ def test_what_cannot_be_frozen_is_one_line(unalike, table, data, path, why):
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert why in answer.err
     assert Path("there.csv").read_text() == "mine"
+
+
+def test_the_tables_of_natural_parties_have_no_key(unalike, table):
+    answer = unalike("data", table.replace("test=0.3", "party=kind"), "--export", "parties")
+    assert answer.code == 0, answer.err
+    heads = {path.read_text().splitlines()[0] for path in Path("parties").iterdir()}
+    assert heads == {"age,dose,gaps,outcome"}

@@ -162,6 +162,14 @@ def test_a_class_a_factory_options_and_an_instance():
     assert torch.equal(began[:30], instance.one.weight.reshape(-1))
 
 
+def test_options_that_no_text_can_hold():
+    """A function as an option: the net is one of this program then, with a fingerprint all the same."""
+    one, other = (model_text(functools.partial(Plain, width=width)) for width in (6, math.floor))
+    assert (one.split("(")[0], other.split("(")[0]) == ("module", "typed")
+    assert model_text(functools.partial(Plain, width=math.floor)) == other
+    assert model_text(functools.partial(Plain, width=math.ceil)) != other
+
+
 def test_training_leaves_an_instance_and_the_users_stream_alone():
     instance = Normed((5,), 3)
     before = {name: value.clone() for name, value in instance.state_dict().items()}

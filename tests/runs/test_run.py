@@ -149,7 +149,7 @@ def test_own_data_have_a_folder_of_their_own(tmp_path, monkeypatch):
         with pytest.raises(UserError, match="Give the same rows again"):
             run(result.spec, data=other)
     assert len(list(tmp_path.iterdir())) == 5
-    with pytest.raises(UserError, match=r"given by a Python program .* unalike\.run"):
+    with pytest.raises(UserError, match=r"given by a Python program .* unalike\.dataset"):
         run(RunSpec.from_mapping({**result.spec.to_dict(), "seed": 3}), runs=tmp_path)
 
 

@@ -4,6 +4,9 @@ import pytest
 import torch
 
 import unalike
+from tests.federation.inside import World
+from unalike.errors import UserError
+from unalike.runs.folder import RunDirectory
 from unalike.runs.run import Watcher
 from unalike.runs.small import small_dataset
 
@@ -42,3 +45,26 @@ def test_a_run_goes_on_with_the_same_torch_alone(tmp_path, monkeypatch, upgraded
     assert any("another version of torch than 9.9.0 made it" in line for line in watcher.said) == upgraded
     assert result.figures["torch"] == torch.__version__
     assert result.figures["weights_sha256"] == whole.figures["weights_sha256"]
+
+
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_a_federation_goes_on_with_the_same_torch_alone(tmp_path, monkeypatch, upgraded):
+    """Whether to begin anew is for its people to decide: sites have taken part."""
+    world = World.make(tmp_path)
+    append = RunDirectory.append_round
+
+    def stop(self, row):
+        append(self, row)
+        if row["round"] == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunDirectory, "append_round", stop)
+    with pytest.raises(KeyboardInterrupt):
+        world.serve()
+    monkeypatch.setattr(RunDirectory, "append_round", append)
+    if not upgraded:
+        assert world.serve()["rounds"] == 3
+        return
+    monkeypatch.setattr(torch, "__version__", "9.9.0")
+    with pytest.raises(UserError, match=r"holds a training of another torch \(.*, now 9.9.0\). Go on with that"):
+        world.serve()

@@ -35,7 +35,7 @@ def party_tables(loader: Any, data: Dataset, text: str) -> Iterator[PartyTable]:
         for name, path in loader.tables().items():
             yield _of_columns(name, read_table(str(path)))
     elif getattr(loader, "party", "") and hasattr(loader, "table"):
-        yield from _by_column(loader.table(), loader.party)
+        yield from _by_column([column for column in loader.table() if not column.unusable], loader.party)
     elif data.group is None:
         raise UserError(f"{text} has no natural parties. Name the column that tells them: party=...")
     else:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+import torch
+
 import unalike
 from unalike.data.schema import Schema
 from unalike.errors import UserError
@@ -148,13 +150,15 @@ def _check_models(place: folders.ServerFolder, training: RemoteTraining) -> None
 
 
 def _origin(training: RemoteTraining) -> dict[str, str]:
-    return {"plan": training.plan.digest, "schema": training.schema.digest, "version": unalike.__version__}
+    """What a checkpoint must share with a training to be of it; another torch would mix other bits in."""
+    versions = {"version": unalike.__version__, "torch": torch.__version__}
+    return {"plan": training.plan.digest, "schema": training.schema.digest, **versions}
 
 
 def _check_origin(saved: Checkpoint, training: RemoteTraining, run: Path) -> None:
     """Refuse to go on from what another plan, schema or program made; to begin anew is for a person to decide."""
     for key, value in _origin(training).items():
-        if saved.meta.get(key) != value:
+        if saved.meta.get(key, value if key == "torch" else None) != value:  # older checkpoints do not name it
             raise UserError(
                 f"{run} holds a training of another {key} ({str(saved.meta.get(key))[:12]}, now {value[:12]}). "
                 f"Go on with that {key}, or move {run} away to begin anew."

@@ -19,6 +19,7 @@ from unalike.models.fingerprint import Unknowable, fingerprint, is_own_file
 from unalike.models.head import Anatomy, copied, examine, in_one_line, take_apart
 from unalike.models.model import MODELS, register_model
 from unalike.models.net import Net
+from unalike.part_text import show, value_of
 
 ModelLike: TypeAlias = str | nn.Module | type[nn.Module] | Callable[..., nn.Module]
 """What ``unalike.run(model=...)`` takes: a text, a module, its class, or a function (shape=, classes=)."""
@@ -163,7 +164,7 @@ def module(what: ModelLike, *, head: str = "", **options: Any) -> str:
         raise UserError(f"model must be text, a torch module, its class or a function, got {shown(what)}.")
     name = getattr(what, "__qualname__", type(what).__name__)
     file = _file_of(what, name)
-    if file is None:
+    if file is None or not all(map(_can_be_written, options.values())):
         return _in_memory(TypedIn, functools.partial(what, **options) if options else what, name, head)
     return MODELS.describe(FileModule(f"{file}:{name}", head, tuple(sorted(options.items()))))
 
@@ -229,6 +230,14 @@ def _in_memory(cls: type[Any], what: Any, name: str, head: str) -> str:
         _unkept[sha256] = f"The net {name} has no fingerprint ({error}): this run is not recorded."
     _given[name, sha256] = what
     return MODELS.describe(cls(name, sha256, head))
+
+
+def _can_be_written(value: Any) -> bool:
+    """Whether a value is the same again after it stood in a text, as a function is not."""
+    try:
+        return bool(value_of(show(value)) == value)
+    except ValueError:
+        return False
 
 
 def _file_of(what: Any, name: str) -> str | None:

@@ -98,7 +98,7 @@ def run(
         spec = _of_given(spec, data)
     if runs is not None and (why := why_unkept(str(spec.model))):
         runs = None
-        watcher.say(why) if watcher else warnings.warn(why, stacklevel=2)
+        watcher.say(why) if watcher else warnings.warn(why, stacklevel=3)
     check_until(until, spec, kept=runs is not None)
     watcher = watcher or Watcher()
     with _threads_restored():

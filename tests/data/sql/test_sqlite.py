@@ -215,3 +215,16 @@ def test_a_database_is_asked_once_in_a_process(tmp_path):
     connection.close()
     assert loader.load().size + len(loader.load().y_test) == 120  # the rows of the fingerprint, not newer ones
     assert loader.fingerprint() == before
+
+
+def test_what_values_cannot_show_is_said(tmp_path):
+    address = fill(tmp_path / "a.db")
+    query = "select id, age, id % 3 as code, outcome from patients"
+    plain = load_dataset(text(address, query, key="id", label="outcome"))
+    said = load_dataset(text(address, query, key="id", label="outcome", categories="code"))
+    assert plain.features == ("age", "code")
+    assert said.features == ("age", "code_0", "code_1", "code_2")
+    typed = load_dataset(text(address, query, key="id", label="outcome", types="'code:category age:identifier'"))
+    assert typed.features == ("code_0", "code_1", "code_2")
+    with pytest.raises(UserError, match="Unknown kind of column"):
+        DATASETS.build(text(address, types="'age:nothing'"))
