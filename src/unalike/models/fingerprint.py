@@ -25,6 +25,7 @@ from torch import Tensor
 from unalike.models.layout import tensors_digest
 from unalike.own_code import source_of
 
+_METHODS = (FunctionType, property, staticmethod, classmethod, functools.cached_property)
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size, Path)
 
 
@@ -119,6 +120,7 @@ def _typed_in(value: Any, module: ModuleType | None, seen: dict[int, Any]) -> It
     if source is None:
         raise Unknowable("it was typed in where Python keeps no source")
     yield source
+    yield from _given(value, seen)
     if isinstance(value, type):
         for base in value.__mro__[1:]:
             yield from _texts(base, seen)
@@ -127,6 +129,32 @@ def _typed_in(value: Any, module: ModuleType | None, seen: dict[int, Any]) -> It
         if name in there and there[name] is not value:
             yield name
             yield from _texts(there[name], seen)
+
+
+def _given(value: Any, seen: dict[int, Any]) -> Iterator[str]:
+    """The values that were computed when a class or function was made, such as defaults: a source has their names."""
+    for function in _functions(value):
+        plain = inspect.unwrap(function)
+        if value is not function and not function.__qualname__.startswith(f"{value.__qualname__}."):  # put in since
+            yield from _texts(plain, seen)
+        yield from _texts((plain.__defaults__, plain.__kwdefaults__), seen)
+    for name, each in vars(value).items() if isinstance(value, type) else ():
+        if isinstance(each, type) and each.__qualname__.startswith(f"{value.__qualname__}."):
+            yield from _given(each, seen)
+        elif not name.startswith(("__", "_abc_")) and not isinstance(each, _METHODS):
+            yield name
+            yield from _texts(each, seen)
+
+
+def _functions(value: Any) -> Iterator[Any]:
+    """A function, or the methods of a class; a property has up to three."""
+    for each in vars(value).values() if isinstance(value, type) else [value]:
+        parts = (each.fget, each.fset, each.fdel) if isinstance(each, property) else (each,)
+        for part in parts:
+            function = getattr(part, "func", part) if isinstance(part, functools.cached_property) else part
+            function = getattr(function, "__func__", function)
+            if isinstance(function, FunctionType):
+                yield function
 
 
 def _source(value: Any) -> str | None:
@@ -146,9 +174,8 @@ def _source(value: Any) -> str | None:
 
 def _codes(value: Any) -> Iterator[CodeType]:
     """The code of a function, or of the methods of a class."""
-    functions = vars(value).values() if isinstance(value, type) else [value]
-    for function in functions:
-        code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
+    for function in _functions(value):
+        code = getattr(inspect.unwrap(function), "__code__", None)
         if isinstance(code, CodeType):
             yield code
 
