@@ -201,3 +201,11 @@ def test_a_strangers_folder_names_no_file_elsewhere(tmp_path, stages):
     (folder / "result.json").write_bytes(seal({**result, **names}, indent=2)[0])
     with pytest.raises(UserError, match=r"model.json does not describe a model"):
         unalike.load(folder)
+
+
+def test_a_number_that_is_another_partys_name_is_not_guessed():
+    about = replace(MADE, parties=("1", "2", "x"))
+    assert [about.party(name) for name in ("1", "2", "x", 0, "0")] == [0, 1, 2, 0, 0]
+    with pytest.raises(UserError, match=r"Party 1 may be .* or the one of that number \(2\)"):
+        about.party(1)
+    assert replace(MADE, parties=("0", "1")).party(1) == 1

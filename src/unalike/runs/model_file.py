@@ -127,6 +127,11 @@ class ModelFile:
         if isinstance(name, str) and name in self.parties:
             return self.parties.index(name)
         if str(name).isdecimal() and int(name) < len(self.parties):
+            if str(name) in self.parties and self.parties.index(str(name)) != int(name):
+                raise UserError(
+                    f"Party {name} may be the one of that name, or the one of that number ({self.parties[int(name)]}). "
+                    f"Name it by a text: '{name}'."
+                )
             return int(name)
         few = ", ".join(self.parties[:5]) + (", ..." if len(self.parties) > 5 else "")
         known = f"from 0 to {len(self.parties) - 1}, or one of {few}" if self.parties else "none"
