@@ -128,9 +128,10 @@ class ModelFile:
             return self.parties.index(name)
         if str(name).isdecimal() and int(name) < len(self.parties):
             if str(name) in self.parties and self.parties.index(str(name)) != int(name):
+                other = self.parties[int(name)]
                 raise UserError(
-                    f"Party {name} may be the one of that name, or the one of that number ({self.parties[int(name)]}). "
-                    f"Name it by a text: '{name}'."
+                    f"Party {name} may be the one of that name, or the one of that number ({other}). Name it by a "
+                    f"text: {str(name)!r}."
                 )
             return int(name)
         few = ", ".join(self.parties[:5]) + (", ..." if len(self.parties) > 5 else "")

@@ -96,10 +96,11 @@ def rebuilt(about: ModelFile, tensors: Sequence[Named], where: object, number: i
         net = make().to(getattr(torch, about.dtype))
         return without_running_statistics(net) if about.batch_norm == "drop" else net
 
+    theirs = is_own(model) or isinstance(model, OwnNet)
     nets = []
     for own in tensors:
         with torch.random.fork_rng(devices=[]):  # initial weights, which are replaced, draw random numbers
-            if not is_own(model) and not isinstance(model, OwnNet):  # tried without memory first: a file may name a net of any size
+            if not theirs:  # tried without memory first: the file may name a net of any size
                 with torch.device("meta"):
                     _check_tensors(fresh(), own, where)
             net = fresh()
