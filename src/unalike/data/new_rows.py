@@ -21,7 +21,7 @@ Unknown = Literal["error", "zeros"]
 """What becomes of a category, or of a gap in a column, that was not there when the coding was made."""
 _YES_OR_NO = {"0", "1", *(word for pair in BINARY for word in pair)}
 _USUAL = {"number": PLAIN, "date": Reading("date", days)}
-_WRITTEN = {"number": "1234.5", "date": "2024-12-31"}
+_WRITTEN = {"number": "1234.5, or say decimal=comma", "date": "2024-12-31, or say dates=%d.%m.%Y"}
 _FEW = 5
 
 
@@ -101,7 +101,7 @@ def _numbers(one: Field, column: Column) -> Array:
         for text, value in column.values.items():
             found = reading.read(value)
             if found is None or math.isinf(found):
-                rule = f"is not a {one.kind}, as it was in training. Write it as {_WRITTEN[one.kind]} is written."
+                rule = f"is not a {one.kind}, as it was in training. Write it as {_WRITTEN[one.kind]}."
                 raise column.mistake(text, repr(text[:30]), rule)
     with np.errstate(over="ignore", invalid="ignore"):
         values = one.read(column)
