@@ -241,3 +241,13 @@ def test_figures_that_no_run_has_do_not_end_the_page_for_all_others(tmp_path, fi
     run.look(nobody)
     json.dumps([run.head(), run.points], allow_nan=False)
     assert run.head()["seconds"] < 100
+
+
+def test_points_of_a_long_curve_are_equally_far_apart(tmp_path):
+    count = 3 * MOST_POINTS
+    folder = write_run(tmp_path / "run", done=count)
+    run = FollowedRun(folder)
+    run.look(nobody)
+    rounds = [point[0] for point in run.points]
+    assert MOST_POINTS / 2 <= len(rounds) <= MOST_POINTS
+    assert len({later - earlier for earlier, later in zip(rounds, rounds[1:], strict=False)}) == 1
