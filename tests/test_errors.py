@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unalike.errors import UserError, nearest, together, unknown
+from unalike.errors import UserError, for_each, nearest, together, unknown, within
 from unalike.runs.parts import registry
 
 WORDS = st.text(alphabet="abcdef-", min_size=3, max_size=8)
@@ -102,3 +102,17 @@ def test_several_mistakes_are_a_line_each():
     assert str(together([one, UserError("b")])) == "a is wrong. Mend it.\nb"
     many = str(together([UserError(str(n)) for n in range(30)])).splitlines()
     assert many == [*map(str, range(10)), "There are more. Mend these first."]
+
+
+def test_where_mistakes_are_and_what_is_made_of_the_rest():
+    assert str(within("va", UserError("a is wrong."))) == "va: a is wrong."
+    assert str(within("va", together([UserError("a"), UserError("b")]))) == "va: a\nva: b"
+
+    def half(number):
+        if number % 2:
+            raise UserError(f"{number} is odd.")
+        return number // 2
+
+    assert for_each(half, [2, 4]) == [1, 2]
+    with pytest.raises(UserError, match=r"^1 is odd\.\n3 is odd\.$"):
+        for_each(half, [1, 2, 3])

@@ -22,7 +22,7 @@ COMMANDS = [
     for line in block.splitlines()
     if line.startswith("unalike ")
 ]
-TOO_LONG = {"study", "report", "leaderboard", "tune", "watch"}
+TOO_LONG = {"study", "report", "tune", "watch"}
 """Commands that need a whole study, or stay until stopped: their lines are parsed, which imports what they use."""
 NEEDS_A_SHELL = "--install-completion"
 """Tried with real shells in tests/cli/test_complete.py: what runs this test may be none that has completion."""

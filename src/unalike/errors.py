@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 _MOST = 80
 """Characters of a value in a message."""
@@ -35,6 +39,26 @@ def together(mistakes: Sequence[UserError]) -> UserError:
     if len(mistakes) > _MOST_MISTAKES:
         lines.append("There are more. Mend these first.")
     return SeveralMistakes("\n".join(lines))
+
+
+def within(what: str, error: UserError) -> UserError:
+    """The same mistake, or mistakes, and where: in a table of several, for example."""
+    if isinstance(error, SeveralMistakes):
+        return SeveralMistakes("\n".join(f"{what}: {line}" for line in str(error).splitlines()))
+    return UserError(f"{what}: {error}")
+
+
+def for_each(make: Callable[[T], U], items: Iterable[T]) -> list[U]:
+    """What is made of every item; the mistakes in all of them are told together."""
+    made, mistakes = [], []
+    for item in items:
+        try:
+            made.append(make(item))
+        except UserError as error:
+            mistakes.append(error)
+    if mistakes:
+        raise together(mistakes)
+    return made
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:

@@ -271,7 +271,7 @@ SCORES = [
         ("the worst party is the lowest error", "key=lambda v: goodness(score.name, v)", "key=lambda v: v"),
     ),
     *of_file(
-        "runs/run.py",
+        "runs/selection.py",
         ("the round with the largest error is selected", "(goodness(score.name, row[key]), -", "(row[key], -"),
     ),
     *of_file(

@@ -212,3 +212,11 @@ def test_test_rows_are_stratified_and_fixed() -> None:
     np.testing.assert_array_equal(test, choose_test_rows(strata, 0.2, seed=1))
     others = [tuple(choose_test_rows(strata, 0.2, seed)) for seed in range(20)]
     assert len(set(others)) > 10
+
+
+def test_columns_of_a_sparse_matrix_that_hold_nothing_are_in_the_digest() -> None:
+    rows, labels = sparse.csr_matrix(np.eye(4, 3, dtype=np.float32)), np.array([0, 1, 0, 1])
+    wider = sparse.csr_matrix((rows.data, rows.indices, rows.indptr), shape=(4, 9))
+    known, other = (Dataset("rows", x, labels, x, labels, ("no", "yes")) for x in (rows, wider))
+    assert known.rows_digest != other.rows_digest
+    assert known.digest != other.digest

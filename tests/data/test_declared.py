@@ -1,6 +1,7 @@
 """What a user says of columns: kinds that values cannot show, and how numbers and dates are written."""
 
 import datetime
+import sqlite3
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from unalike.data import DATASETS, load_dataset
 from unalike.data.columns import Column, Declared
 from unalike.data.declared import declarations, declare, ways_of
+from unalike.data.freeze import FREEZE
 from unalike.data.new_rows import read_new_rows
 from unalike.data.numerals import number_as
 from unalike.data.table import infer, read_table
@@ -217,6 +219,27 @@ def test_all_mistakes_of_a_table_at_once(tmp_path):
     assert "r.csv, line 2 has 3 values" in lines[0]
     assert "r.csv, line 5 has 3 values" in lines[1]
     assert lines[-1] == "There are more. Mend these first."
+
+
+def test_parquet_texts_and_kinds_are_said_in_the_same_way(codes, tmp_path):
+    pytest.importorskip("pyarrow")
+    said = SAID.removesuffix(", delimiter=;")
+    (tmp_path / "t.parquet").write_bytes(FREEZE[".parquet"](read_table(f"csv:{codes}({SAID})")))
+    one, other = load_dataset(f"parquet:{tmp_path / 't.parquet'}({said})"), load_dataset(f"csv:{codes}({SAID})")
+    assert one.schema == other.schema
+    assert np.array_equal(one.x, other.x)
+
+
+def test_a_database_is_told_kinds_in_the_same_way(tmp_path):
+    with sqlite3.connect(tmp_path / "t.db") as database:
+        database.execute("create table t (cp integer, x real, y text)")
+        rows = [(n % 4 + 1, n / 2, "ab"[n % 2]) for n in range(40)]
+        database.executemany("insert into t values (?, ?, ?)", rows)
+    database.close()
+    text = f"sql:sqlite:{tmp_path / 't.db'}(query='select * from t', label=y, categories=(cp,))"
+    assert load_dataset(text).features == ("cp_1", "cp_2", "cp_3", "cp_4", "x")
+    with pytest.raises(UserError, match="Did you mean 'cp'"):
+        load_dataset(text.replace("(cp,)", "(cpp,)"))
 
 
 def test_remedies_can_be_typed_as_they_stand(tmp_path):

@@ -301,3 +301,14 @@ def test_what_was_got_is_what_the_loader_reads(
     host.answer = lambda request: whole(request, content)
     fetch(name="mnist")
     assert _folder(MNIST) == tmp_path / "MNIST" / "raw"
+
+
+def test_an_archive_writes_nothing_outside_of_its_folder(tmp_path: Path) -> None:
+    archive, inside = tmp_path / "files.tar", tmp_path / "data"
+    inside.mkdir()
+    with tarfile.open(archive, "w") as packed:
+        packed.addfile(tarfile.TarInfo("../../outside"), io.BytesIO())
+    with pytest.raises(tarfile.FilterError):
+        download._unpack(archive, inside / "folder")
+    assert not list(tmp_path.rglob("outside"))
+    assert not list(inside.iterdir())

@@ -180,3 +180,10 @@ def test_folders_that_say_nothing_are_refused(tmp_path: Path, places: list[str],
 def test_bad_options_are_one_line(text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         unalike.RunSpec(dataset=text)
+
+
+def test_what_has_no_end_is_no_picture(folder: Path) -> None:
+    first = min(folder.rglob("*.png"))
+    os.mkfifo(first.with_name("pipe.png"))
+    with pytest.raises(UserError, match=r"pipe.png is a device or a pipe"):
+        ImageFolder(str(folder)).fingerprint()

@@ -235,6 +235,21 @@ def test_gaps_in_frames(kind: str) -> None:
     assert fewer.size + len(fewer.y_test) == 98
 
 
+def test_columns_of_objects_and_of_pandas_own_types() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "count": pandas.array([1, None, *range(3, 51)], dtype="Int64"),
+            "flag": np.array([np.bool_(place % 2) for place in range(50)], object),
+            "kind": pandas.Categorical(["a", "b"] * 25),
+            "label": pandas.array(["x", "y"] * 25, dtype="string"),
+        }
+    )
+    data = unalike.dataset(frame, label="label", missing="indicate", test=None)
+    assert data.features == ("count", "count_missing", "flag", "kind_a", "kind_b")
+    assert (data.x[1, :2].tolist(), data.x[:2, 2].tolist(), data.classes) == ([0, 1], [0, 1], ("x", "y"))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

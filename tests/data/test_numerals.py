@@ -69,6 +69,11 @@ def test_commas(text: str, comma: float | None, threes: bool, some: bool) -> Non
     assert (any_number(text) is not None) == some
 
 
+@pytest.mark.parametrize("text", ["\ua900", "\u0661\u0662", "1_000", "0x10", "\uff15", ""])
+def test_only_plain_digits_are_numbers(text: str) -> None:
+    assert number(text) is None
+
+
 def test_numbers_and_mixtures() -> None:
     assert number("1_0") is None
     assert mostly_numbers(["1", "2.5"])

@@ -2,8 +2,10 @@
 
 import functools
 import json
+import linecache
 import subprocess
 import sys
+import types
 
 import pytest
 import torch
@@ -147,3 +149,57 @@ def test_a_class_without_source_is_unknown():
 def test_an_installed_class_is_known_by_its_name():
     assert fingerprint(nn.Linear) == fingerprint(nn.Linear) != fingerprint(nn.Bilinear)
     assert model_text(functools.partial(nn.Linear, 5, 3)).startswith("typed(name='partial'")
+
+
+TYPED = """
+class Typed(nn.Module):
+    scale = WIDTH
+    layers = [WIDTH]
+
+    def __init__(self, shape, classes, width=WIDTH, *, depth=WIDTH):
+        super().__init__()
+
+    @property
+    def factor(self):
+        return FACTOR
+
+    def forward(self, x):
+        return x * self.factor
+"""
+
+
+def typed_in(monkeypatch, name, text=TYPED, **names):
+    """A class as a notebook's cell makes it: Python keeps the source, but no file."""
+    cell = types.ModuleType("notebook_of_tests")
+    monkeypatch.setitem(sys.modules, cell.__name__, cell)
+    monkeypatch.setitem(linecache.cache, f"<{name}>", (len(text), None, text.splitlines(True), f"<{name}>"))
+    vars(cell).update({"nn": nn, "WIDTH": 4, "FACTOR": 1, **names})
+    exec(compile(text, f"<{name}>", "exec"), vars(cell))
+    return cell.Typed
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("width=WIDTH", "width=OTHER"),
+        ("depth=WIDTH", "depth=OTHER"),
+        ("scale = WIDTH", "scale = OTHER"),
+        ("[WIDTH]", "[OTHER]"),
+        ("return FACTOR", "return OTHER"),
+    ],
+)
+def test_a_cell_that_is_run_again_after_a_value_that_it_uses_has_changed_makes_another_net(monkeypatch, old, new):
+    text = TYPED.replace(old, new)
+    found = [fingerprint(typed_in(monkeypatch, "cell", text, OTHER=value)) for value in (4, 4, 8)]
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_method_or_a_value_that_was_put_into_a_class_since_counts(monkeypatch):
+    made = typed_in(monkeypatch, "cell")
+    known = fingerprint(made)
+    made.scale = 5
+    assert fingerprint(made) != known
+    made.scale = 4
+    assert fingerprint(made) == known
+    made.forward = Net.forward
+    assert fingerprint(made) != known

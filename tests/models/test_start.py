@@ -40,6 +40,30 @@ def test_all_weights_by_the_names_of_the_users_module_or_of_the_net():
         assert net.begins_alike
 
 
+def test_layers_that_are_called_as_the_parts_are():
+    """A module whose first layer is ``head``: its names and those of the net mean different layers."""
+
+    class Misleading(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head, self.body = nn.Linear(3, 3), nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.body(torch.relu(self.head(x)))
+
+    def net():
+        module, rows = Misleading(), torch.zeros(2, 3)
+        return take_apart(module, examine(module, rows, 3, "", "Misleading"), rows)
+
+    given = Misleading()
+    theirs = {"head.weight": given.body.weight, "head.bias": given.body.bias}
+    theirs |= {"body.head.weight": given.head.weight, "body.head.bias": given.head.bias}
+    x = torch.randn(5, 3)
+    for tensors in (given.state_dict(), theirs):
+        assert torch.equal(started(net(), tensors, "file")(x)[0], given(x))
+    assert not frozen(net(), ["head"]).body.head.weight.requires_grad
+
+
 def _renamed(module):
     heads = {f"head.{name.removeprefix('fc.')}": v for name, v in module.state_dict().items() if "fc" in name}
     return heads | {f"body.{name}": v for name, v in module.state_dict().items() if "fc" not in name}

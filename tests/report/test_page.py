@@ -17,6 +17,7 @@ from tests.report.made import (
     two_errors,
     two_settings,
 )
+from unalike.data import sql
 from unalike.errors import UserError
 from unalike.ranking.blocks import run_blocks
 from unalike.ranking.comparison import compare
@@ -463,3 +464,15 @@ def test_a_new_score_is_an_entry_in_the_table_and_nothing_else(monkeypatch):
     assert "fedavg ends with the lowest test Gini, 70.0±1.0 %, 10.0 points below scaffold" in read(page).text
     assert r"\textbf{70.0$\pm$1.0} & 80.0$\pm$1.0" in latex_table(page)
     assert leaderboard(run_blocks(page.settings))[0].entries[0].algorithm == "fedavg"
+
+
+def test_no_database_is_asked_because_a_record_names_it(monkeypatch):
+    def asked(*_):
+        raise AssertionError("a password may be in the environment")
+
+    monkeypatch.setitem(sql._ASK, "postgresql", asked)
+    address = "sql:postgresql://me@elsewhere.example/x(query='select 1 as a, 2 as y')"
+    assert "The data are not at hand: they are in a database" in Reader(render(small_page(dataset=address))).text
+    one = record()
+    mine = Record("k", {**one.spec, "dataset": address}, "finished", one.figures, one.rounds)
+    assert "elsewhere.example" in page_of_run(mine).commands[0]

@@ -95,6 +95,7 @@ def test_other_weights_are_another_run_and_no_weights_the_old_one(weights):
     [
         ({"init": "absent.safetensors"}, "Cannot read the weights absent.safetensors: No such file or directory"),
         ({"init": __file__}, "is not a safetensors file"),
+        ({"init": "/dev/zero"}, "/dev/zero is not a file"),
         ({"init": "."}, "Give a .safetensors file or the folder of a finished run"),
         ({"freeze": "body.9"}, "Unknown layer to freeze 'body.9'"),
         ({"freeze": "body,head"}, "The net has nothing to train"),

@@ -321,3 +321,12 @@ def test_readers_never_see_half(tmp_path: Path) -> None:
 def test_storage_error_names_the_action() -> None:
     error = storage_error(Path("x"), OSError(errno.EACCES, "denied"), "read")
     assert str(error).startswith("No permission to read x:")
+
+
+def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("endless", "pipe"):
+        with pytest.raises(UserError, match="a device or a pipe, not a file"):
+            files.read_bytes(tmp_path / name)
+    assert files.read_bytes(tmp_path / "none") is None

@@ -54,12 +54,13 @@ def test_that_of_a_run_comes_back_too(tmp_path):
 WRONG = {
     "format": [2, None, "1"],
     "model": [3, None],
-    "shape": [[0], [-1], ["4"], [10**5, 10**5], 4, None],
+    "shape": [[0], [-1], ["4"], [10**5, 10**5], [1] * 99 + [2], 4, None],
     "classes": [["only"], "no", [1, 2], None],
     "features": [["age"], [1]],
     "kind": ["words"],
     "stored": ["object", "float128"],
-    "shift": [["a", "b"], {}],
+    "shift": [["a", "b"], {}, [1.0, 2.0, 3.0]],
+    "scale": [0.0, [1.0, 0.0], [1.0] * 3],
     "target": [[0.0], [0.0, 1.0, 2.0], ["a", 1], 5],
     "task": ["ranking"],
     "dtype": ["float16"],
@@ -67,7 +68,7 @@ WRONG = {
     "score": ["best", 4],
     "loss": [4],
     "schema": [{}, 3, {"label": "x", "classes": [], "fields": []}],
-    "code": [3, {"model": 4}],
+    "code": [3, {"model": 4}, {"model": {"file": "theirs.py"}}],
     "stages": [
         3,
         {"best": {"round": 1}},
@@ -76,6 +77,7 @@ WRONG = {
         {"final": {"round": 1, "weights": "/etc/passwd"}},
         {"final": {"round": 1, "personal": ".."}},
         {"final": {"round": 1, "more": 2}},
+        *({"final": {"round": 1, "weights": name}} for name in ("a\0b", "\ud800", "a" * 300, "a/b")),
     ],
     "more": [1],
 }
@@ -179,3 +181,31 @@ def test_a_strangers_module_is_not_run(tmp_path, monkeypatch):
         "file": "theirs.py",
         "sha256": hashlib.sha256((tmp_path / "theirs.py").read_bytes()).hexdigest(),
     }
+
+
+def test_a_net_of_a_size_that_no_machine_has_is_refused_before_it_is_made():
+    store = a_store("mlp(4)")
+    store = replace(store, about=replace(store.about, model="mlp(99999,99999,99999)"))
+    with pytest.raises(UserError, match="is of another net"):
+        trained_model(store)
+
+
+@pytest.mark.parametrize("stages", [[1], {"final": {"round": 1, "weights": "/dev/zero"}}])
+def test_a_strangers_folder_names_no_file_elsewhere(tmp_path, stages):
+    folder = run(dataset="heart", partition="natural", model="mlp(4)", rounds=1, runs=tmp_path).run_dir
+    told, _ = unseal((folder / "model.json").read_bytes())
+    data, _ = seal({**told, "stages": stages}, indent=1)
+    (folder / "model.json").write_bytes(data)
+    result, _ = unseal((folder / "result.json").read_bytes())
+    names = {"model_file_sha256": hashlib.sha256(data).hexdigest()}
+    (folder / "result.json").write_bytes(seal({**result, **names}, indent=2)[0])
+    with pytest.raises(UserError, match=r"model.json does not describe a model"):
+        unalike.load(folder)
+
+
+def test_a_number_that_is_another_partys_name_is_not_guessed():
+    about = replace(MADE, parties=("1", "2", "x"))
+    assert [about.party(name) for name in ("1", "2", "x", 0, "0")] == [0, 1, 2, 0, 0]
+    with pytest.raises(UserError, match=r"Party 1 may be .* or the one of that number \(2\)"):
+        about.party(1)
+    assert replace(MADE, parties=("0", "1")).party(1) == 1

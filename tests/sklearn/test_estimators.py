@@ -83,6 +83,13 @@ def test_every_party_may_have_its_own_model(flowers):
     fitted = FederatedClassifier("fedper", rounds=3, random_state=0).fit(x, y, party)
     north, south = (fitted.predict_proba(x, party=name) for name in ("north", "south"))
     assert not np.array_equal(north, south)
+    with pytest.raises(ValueError, match="There is no party 'west'"):
+        fitted.predict(x, party="west")
+    numbered = FederatedClassifier("fedper", rounds=3, random_state=0).fit(x, y, np.where(party == "north", 1, 2))
+    assert np.array_equal(numbered.predict_proba(x, party=1), north)
+    assert np.array_equal(numbered.predict_proba(x, party=np.int64(2)), south)
+    with pytest.raises(ValueError, match="There is no party 0"):
+        numbered.predict(x, party=0)
 
 
 def test_cross_validation_of_a_pipeline():

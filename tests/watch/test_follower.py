@@ -1,9 +1,11 @@
 """A run that is followed: every look gives what a fresh reader would find, whatever happened to the files."""
 
+import json
 import os
 import shutil
 import tempfile
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -222,3 +224,31 @@ def test_names_are_as_they_were_found_but_not_endless():
     assert told("algorithm", "<b>") == "<b>"
     assert told("algorithm", 3) == "?"
     assert len(told("dataset", "x" * 10**6)) <= 200
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"loss": 1e308, "accuracy": 1.7e308, "seconds": 1.7e308, "bytes_up": 1.7e308},
+        {"loss": 10**400, "seconds": 10**400, "epsilon": 10**400, "parties": {"mean": 10**400}},
+        {"cohort": -3, "seconds": -1e300},
+    ],
+)
+def test_figures_that_no_run_has_do_not_end_the_page_for_all_others(tmp_path, figures):
+    rows, _ = sealed([row(1) | figures, row(2) | figures])
+    folder = write_run(tmp_path / "run", done=0)
+    (folder / "rounds.jsonl").write_bytes(b"".join(rows))
+    run = FollowedRun(folder)
+    run.look(nobody)
+    json.dumps([run.head(), run.points], allow_nan=False)
+    assert run.head()["seconds"] < 100
+
+
+def test_points_of_a_long_curve_are_equally_far_apart(tmp_path):
+    count = 3 * MOST_POINTS
+    folder = write_run(tmp_path / "run", done=count)
+    run = FollowedRun(folder)
+    run.look(nobody)
+    rounds = [point[0] for point in run.points]
+    assert MOST_POINTS / 2 <= len(rounds) <= MOST_POINTS
+    assert len({later - earlier for earlier, later in pairwise(rounds)}) == 1

@@ -253,3 +253,25 @@ def test_a_port_that_is_taken_is_one_line(client):
 def test_it_listens_on_the_loopback_address_alone(client):
     assert client.server.server_address[0] == "127.0.0.1"
     assert module.HOST == "127.0.0.1"
+
+
+def test_a_byte_now_and_then_does_not_keep_a_place(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_SECONDS", 0.4)
+    with (
+        serving(Board(RunsIn(tmp_path)), 0) as server,
+        socket.create_connection((HOST, server.server_port)) as slow,
+    ):
+        slow.settimeout(0.1)
+        ended = False
+        for _ in range(200):
+            try:
+                slow.sendall(b"a")
+                ended = slow.recv(1) == b""
+            except TimeoutError:
+                continue
+            except OSError:
+                ended = True
+            if ended:
+                break
+        assert ended
+        assert Client(server).ask("/")[0] == 403

@@ -74,8 +74,7 @@ def tune(
 
     \b
     Examples:
-      unalike tune --partition "label-dirichlet(0.1)" --algorithm fedavg --algorithm fedprox \\
-        --space "lr=log(1e-3,1)" --space "algorithm.mu=log(1e-3,1)" -o chosen.toml
+      unalike tune --algorithm fedprox --space "lr=log(1e-3,1)" -o chosen.toml
       unalike study run chosen.toml
     """
     if output is not None:

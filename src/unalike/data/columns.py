@@ -104,7 +104,8 @@ class Column:
             found = np.fromiter(map(float, self.texts), np.float64, len(self.texts))
         except ValueError:
             return None
-        return found if np.isfinite(found).all() and "_" not in "".join(self.texts) else None
+        together = "".join(self.texts)
+        return found if np.isfinite(found).all() and together.isascii() and "_" not in together else None
 
     @cached_property
     def counts(self) -> Array:

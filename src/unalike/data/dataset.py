@@ -199,6 +199,8 @@ def _hashed(arrays: Iterable[Any], about: str = "") -> str:
     sha = hashlib.sha256(about.encode())
     for array in arrays:
         sparse = hasattr(array, "indptr")
+        if sparse:
+            sha.update(f"sparse {array.shape}".encode())
         for part in (array.data, array.indices, array.indptr) if sparse else (array,):
             own = np.asarray(() if part is None else part)
             sha.update(f"{own.dtype} {own.shape}".encode())

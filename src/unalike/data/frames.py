@@ -9,6 +9,8 @@ from decimal import Decimal
 from numbers import Number
 from typing import Any
 
+import numpy as np
+
 from unalike.data.columns import Column, Declared
 from unalike.data.dataset import Dataset
 from unalike.data.declared import declare
@@ -69,6 +71,8 @@ def _text(value: Any) -> str:
         return value
     if value is None or type(value).__name__ in _GONE:
         return ""
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, date):  # or a time of a day, of any zone
         return value.isoformat()
     if isinstance(value, Number | Decimal) and not isinstance(value, complex):

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from unalike.data.dataset import Dataset, register_dataset
+from unalike.data.files import check_file
 from unalike.data.folder import NotFound, hashed_files
 from unalike.data.pixels import ENDINGS, Color, check_picture, read_picture
 from unalike.data.roles import check_test, natural_parties, some_test_rows
@@ -94,6 +95,8 @@ def _files(folder: Path) -> list[Path]:
         found += [Path(level, name) for name in files if name.lower().endswith(ENDINGS) and name[0] != "."]
     if not found:
         raise NotFound(f"There are no pictures in {folder}. It needs {_EXAMPLE}.")
+    for path in found:
+        check_file(path)
     return sorted(found, key=lambda path: path.relative_to(folder).parts)
 
 

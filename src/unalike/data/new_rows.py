@@ -22,8 +22,8 @@ Unknown = Literal["error", "zeros"]
 _YES_OR_NO = {"0", "1", *(word for pair in BINARY for word in pair)}
 _USUAL = {"number": PLAIN, "date": Reading("date", days)}
 _WRITTEN = {
-    "number": "Write it as 1234.5 is written",
-    "date": "Write it as 2024-12-31 is written, or say how it is: dates='%d.%m.%Y'",
+    "number": "Write it as 1234.5 is written, or say decimal=comma",
+    "date": "Write it as 2024-12-31 is written, or say dates=%d.%m.%Y",
 }
 _FEW = 5
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset, Units, register_dataset
+from unalike.data.files import check_file
 from unalike.data.schema import Schema
 from unalike.data.unpack import NPY_HEADER, read_member, read_npy
 from unalike.data.whole_file import new_folder, whole_file
@@ -89,6 +90,7 @@ def load(folder: Path) -> Dataset:
     """The data set that :func:`save` wrote; a UserError where it is not that, or was changed since."""
     header = _header(folder)
     path = folder / header["rows"]
+    check_file(path)
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -114,6 +116,7 @@ def _no_data_set(folder: Path, error: Exception) -> UserError:
 
 
 def _header(folder: Path) -> dict[str, Any]:
+    check_file(folder / HEADER)
     try:
         header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
     except OSError:

@@ -21,7 +21,7 @@ from unalike.data.parquet import read_parquet
 from unalike.data.roles import Missing, Roles, check_test, complete, natural_parties, some_test_rows
 from unalike.data.schema import Field, Schema, fit
 from unalike.data.targets import strata
-from unalike.errors import UserError, together
+from unalike.errors import UserError, for_each
 from unalike.tallies import Kind
 
 
@@ -112,10 +112,14 @@ class Parquet:
     task: Kind = "classification"
     types: str = ""
     categories: tuple[str, ...] = ()
+    decimal: str = ""
+    thousands: str = ""
+    dates: str = ""
 
     def __post_init__(self) -> None:
         check_test("parquet", self.test)
         declarations(self.types, self.categories)
+        ways_of(self.decimal, self.thousands, self.dates)
 
     def fingerprint(self) -> str:
         """The SHA-256 of the file's content."""
@@ -127,7 +131,8 @@ class Parquet:
 
     def table(self) -> list[Column]:
         """The columns of the table, as they are, of the kinds that were said."""
-        return declare(read_parquet(_path(self.path)), self.types, self.categories)
+        columns = written(read_parquet(_path(self.path)), self.decimal, self.thousands, self.dates)
+        return declare(columns, self.types, self.categories)
 
     def load(self) -> Dataset:
         """Read and code the table."""
@@ -187,19 +192,11 @@ def _fingerprint(text: str) -> str:
 
 def _fields(columns: Sequence[Column], train: Array, indicate: bool) -> tuple[tuple[Field, ...], tuple[str, ...]]:
     """The coding of every column that varies, and the names of the others; all that is wrong is told at once."""
-    found: dict[str, Field | None] = {}
-    mistakes = []
-    for column in columns:
-        try:
-            found[column.name] = fit(column, train, indicate)
-        except UserError as error:
-            mistakes.append(error)
-    if mistakes:
-        raise together(mistakes)
-    fields = tuple(one for one in found.values() if one)
+    found = for_each(lambda column: fit(column, train, indicate), columns)
+    fields = tuple(one for one in found if one)
     if not fields:
         raise UserError("No column varies, so there is nothing to learn from. Check the table.")
-    return fields, tuple(name for name, one in found.items() if one is None)
+    return fields, tuple(column.name for column, one in zip(columns, found, strict=True) if one is None)
 
 
 def coded(name: str, roles: Roles, fraction: float | None, missing: Missing, task: Kind) -> Dataset:

@@ -7,7 +7,6 @@ a function inside a function, may use values that stand nowhere in a source.
 from __future__ import annotations
 
 import ast
-import dis
 import functools
 import hashlib
 import inspect
@@ -15,7 +14,7 @@ import linecache
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,10 @@ import torch
 from torch import Tensor
 
 from unalike.models.layout import tensors_digest
+from unalike.models.names import codes, functions, names, untold
 from unalike.own_code import source_of
 
+_METHODS = (FunctionType, property, staticmethod, classmethod, functools.cached_property)
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size, Path)
 
 
@@ -100,6 +101,8 @@ def _code(value: Any, seen: dict[int, Any]) -> Iterator[str]:
         raise Unknowable(f"it is {what}: what that uses stands in no source")
     if isinstance(value, ModuleType) or file:
         yield f"{name} {source_of(value if isinstance(value, type) else _Holder.of(value))}"
+        if not isinstance(value, ModuleType):
+            yield from _texts(dict(sorted(untold(value).items())), seen)
     else:
         yield from _typed_in(value, module, seen)
 
@@ -119,14 +122,32 @@ def _typed_in(value: Any, module: ModuleType | None, seen: dict[int, Any]) -> It
     if source is None:
         raise Unknowable("it was typed in where Python keeps no source")
     yield source
+    yield from _given(value, seen)
     if isinstance(value, type):
         for base in value.__mro__[1:]:
             yield from _texts(base, seen)
     there = vars(module) if module is not None else {}
-    for name in sorted(set(_names(value))):
+    for name in sorted(set(names(value))):
         if name in there and there[name] is not value:
             yield name
             yield from _texts(there[name], seen)
+
+
+def _given(value: Any, seen: dict[int, Any]) -> Iterator[str]:
+    """The values that were computed when a class or function was made, such as defaults: a source names them."""
+    for function in functions(value):
+        plain = inspect.unwrap(function)
+        if value is not function and not function.__qualname__.startswith(
+            f"{value.__qualname__}."
+        ):  # put in since
+            yield from _texts(plain, seen)
+        yield from _texts((plain.__defaults__, plain.__kwdefaults__), seen)
+    for name, each in vars(value).items() if isinstance(value, type) else ():
+        if isinstance(each, type) and each.__qualname__.startswith(f"{value.__qualname__}."):
+            yield from _given(each, seen)
+        elif not name.startswith(("__", "_abc_")) and not isinstance(each, _METHODS):
+            yield name
+            yield from _texts(each, seen)
 
 
 def _source(value: Any) -> str | None:
@@ -135,36 +156,13 @@ def _source(value: Any) -> str | None:
         return inspect.getsource(value)
     except (OSError, TypeError):
         pass
-    for code in _codes(value):
+    for code in codes(value):
         text = "".join(linecache.getlines(code.co_filename))
         for node in ast.walk(ast.parse(text)):
             here = isinstance(node, ast.ClassDef) and node.name == getattr(value, "__name__", "")
             if here and node.lineno <= code.co_firstlineno <= (node.end_lineno or 0):  # type: ignore[attr-defined]
                 return ast.get_source_segment(text, node)
     return None
-
-
-def _codes(value: Any) -> Iterator[CodeType]:
-    """The code of a function, or of the methods of a class."""
-    functions = vars(value).values() if isinstance(value, type) else [value]
-    for function in functions:
-        code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
-        if isinstance(code, CodeType):
-            yield code
-
-
-def _names(value: Any) -> Iterator[str]:
-    """The global names that the code of a class or function may look up."""
-    for code in _codes(value):
-        yield from _names_of(code)
-
-
-def _names_of(code: CodeType) -> Iterator[str]:
-    looks_up = ("LOAD_GLOBAL", "LOAD_NAME")
-    yield from (each.argval for each in dis.get_instructions(code) if each.opname in looks_up)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names_of(constant)
 
 
 def is_own_file(file: str) -> bool:

@@ -18,6 +18,7 @@ from unalike.errors import UserError, shown
 from unalike.models.fingerprint import Unknowable, fingerprint, is_own_file
 from unalike.models.head import Anatomy, copied, examine, in_one_line, take_apart
 from unalike.models.model import MODELS, register_model
+from unalike.models.names import untold
 from unalike.models.net import Net
 from unalike.part_text import show, value_of
 
@@ -164,7 +165,7 @@ def module(what: ModelLike, *, head: str = "", **options: Any) -> str:
         raise UserError(f"model must be text, a torch module, its class or a function, got {shown(what)}.")
     name = getattr(what, "__qualname__", type(what).__name__)
     file = _file_of(what, name)
-    if file is None or not all(map(_can_be_written, options.values())):
+    if file is None or untold(what) or not all(map(_can_be_written, options.values())):
         return _in_memory(TypedIn, functools.partial(what, **options) if options else what, name, head)
     return MODELS.describe(FileModule(f"{file}:{name}", head, tuple(sorted(options.items()))))
 

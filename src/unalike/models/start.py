@@ -20,7 +20,8 @@ def started(net: Net, tensors: Mapping[str, Tensor], source: str) -> Net:
     is missing, or too many, or a layer of another shape, is an error that lists them.
     """
     held = net.state_dict(keep_vars=True)
-    by_name = {own_name(net, name): name for name in held} | {name: name for name in held}
+    names = {own_name(net, name): name for name in held}, {name: name for name in held}
+    by_name = max(names, key=lambda known: sum(name in known for name in tensors))  # whose names these are
     found = {by_name[name]: value for name, value in tensors.items() if name in by_name}
     extra = [name for name in tensors if name not in by_name and not _of_head(net, name)]
     given = {id(held[name]) for name in found}  # a tied weight has one of its names

@@ -35,6 +35,8 @@ def _bytes(name: str) -> bytes:
     path = Path(name).expanduser()
     if path.is_dir():
         return _of_run(path)
+    if path.exists() and not path.is_file():  # a plan may name any path, such as one without an end
+        raise UserError(f"{name} is not a file. Give a .safetensors file or a run's folder.")
     try:
         return path.read_bytes()
     except OSError as error:

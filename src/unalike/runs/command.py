@@ -41,9 +41,9 @@ def _parties(partition: str) -> int | None:
 
 @lru_cache
 def _defaults(dataset: str) -> dict[str, Any]:
-    from unalike.runs.spec import RunSpec  # loads torch
+    from unalike.runs.spec import RunSpec
 
     try:
-        return RunSpec(dataset=dataset).to_dict()
+        return RunSpec.defaults(dataset)  # the data set itself is not looked at: a record may be somebody else's
     except UserError:  # a plug-in's data set, or files that are not here
-        return RunSpec().to_dict() | {"model": None}
+        return RunSpec.defaults("digits") | {"model": None}

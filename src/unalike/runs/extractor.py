@@ -16,6 +16,7 @@ from unalike.runs.build import net_maker
 from unalike.runs.record import SPEC, checked_weights, read_run
 from unalike.runs.seals import Broken
 from unalike.runs.spec import RunSpec
+from unalike.toml import read_toml
 
 
 def run_extractor(run: Path, dataset: Dataset) -> Callable[[Array], Array]:
@@ -28,7 +29,7 @@ def run_extractor(run: Path, dataset: Dataset) -> Callable[[Array], Array]:
         weights = checked_weights(run, found.result)
     except Broken as error:
         raise UserError(f"{run}: {error}. Run it again, or choose another: unalike runs list") from None
-    spec = RunSpec.from_toml(run / SPEC)
+    spec = RunSpec.as_recorded(read_toml(found.spec or "", run / SPEC), str(found.result.get("key")))
     model, *others = MODELS.terms(MODELS.build(str(spec.model)))
     if others:
         raise UserError(f"{spec.model} is {1 + len(others)} nets. Give a run with one as the extractor.")

@@ -203,8 +203,10 @@ def list_folder(folder: Path) -> list[Path]:
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """What a file holds; None where there is none."""
+    """What a file holds; None where there is none. What has no end, a device or a pipe, is refused."""
     try:
+        if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
+            raise UserError(f"{path} is a device or a pipe, not a file. Replace it by the file.")
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None

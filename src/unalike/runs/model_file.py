@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 import unalike
+from unalike.data.arrays import check_scaling
 from unalike.data.dataset import Array, Dataset
 from unalike.data.schema import Schema
 from unalike.errors import UserError
@@ -34,6 +36,9 @@ _CODE = ("model", "loss")
 """The parts that may be a user's own code, and that a trained net cannot do without."""
 _MOST = 10**8
 """Numbers in a row at most, of what a file may say."""
+_MOST_SIDES = 8
+_NAME = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]{0,99})?")
+"""A file beside model.json: nothing that leads to another folder."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,12 @@ class ModelFile:
         if isinstance(name, str) and name in self.parties:
             return self.parties.index(name)
         if str(name).isdecimal() and int(name) < len(self.parties):
+            if str(name) in self.parties and self.parties.index(str(name)) != int(name):
+                other = self.parties[int(name)]
+                raise UserError(
+                    f"Party {name} may be the one of that name, or the one of that number ({other}). Name it by a "
+                    f"text: {str(name)!r}."
+                )
             return int(name)
         few = ", ".join(self.parties[:5]) + (", ..." if len(self.parties) > 5 else "")
         known = f"from 0 to {len(self.parties) - 1}, or one of {few}" if self.parties else "none"
@@ -201,10 +212,14 @@ def _checked(told: dict[str, Any]) -> dict[str, Any]:
         _must(isinstance(told[name], list) and all(isinstance(each, str) for each in told[name]), name)
     made["shape"] = tuple(told["shape"])
     _must(
-        all(type(side) is int and side > 0 for side in made["shape"]) and math.prod(made["shape"]) <= _MOST,
+        len(made["shape"]) <= _MOST_SIDES
+        and all(type(side) is int and side > 0 for side in made["shape"])
+        and math.prod(made["shape"]) <= _MOST,
         "shape",
     )
-    made["shift"], made["scale"] = (np.asarray(told[name], np.float64) for name in ("shift", "scale"))
+    for name in ("shift", "scale"):
+        made[name] = np.asarray(told[name], np.float64)
+        check_scaling(made[name], f"its {name}", made["shape"])
     made["target"] = tuple(float(number) for number in told["target"])
     _must(len(made["target"]) == 2 and all(map(math.isfinite, made["target"])), "target")
     _must(told["kind"] in ("numbers", "tokens") and told["task"] in get_args(Kind), "kind")
@@ -217,7 +232,9 @@ def _checked(told: dict[str, Any]) -> dict[str, Any]:
         named(told["score"])
     made["schema"] = None if told["schema"] is None else Schema.from_dict(told["schema"])
     _must(made["schema"] is None or made["schema"].features == made["features"], "schema")
-    made["code"] = {str(kind): {str(k): str(v) for k, v in one.items()} for kind, one in told["code"].items()}
+    made["code"] = {
+        str(kind): {name: str(one[name]) for name in ("file", "sha256")} for kind, one in told["code"].items()
+    }
     made["stages"] = {name: _kept_round(KeptRound(**one)) for name, one in told["stages"].items()}
     _must(set(made["stages"]) <= set(WHICH), "stages")
     return made
@@ -226,7 +243,7 @@ def _checked(told: dict[str, Any]) -> dict[str, Any]:
 def _kept_round(stage: KeptRound) -> KeptRound:
     """The round, if its files are names in the same folder and nothing else."""
     for name in (stage.weights, stage.personal, stage.weights_sha256, stage.personal_sha256):
-        _must(isinstance(name, str) and Path(name).name == name and name != "..", "stages")
+        _must(isinstance(name, str) and _NAME.fullmatch(name) is not None, "stages")
     _must(type(stage.round) is int and type(stage.left_out) is int, "stages")
     return stage
 

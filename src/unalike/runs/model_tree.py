@@ -18,6 +18,7 @@ from unalike.runs.build import make_tasks
 from unalike.runs.record import SPEC, checked_weights, read_run
 from unalike.runs.seals import Broken
 from unalike.runs.spec import RunSpec
+from unalike.toml import read_toml
 
 _KEYS = {"w", "parent", "born", "group", "direction"}
 
@@ -104,7 +105,7 @@ def tree_of(run: Path | str) -> ModelTree:
         server = load(checked_weights(run, found.result))
     except Broken as error:
         raise UserError(f"{run}: {error}. Run it again, or choose another: unalike runs list") from None
-    spec = RunSpec.from_toml(run / SPEC)
+    spec = RunSpec.as_recorded(read_toml(found.spec or "", run / SPEC), str(found.result.get("key")))
     if not server.keys() >= _KEYS:
         raise UserError(f"{spec.algorithm} grows no tree of models. Give a run of cfl, fl+hc or kmeans-models.")
     each = (found.result.get("personal") or {}).get("each") or ()

@@ -107,11 +107,17 @@ def _check_models(folder: Path, result: dict[str, Any]) -> None:
     """
     if SEALS_MODEL not in result:
         return
-    told, _ = unseal(_checked_file(folder, MODEL, result[SEALS_MODEL], RESULT))
-    for kept in told["stages"].values():
-        for what in ("weights", "personal"):
-            if kept[what]:
-                _checked_file(folder, kept[what], kept[f"{what}_sha256"], MODEL)
+    from unalike.runs.model_file import ModelFile
+
+    data = _checked_file(folder, MODEL, result[SEALS_MODEL], RESULT)
+    try:
+        about = ModelFile.decode(data)
+    except Broken as error:
+        raise Broken(f"{MODEL} {error}") from None
+    for kept in about.stages.values():
+        for name, sha256 in ((kept.weights, kept.weights_sha256), (kept.personal, kept.personal_sha256)):
+            if name:
+                _checked_file(folder, name, sha256, MODEL)
 
 
 def _checked_file(folder: Path, name: str, sha256: Any, vouches: str) -> bytes:
@@ -145,14 +151,14 @@ def read_rounds(folder: Path) -> list[dict[str, Any]]:
 def read_failure(folder: Path) -> str | None:
     """Why the run failed, or None."""
     try:
-        return str(json.loads((folder / FAILURE).read_bytes())["problem"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return str(json.loads(read_bytes(folder / FAILURE) or b"")["problem"])
+    except (UserError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
 def failed_for_good(folder: Path) -> bool:
     """Whether the run failed in a way that trying again would only repeat."""
     try:
-        return bool(json.loads((folder / FAILURE).read_bytes()).get("final", True))
-    except (OSError, ValueError, AttributeError, RecursionError):
+        return bool(json.loads(read_bytes(folder / FAILURE) or b"").get("final", True))
+    except (UserError, ValueError, AttributeError, RecursionError):
         return False

@@ -17,6 +17,7 @@ FIRST = "0" * 64
 """What the first line of a file follows."""
 
 _FIELD = "seal"
+_MOST_DIGITS = 300
 # A quote inside a text is escaped, so this can only be the name of a field.
 _PLACE = f'"{_FIELD}": "'.encode()
 
@@ -54,7 +55,7 @@ def unseal(data: bytes, before: str = FIRST) -> tuple[dict[str, Any], str]:
         after = "" if before == FIRST else ", or does not follow the line before it"
         raise Broken(f"is not as it was written{after}")
     try:
-        fields = json.loads(data)
+        fields = json.loads(data, parse_int=_whole_number)
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
@@ -76,6 +77,13 @@ def read_chain(data: bytes, before: str = FIRST) -> SealedLines:
         rows.append(row)
         ends.append((size + len(line) + 1, made))
     return SealedLines(rows, ends, None)
+
+
+def _whole_number(digits: str) -> int:
+    """A whole number that can be computed with: no float holds one of more digits than this."""
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
 
 
 def _whole(data: bytes) -> bytes:

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from unalike.errors import UserError
-from unalike.models import MODELS, loaded_module, without_running_statistics
+from unalike.models import MODELS, Net, loaded_module, without_running_statistics
 from unalike.models.loss import Loss, choose_loss
+from unalike.models.own import OwnNet
+from unalike.own_code import is_own
 from unalike.runs.build import RowKind, fresh_net_maker
 from unalike.runs.model_file import ModelFile, code_of
 
@@ -89,11 +91,19 @@ def rebuilt(about: ModelFile, tensors: Sequence[Named], where: object, number: i
     model = model.without_files() if hasattr(model, "without_files") else model
     rows = RowKind(about.shape, about.kind, about.features, about.dataset)
     make = fresh_net_maker(model, rows, objective.outputs(len(about.classes)))
+
+    def fresh() -> Net:
+        net = make().to(getattr(torch, about.dtype))
+        return without_running_statistics(net) if about.batch_norm == "drop" else net
+
+    theirs = is_own(model) or isinstance(model, OwnNet)
     nets = []
     for own in tensors:
         with torch.random.fork_rng(devices=[]):  # initial weights, which are replaced, draw random numbers
-            net = make().to(getattr(torch, about.dtype))
-        net = without_running_statistics(net) if about.batch_norm == "drop" else net
+            if not theirs:  # tried without memory first: the file may name a net of any size
+                with torch.device("meta"):
+                    _check_tensors(fresh(), own, where)
+            net = fresh()
         _check_tensors(net, own, where)
         nets.append(loaded_module(net, own))
     return TrainedModel(about, text, nets, objective)

@@ -72,6 +72,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
             self, X, y, dtype=np.float32, accept_sparse="csr", allow_nd=True, ensure_min_samples=2
         )
         group, names = self._groups(X, party)
+        self.party_names_ = names
         fields = {name: value for name in _SAID if (value := getattr(self, name)) is not None}
         fields |= {name: getattr(self, name) for name in _KEPT}
         fields["partition"] = self.partition or ("iid" if group is None else "natural")
@@ -94,6 +95,14 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         check_consistent_length(X, party)
         found, group = np.unique(party, return_inverse=True)
         return group, tuple(map(str, found))
+
+    def _party(self, party: Any) -> Any:
+        """The name of a party that ``fit`` was told of, which may be a number; never its place among them."""
+        if party is None or not self.party_names_:
+            return party
+        if str(party) not in self.party_names_:
+            raise ValueError(f"There is no party {party!r} in this training. Use one of those that fit was given.")
+        return str(party)
 
     def _seed(self) -> int:
         """A whole number is the run's seed itself; anything else draws one, as it does in scikit-learn."""
@@ -136,7 +145,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
     def predict_proba(self, X: Any, party: int | str | None = None) -> Array:
         """The probability of each class, in the order of ``classes_``, for each row."""
         X = self._rows(X)
-        return self.result_.predict_proba(X, party=party)
+        return self.result_.predict_proba(X, party=self._party(party))
 
 
 class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
@@ -153,4 +162,4 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
     def predict(self, X: Any, party: int | str | None = None) -> Array:
         """The predicted number of each row, in the units of ``y``."""
         X = self._rows(X)
-        return self.result_.predict(X, party=party)
+        return self.result_.predict(X, party=self._party(party))

@@ -31,6 +31,7 @@ _LAST = 5
 """So many of the last rounds tell how long the next ones take."""
 _DIGITS = 5
 _MOST_MEMBERS = 60
+_MOST = 1e18
 _LONGEST = 200
 """Characters of a name in a spec, which anybody may have written."""
 Sign = tuple[int, int, int] | None
@@ -166,8 +167,8 @@ class FollowedRun:
                 continue
             self._last = {name: row.get(name) for name in ("round", "cohort", "epsilon")}
             for name in self._totals:
-                self._totals[name] += row[name] if is_number(row.get(name)) else 0.0
-            if is_number(row.get("seconds")):
+                self._totals[name] += row[name] if _can_be_added(row.get(name)) else 0.0
+            if _can_be_added(row.get("seconds")):
                 self._recent = [*self._recent, float(row["seconds"])][-_LAST:]
             self._add(row)
 
@@ -243,7 +244,7 @@ def members(spec: Mapping[str, Any], cohort: int | None, number: int) -> list[in
     has as many parties as the data: both are not known here.
     """
     parties, seed = spec.get("parties"), spec.get("seed")
-    if not (isinstance(parties, int) and isinstance(seed, int) and cohort and number > 0):
+    if not (isinstance(parties, int) and isinstance(seed, int) and cohort and cohort > 0 and number > 0):
         return None
     if spec.get("newcomers", 0.0) or not 0 <= seed < 2**63 or not cohort < parties <= 10**6:
         return None
@@ -269,8 +270,14 @@ def _named(score: Any) -> str | None:
     return score if isinstance(score, str) and score in SCORES else None
 
 
+def _can_be_added(value: Any) -> bool:
+    """Whether a figure is a number of seconds or bytes; the sum of many such is finite, whoever wrote them."""
+    return is_number(value) and 0 <= value <= _MOST
+
+
 def short(value: Any, factor: float = 1.0) -> float | None:
     """A number times a factor, with as many digits as a curve needs; None of what is no number."""
     if not isinstance(value, float | int) or isinstance(value, bool) or not math.isfinite(value):
         return None
-    return float(f"{factor * value:.{_DIGITS}g}")
+    made = float(f"{factor * value:.{_DIGITS}g}")
+    return made if math.isfinite(made) else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import socket
 import socketserver
 import sys
 import threading
@@ -143,6 +144,29 @@ class _Answers(BaseHTTPRequestHandler):
     server: PageServer
     timeout = _SECONDS
     server_version, sys_version = "unalike", ""
+
+    def setup(self) -> None:
+        """Begin to wait: a byte now and then does not keep a place that others may need."""
+        super().setup()
+        self._waiting = threading.Timer(_SECONDS, self._give_up)
+        self._waiting.daemon = True
+        self._waiting.start()
+
+    def parse_request(self) -> bool:
+        """Read the request; once it is there, the answer may take as long as the page is open."""
+        try:
+            return super().parse_request()
+        finally:
+            self._waiting.cancel()
+
+    def finish(self) -> None:
+        """End the connection, and the wait for a request that never came."""
+        self._waiting.cancel()
+        super().finish()
+
+    def _give_up(self) -> None:
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:
         """Give one of the page's files, or follow what changes."""

@@ -140,14 +140,18 @@ def test_a_person_is_told_once_of_every_update_that_leaves(tmp_path, monkeypatch
     assert told == [f"Round {i}: answered 'train'" for i in (1, 2, 3)]
 
 
-def test_a_site_is_told_the_plans_kinds_and_that_dates_are_dates(invited):
+def test_a_site_is_told_the_plans_kinds_and_that_dates_are_dates(invited, monkeypatch):
     """Numbers that are codes are categories at every site, and a date of birth is named as one."""
     path = Path("tables/va.csv")
     head, *rows = path.read_text().splitlines()
     path.write_text("\n".join([f"born,{head}", *(f"19{50 + n % 40}-01-02,{row}" for n, row in enumerate(rows))]))
     join = invited("fedavg", "--types", "born:date", "--category", "cp", "--category", "thal")
+    sites = []
+    monkeypatch.setattr(federation_site, "_take_part", lambda place, plan, site, *about: sites.append(site))
     answer = join("--yes")
     assert answer.code == 0, answer.err
+    kinds = {column.name: column.kind for column in sites[0].describe().columns}
+    assert (kinds["cp"], kinds["thal"], kinds["born"]) == ("category", "category", "date")
     told = {line.split()[0]: " ".join(line.split()) for line in answer.out.splitlines() if line.startswith("    ")}
     assert told["cp"].startswith("cp category its 4 values: 1, 2, 3, 4")
     assert told["born"].startswith("born date")

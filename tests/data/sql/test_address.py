@@ -48,6 +48,10 @@ def test_an_address_says_where_a_database_is(text, kind, name, options):
         f"postgresql://va@db.example/clinic?password={SECRET}",
         f"postgresql://va@db.example/clinic?sslpassword={SECRET}",
         f"postgresql://va@db.example/clinic?oauth_client_secret={SECRET}",
+        f"postgresql://va@db.example/clinic?sslmode=require;password={SECRET}",
+        f"postgresql://va%3A{SECRET}@db.example/clinic",
+        f"postgresql:host=db.example user=va password = {SECRET}",
+        f"postgresql://db.example/user=va%20password%3D{SECRET}",
     ],
 )
 def test_a_password_in_an_address_is_refused_with_the_remedy_and_not_said_again(text):

@@ -228,3 +228,10 @@ def test_what_values_cannot_show_is_said(tmp_path):
     assert typed.features == ("code_0", "code_1", "code_2")
     with pytest.raises(UserError, match="Unknown kind of column"):
         DATASETS.build(text(address, types="'age:nothing'"))
+
+
+@pytest.mark.parametrize("call", ["load_extension('other.so')", "fts3_tokenizer('simple')"])
+def test_functions_that_do_more_than_compute_are_not_authorised(tmp_path, call):
+    """However this SQLite was built, and whatever it would say of them itself."""
+    with pytest.raises(UserError, match="not authorized to use function"):
+        read_table(text(fill(tmp_path / "a.db"), f"select {call} as x"))

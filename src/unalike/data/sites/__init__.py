@@ -20,7 +20,7 @@ from unalike.data.schema import Schema
 from unalike.data.sites.agreement import agree
 from unalike.data.sites.description import describe
 from unalike.data.table import read_table, table_loader
-from unalike.errors import UserError
+from unalike.errors import UserError, within
 
 _OF_THE_PLAN = ("label", "party", "ignore", "missing", "test", "task", "types", "categories")
 
@@ -39,7 +39,7 @@ def site_data(name: str, schema: Schema, columns: list[Column], missing: Missing
     try:
         x, y = schema.code(columns, missing)
     except UserError as error:
-        raise UserError(f"{name}: {error}") from None
+        raise within(name, error) from None
     chosen = test_rows(y, np.zeros(len(y), np.int64), test)
     if not chosen.any():
         raise UserError(f"{name} has too few rows for a test set: {len(y)}. Add rows, or make test larger.")
@@ -61,7 +61,7 @@ def public_rows(schema: Schema, columns: Sequence[Column], missing: Missing) -> 
     try:
         return schema.code(columns, missing)
     except UserError as error:
-        raise UserError(f"The public table: {error}") from None
+        raise within("The public table", error) from None
 
 
 @register_dataset("sites")
@@ -134,7 +134,7 @@ class Sites:
         try:
             return declare(read_table(table), self.types, self.categories)
         except UserError as error:
-            raise UserError(f"{name}: {error}") from None
+            raise within(name, error) from None
 
     def _schema(self, columns: dict[str, list[Column]]) -> Schema:
         if self.schema:
@@ -144,7 +144,7 @@ class Sites:
             try:
                 told[name] = describe(table, self.label, self.ignore, self.missing, self.test)
             except UserError as error:
-                raise UserError(f"{name}: {error}") from None
+                raise within(name, error) from None
         return agree(told)
 
 

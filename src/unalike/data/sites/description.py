@@ -20,7 +20,7 @@ from unalike.data.limits import check_few
 from unalike.data.numerals import plain_number
 from unalike.data.roles import Missing, Roles, complete, test_rows
 from unalike.data.schema import MOST_COLUMNS, CodedKind, check_kind, is_number, places_of, texts
-from unalike.errors import UserError
+from unalike.errors import UserError, for_each
 
 MOST_ROWS = 2**31 - 1
 """Rows that a site can have: server and sites refuse more alike, before anything is trained."""
@@ -86,7 +86,7 @@ def describe(
     check_labels(roles.label.name, len(classes), roles.label.rows, NO_NUMBERS)
     y = roles.label.spread(class_places(roles.label, classes), -1)
     train = ~test_rows(y, np.zeros(len(y), np.int64), test)
-    told = tuple(_described(column, train) for column in roles.features)
+    told = tuple(for_each(lambda column: _described(column, train), roles.features))
     return Description(roles.label.name, classes, told, int(train.sum()))
 
 

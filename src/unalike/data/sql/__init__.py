@@ -109,6 +109,12 @@ def check_frozen(dataset: str) -> None:
         )
 
 
+def check_no_database(dataset: str) -> None:
+    """Refuse a database that a record names: somebody else may have written it, and would be told a password."""
+    if isinstance(DATASETS.build(dataset), SQL):
+        raise UserError("they are in a database, which is not asked because a record names it.")
+
+
 class _Table:
     """The rows that were read, and their hash."""
 

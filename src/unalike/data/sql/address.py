@@ -58,6 +58,10 @@ def read_address(text: str) -> Address:
 
 def _server(text: str) -> tuple[tuple[str, str], ...]:
     """How the server is reached: user, host, port, database and further options of libpq."""
+    if "password=" in unquote(text).lower().replace(" ", ""):  # also in libpq's other way to write an address
+        raise UserError(SECRET)
+    if not text.partition(":")[2].startswith("//"):
+        raise UserError("This is not the address of a server. Use postgresql://user@host:port/database.")
     try:
         parts = urlsplit(text)
         found = {"user": parts.username, "host": parts.hostname, "port": str(parts.port or "")}
@@ -67,6 +71,8 @@ def _server(text: str) -> tuple[tuple[str, str], ...]:
         raise UserError(SECRET)  # also one with signs in it that end the part of an address where it stands
     found["dbname"] = parts.path.removeprefix("/")
     given = {name: unquote(value) for name, value in found.items() if value}
+    if ":" in given.get("user", ""):
+        raise UserError(SECRET)
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if "password" in name.lower() or "secret" in name.lower():
             raise UserError(SECRET)

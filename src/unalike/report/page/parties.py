@@ -14,6 +14,7 @@ import numpy as np
 
 from unalike.data import load_dataset
 from unalike.data.dataset import Array, Dataset
+from unalike.data.sql import check_no_database
 from unalike.errors import UserError
 from unalike.partition import Partition, make_partition, seen_by, seen_label_counts
 from unalike.partition.distorted import changes_features, prepared
@@ -75,6 +76,7 @@ class Looker:
 
         name = str(spec["dataset"])
         if self._loaded is None or self._loaded[0] != name:
+            check_no_database(name)
             self._loaded = None  # two large sets need not be in memory together
             self._loaded = (name, load_dataset(name))
         data = self._loaded[1]

@@ -27,6 +27,8 @@ _NAMES = {
     "steps": "Local steps",
     "batch_size": "Batch size",
     "drop_last": "Incomplete batches left out",
+    "init": "Weights to begin with",
+    "freeze": "Layers that stay as they are",
     "optimiser": "Local optimiser",
     "lr": "Learning rate",
     "lr_decay": "Learning rate decay",
