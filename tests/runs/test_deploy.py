@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unalike.errors import UserError
-from unalike.runs.deploy import read_array
+from unalike.runs.deploy import class_labels, read_array
 
 
 def claims(path, header):
@@ -34,3 +34,10 @@ def test_objects_are_not_read(tmp_path):
     np.save(tmp_path / "rows.npy", np.array([{}], object), allow_pickle=True)
     with pytest.raises(UserError, match="Cannot read the array"):
         read_array(tmp_path / "rows.npy")
+
+
+def test_classes_are_numbers_only_where_no_sign_of_their_names_is_lost():
+    assert class_labels(("0", "10", "-2")).tolist() == [0, 10, -2]
+    assert class_labels(("01", "1")).tolist() == ["01", "1"]
+    assert class_labels(("1", "x")).tolist() == ["1", "x"]
+    assert class_labels(("False", "True")).tolist() == [False, True]

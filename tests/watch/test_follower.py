@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 import threading
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -250,4 +251,4 @@ def test_points_of_a_long_curve_are_equally_far_apart(tmp_path):
     run.look(nobody)
     rounds = [point[0] for point in run.points]
     assert MOST_POINTS / 2 <= len(rounds) <= MOST_POINTS
-    assert len({later - earlier for earlier, later in zip(rounds, rounds[1:], strict=False)}) == 1
+    assert len({later - earlier for earlier, later in pairwise(rounds)}) == 1
