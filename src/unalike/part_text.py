@@ -18,11 +18,16 @@ _PATH = re.compile(r"\s*([A-Za-z][\w+-]*):([^()]+)(?:\((.*)\))?\s*", re.DOTALL)
 _TEXT = re.compile(r"\s*([A-Za-z][\w+-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _DOTTED = re.compile(r"[^\W\d]\w*(\.\w+)+")
 _NAMED = re.compile(r"\s*([^\W\d]\w*)\s*=(?!=)(.*)", re.DOTALL)
+_BARE = re.compile(r"""[^\s'"()\[\]{},=\\]+""")  # such as ; or latin-1 or %d.%m.%Y
+_FILE = re.compile(r"[^():]+\.(csv|parquet)(\(.*\))?", re.DOTALL)
 
 
 def unreadable(text: str, kind: str) -> UserError:
     """The error for a text that is none of a part."""
-    return UserError(f"Cannot read the {kind} {shown(text)}. Write name, name(value) or name(key=value).")
+    remedy = "Write name, name(value) or name(key=value)."
+    if kind == "data set" and (file := _FILE.fullmatch(text.strip())):
+        remedy = f"Say that it is a file: {file[1]}:{text.strip()}."
+    return UserError(f"Cannot read the {kind} {shown(text)}. {remedy}")
 
 
 def parse(text: str, kind: str) -> tuple[str, list[str], dict[str, str]]:
@@ -93,6 +98,32 @@ def _value(node: ast.expr) -> Any:
     if isinstance(node, ast.List | ast.Tuple):  # of words, too, as in ignore=[id, name]
         return tuple(map(_value, node.elts))
     return ast.literal_eval(node)
+
+
+def text_value_of(text: str) -> Any:
+    """The value of a text where one is wanted: as ``value_of``, or what stands there, such as latin-1."""
+    try:
+        return value_of(text)
+    except ValueError:
+        if _BARE.fullmatch(text):
+            return text
+        raise
+
+
+def texts_value_of(text: str) -> Any:
+    """The values of a text where several texts are wanted, such as ``(case-no, 'family name')``."""
+    inside = text[1:-1] if text[:1] + text[-1:] in ("()", "[]") else None
+    if inside is None:
+        return text_value_of(text)
+    return tuple(map(text_value_of, _values(inside)))
+
+
+def as_text(name: str) -> str:
+    """A name, such as a column's, as it is written in a text: in quotes where it needs them."""
+    try:
+        return name if text_value_of(name) == name else repr(name)
+    except ValueError:
+        return repr(name)
 
 
 def show(value: Any) -> str:

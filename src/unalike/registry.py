@@ -8,16 +8,13 @@ another part of the same kind, as ``base: Algorithm = FedAvg()`` does: ``ditto(b
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from unalike.errors import UserError, shown, unknown
 from unalike.own_code import explained
-from unalike.part_text import coerce, parse, show, split, unreadable, value_of
-
-_BARE = re.compile(r"""[^\s'"()\[\]{},=\\]+""")  # such as ; or latin-1 or %d.%m.%Y
+from unalike.part_text import coerce, parse, show, split, text_value_of, texts_value_of, unreadable, value_of
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -137,8 +134,16 @@ class Registry(Generic[T]):
         """The value of a field: of the type that its annotation says, which may be a part of this kind."""
         wanted = self._part_type(hint)
         if wanted is None:
-            bare = hint is str and _BARE.fullmatch(text)
-            return coerce(text if bare and not _has_value(text) else value_of(text), hint, label)
+            read = {str: text_value_of, tuple[str, ...]: texts_value_of}.get(hint, value_of)
+            try:
+                return coerce(read(text), hint, label)
+            except ValueError:
+                if read is value_of:
+                    raise
+                remedy = (
+                    f"it in quotes: {shown(text)}" if hint is str else "each name in quotes: ('family name', id)"
+                )
+                raise UserError(f"Cannot read {label}, {shown(text)}. Put {remedy}.") from None
         if text == "None" and type(None) in get_args(hint):
             return None
         part = self.build(str(value_of(text)) if text[:1] in ("'", '"') else text)
@@ -229,15 +234,6 @@ class CompositionRegistry(Registry[Any]):
         """The parts of a composition; a single part is its own."""
         single = any(entry.cls is type(part) for entry in self)
         return [part] if single else list(getattr(part, "parts", (part,)))
-
-
-def _has_value(text: str) -> bool:
-    """Whether a text is a value of Python's, or a word."""
-    try:
-        value_of(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _hints(entry: Registration[Any]) -> dict[str, Any]:

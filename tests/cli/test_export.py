@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -130,3 +131,18 @@ def test_runs_that_are_not_there(unalike):
     Path("runs/heart-fedavg-0123/spec.toml").write_text("")
     refused(unalike("export", "0123", "--to", "onnx"), "not the folder of a finished run")
     refused(unalike("predict", "0123", "--data", "csv:new.csv"), "has no model.json")
+
+
+def test_the_next_command_reads_tables_that_are_written_alike(unalike):
+    rows = [
+        f"{n / 7:.2f};{n % 28 + 1:02d}.03.2024;{('gesund', 'krank')[n % 2]}".replace(".", ",", 1)
+        for n in range(60)
+    ]
+    Path("t.csv").write_text("\n".join(["Größe;am;y", *rows]), "latin-1")
+    data = "csv:t.csv(delimiter=;, encoding=latin-1, dates='%d.%m.%Y')"
+    answer = unalike("run", "--dataset", data, "--parties", "2", "--rounds", "1")
+    assert answer.out.splitlines()[0].startswith("fedavg on csv(t.csv, delimiter=;, ")
+    (line,) = (line for line in answer.out.splitlines() if " predict " in line)
+    command = [word.replace("new.csv", "t.csv") for word in shlex.split(line)[1:]]
+    assert unalike(*command).code == 0
+    assert len(Path("predictions.csv").read_text().splitlines()) == 61

@@ -128,7 +128,9 @@ def test_any_text_is_a_number_or_none(text):
 
 def test_another_encoding(tmp_path):
     path = write(tmp_path / "t.csv", "größe,y", [f"{n},{('ja', 'né')[n % 2]}" for n in range(30)], "latin-1")
-    with pytest.raises(UserError, match=r"t.csv, line 1 is not UTF-8. Say what it is, such as encoding=latin-1"):
+    with pytest.raises(
+        UserError, match=r"t.csv, line 1 is not UTF-8. Say what it is, such as csv:.*t.csv\(encoding=latin-1\)"
+    ):
         load_dataset(f"csv:{path}")
     data = load_dataset(f"csv:{path}(encoding=latin-1)")
     assert (data.features, data.classes) == (("größe",), ("ja", "né"))
@@ -238,3 +240,40 @@ def test_a_database_is_told_kinds_in_the_same_way(tmp_path):
     assert load_dataset(text).features == ("cp_1", "cp_2", "cp_3", "cp_4", "x")
     with pytest.raises(UserError, match="Did you mean 'cp'"):
         load_dataset(text.replace("(cp,)", "(cpp,)"))
+
+
+def test_remedies_can_be_typed_as_they_stand(tmp_path):
+    rows = [f"n{n},{n % 3},p{n},{n % 7 / 2},{'ab'[n % 2]}" for n in range(40)]
+    path = write(tmp_path / "t.csv", "case-no,chest pain,family name,size,y", rows)
+    asked = {one.column: one.question for one in infer(path)}
+    assert "categories=('chest pain',) if" in asked["chest pain"]
+    with pytest.raises(UserError) as caught:
+        load_dataset(f"csv:{path}")
+    ignored = [line.rstrip(".").split("ignore=")[1] for line in str(caught.value).splitlines()]
+    assert ignored == ["case-no", "'family name'"]
+    data = load_dataset(f"csv:{path}(ignore=({', '.join(ignored)}), categories=('chest pain',))")
+    assert data.features == ("chest pain_0", "chest pain_1", "chest pain_2", "size")
+    with pytest.raises(UserError, match=r"Unknown ignored column 'case-nr'. Did you mean 'case-no'\?"):
+        load_dataset(f"csv:{path}(ignore=case-nr)")
+    with pytest.raises(
+        UserError, match=r"Cannot read csv's label, 'family name'. Put it in quotes: 'family name'."
+    ):
+        load_dataset(f"csv:{path}(label=family name)")
+    with pytest.raises(UserError, match=r"Cannot read csv's ignore, '\(case-no, family name\)'. Put each name in"):
+        load_dataset(f"csv:{path}(ignore=(case-no, family name))")
+
+
+def test_a_text_among_many_numbers_is_named(tmp_path):
+    """Seven in a hundred are too many to be slips, and the rest too many for categories."""
+    rows = [f"{n / 7:.3f},{'ab'[n % 2]}" if n % 14 != 3 else f"k.A.,{'ab'[n % 2]}" for n in range(140)]
+    path = write(tmp_path / "t.csv", "creatinine,y", rows)
+    said = r"column creatinine: 'k.A.' in line 5 is not a number, as 130 of 140 values are. Mend it, or leave it"
+    with pytest.raises(UserError, match=said):
+        load_dataset(f"csv:{path}")
+    with pytest.raises(UserError, match="131 different texts in 140 rows are too many"):
+        load_dataset(f"csv:{path}(categories=creatinine)")
+
+
+def test_a_file_without_its_kind():
+    with pytest.raises(UserError, match=r"the data set 'a b.csv\(label=y\)'. .* file: csv:a b.csv\(label=y\).$"):
+        load_dataset("a b.csv(label=y)")

@@ -279,7 +279,10 @@ def test_columns_of_objects_and_of_pandas_own_types() -> None:
         ),
         (lambda: unalike.dataset(X, Y, parties=X[:, 0]), "parties must be whole numbers or names"),
         (lambda: unalike.dataset(X, Y, parties=[None, *PARTIES[1:]]), "parties must be whole numbers or names"),
-        (lambda: unalike.dataset(X, Y, label="a"), "label, ignore and missing are for data frames"),
+        (
+            lambda: unalike.dataset(X, Y, label="a"),
+            "label, ignore, categories, types and missing are for data frames",
+        ),
         (lambda: unalike.dataset(X, Y, kind="tokens", standardise=True), "Leave standardise out"),
         (lambda: unalike.dataset(Pairs([])), r"must hold \(row, label\) pairs"),
         (lambda: unalike.dataset(Pairs([X[0]])), r"must hold \(row, label\) pairs"),
@@ -300,3 +303,23 @@ def test_what_is_wrong_is_one_line(make: Any, message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)
+
+
+def test_codes_of_a_frame_are_said_by_name_or_by_its_own_type() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"cp": [1, 2, 3, 4] * 20, "age": range(80), "ill": ["a", "b"] * 40})
+    said = unalike.dataset(frame, label="ill", categories=["cp"])
+    assert said.features == ("cp_1", "cp_2", "cp_3", "cp_4", "age")
+    assert unalike.dataset(frame, label="ill", types="cp:category").digest == said.digest
+    assert unalike.dataset(frame.astype({"cp": "category"}), label="ill").digest == said.digest
+    halves = unalike.dataset(frame[:40], label="ill", categories=["cp"], test=frame[40:])
+    assert halves.x_test[:, :4].sum() == 40
+    with pytest.raises(UserError, match=r"Unknown column in types or categories 'cq'. Did you mean 'cp'\?"):
+        unalike.dataset(frame, label="ill", categories=["cq"])
+
+
+def test_a_data_set_is_shown_in_a_line() -> None:
+    assert repr(unalike.dataset(X, Y, parties=PARTIES)) == (
+        "Dataset mine: 80 rows to train on and 20 to test, each 3 numbers; 2 classes, 3 parties"
+    )
+    assert repr(unalike.dataset(X, X[:, 0], task="regression")).endswith("each 3 numbers; a number to predict")

@@ -76,7 +76,10 @@ MISTAKES = {
     "infinite": ({"age": [40, 50, "inf"]}, "column age: 'inf' in line 4 is not a number"),
     "beyond the scale": ({"age": [40, 50, "1e300"]}, "column age: '1e300' in line 4 is too large"),
     "number for a date": ({"seen": ["1", "2", "3"]}, "column seen: '1' in line 2 is not a date"),
-    "another way of dates": ({"seen": ["31.12.2024"] * 3}, "column seen: '31.12.2024' in line 2 is not a date"),
+    "another way of dates": (
+        {"seen": ["31.12.2024"] * 3},
+        "column seen: '31.12.2024' in line 2 is not a date, .*or say how it is: dates=",
+    ),
     "category": ({"pain": ["none", "Some", "some"]}, r"column pain: 'Some' in line 3 is a category .* 'some'"),
     "neither yes nor no": ({"smokes": ["yes", "no", "often"]}, "column smokes: 'often' in line 4 is a category"),
     "gap that no site had": ({"age": ["", 50, ""]}, r"column age: the value in line 2 is missing \(2 in all\)"),
@@ -99,7 +102,7 @@ def test_a_column_that_is_not_there():
     columns += table(Chol=[1, 2, 3])
     with pytest.raises(UserError, match=r"column chol: .* is it 'Chol'\? Then rename that."):
         read_new_rows(SCHEMA, columns, "indicate")
-    with pytest.raises(UserError, match=r"Separate columns with commas, not semicolons.$"):
+    with pytest.raises(UserError, match=r"say what is between them: delimiter=semicolon.$"):
         read_new_rows(SCHEMA, table(**{"age;sex;chol": ["1;2;3"]}), "indicate")
 
 

@@ -18,6 +18,7 @@ def made(tmp_path_factory):
 
 def test_it_says_what_is_known(made):
     text = made.card().to_markdown()
+    assert str(made.card()) == text
     assert made.figures["data_sha256"] in text
     assert "Li et al. 2021" in text  # Ditto's paper
     for section in ("Model", "Data", "Training", "Scores", "Parties", "Privacy", "Use", "Origin"):

@@ -186,3 +186,39 @@ def test_the_net_of_a_party_where_nets_differ(tmp_path):
     assert FolderModels.open(tmp_path / "out").about.model == "mlp(6,4)"
     with pytest.raises(UserError, match="is of another net"):
         trained_model(store, party="a")
+
+
+def test_what_onnx_says_of_a_table_is_enough_to_use_it(tmp_path):
+    """Rows of a file are coded by the metadata alone, as another program would do it."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(0)
+    rows = [
+        [rng.normal(50, 9), rng.choice(["a", "b", "c"]), rng.choice(["yes", "no"]), rng.choice(["low", "high"])]
+        for _ in range(60)
+    ]
+    rows[3][0] = ""
+    lines = [[*row, "well" if n % 3 else "ill"] for n, row in enumerate(rows)]
+    text = "\n".join(",".join(map(str, line)) for line in [["age", "ward", "smokes", "grade", "y"], *lines])
+    (tmp_path / "t.csv").write_text(text)
+    data = f"csv:{tmp_path}/t.csv(missing=indicate, types='grade:ordinal(low<high)')"
+    result = unalike.run(dataset=data, parties=2, rounds=1)
+    result.export(tmp_path / "m", "onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "m/model.onnx")
+    told = session.get_modelmeta().custom_metadata_map
+    coded = []
+    for row in rows:
+        made = []
+        for field, value in zip(json.loads(told["unalike.coding"]), row, strict=True):
+            if field["kind"] == "category":
+                made += [value == one for one in field["values"]]
+            elif field["kind"] == "binary":
+                made += [value == "yes"]
+            else:
+                number = field["values"].index(value) if field["kind"] == "ordinal" else value
+                made += [0.0 if number == "" else (number - field["shift"]) / field["scale"]]
+            made += [value == ""] * field["indicate"]
+        coded.append(made)
+    assert len(coded[0]) == len(json.loads(told["unalike.features"]))
+    (logits,) = session.run(None, {"rows": np.array(coded, np.float32)})
+    chances = result.predict_proba(f"csv:{tmp_path}/t.csv")
+    assert np.exp(logits) / np.exp(logits).sum(1, keepdims=True) == pytest.approx(chances, abs=1e-4)

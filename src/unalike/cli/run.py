@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from unalike.runs.result import Result
 
 AUTO = "auto"
+_WRITTEN = ("delimiter", "encoding", "decimal", "thousands", "dates")
 
 
 def run(
@@ -151,13 +152,24 @@ def _train(
 def _new_rows(dataset: str) -> str:
     """What new rows may look like: a table as the training's, or an array."""
     kind = dataset.split("(")[0]
-    return f"{kind}:new.{kind}" if kind in ("csv", "parquet") else "rows.npy"
+    if kind not in ("csv", "parquet"):
+        return "csv:new.csv" if kind in ("sql", "sites") else "rows.npy"
+    from unalike.data import DATASETS
+    from unalike.part_text import as_text
+
+    loader = DATASETS.build(dataset)
+    said = [
+        (name, value, usual) for name, value, usual in DATASETS.entry_of(loader).values(loader) if name in _WRITTEN
+    ]
+    options = ", ".join(f"{name}={as_text(value)}" for name, value, usual in said if value != usual)
+    return shlex.quote(f"{kind}:new.{kind}({options})") if options else f"{kind}:new.{kind}"
 
 
 def _print(result: Result, runs: Path) -> None:
     spec = result.spec
     elsewhere = "" if runs == DEFAULT_RUNS else f" {shlex.join(['--runs', str(runs)])}"
-    title = f"{spec.algorithm} on {spec.dataset}, {spec.partition}, seed {spec.seed}"
+    record = result.record
+    title = f"{record.algorithm} on {record.dataset}, {record.partition}, seed {record.seed}"
     draw(
         title,
         "",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from unalike.data.dataset import Array
 from unalike.data.distinct import ChosenPlaces, Distinct, in_order
+from unalike.data.limits import check_few, too_many
 from unalike.data.numerals import (
     PLAIN,
     SHARE_OF_NUMBERS,
@@ -26,6 +27,7 @@ from unalike.data.numerals import (
     plain_number,
 )
 from unalike.errors import UserError
+from unalike.part_text import as_text
 
 Kind = Literal["number", "date", "binary", "category", "ordinal", "constant", "identifier", "unclear", "unusable"]
 DeclaredKind = Literal["number", "date", "binary", "category", "ordinal", "identifier"]
@@ -35,9 +37,6 @@ MISSING = frozenset(
 )  # in any case, blanks around them left out
 KEY = "the rows' key"  # why a column that tells rows apart cannot be used
 BINARY = (("no", "yes"), ("false", "true"), ("n", "y"), ("f", "t"))  # the second is 1
-MOST_CATEGORIES = 1000
-FEW_CATEGORIES = 20  # so many are never too many
-FEWEST_ROWS = 5  # of a category, on average: of fewer little can be learnt, and much told of single rows
 _MOST_CODES = 12  # whole numbers of which it is asked whether they are codes
 _FEWEST_IDENTIFIERS = 20  # in a shorter table, values that all differ do not show an identifier
 
@@ -220,7 +219,7 @@ class Column:
             return ""
         return (
             f"{self.name}: {len(found)} whole numbers {found[0]:.0f}-{found[-1]:.0f}, taken as a quantity; "
-            f"categories=({self.name},) if they are codes"
+            f"categories=({as_text(self.name)},) if they are codes"
         )
 
     @property
@@ -238,21 +237,35 @@ class Column:
         """Refuse a column that cannot be coded: an identifier, or numbers that may mean this or that."""
         if self.kind == "identifier":
             raise UserError(
-                f"column {self.name}: every value differs, as an identifier's. Set ignore={self.name}."
+                f"column {self.name}: every value differs, as an identifier's. Set ignore={as_text(self.name)}."
             )
         if self.kind == "unclear":
             odd = next(value for value in self.values.values() if self.ways[0].read(value) is None)
             if other_date(odd) is not None:
                 raise UserError(
                     f"column {self.name}: {odd[:30]!r} may be a date, but not in the ISO way. Write all dates as "
-                    f"2024-12-31, say how they are written (dates='%d.%m.%Y'), or set ignore={self.name}."
+                    f"2024-12-31, say how they are written (dates='%d.%m.%Y'), or set ignore={as_text(self.name)}."
                 )
             raise UserError(
                 f"column {self.name}: it is not clear which number {odd[:30]!r} is. Say decimal=comma or "
-                f"thousands=comma, write all as 1234.5, or set ignore={self.name}."
+                f"thousands=comma, write all as 1234.5, or set ignore={as_text(self.name)}."
             )
         if self.declared and self.declared.kind in ("ordinal", "binary"):
             self._check_values(*self.declared)
+        if self.kind == "category":
+            self._check_few()
+
+    def _check_few(self) -> None:
+        """Refuse too many categories; where most are numbers, the text among them is what is wrong."""
+        present = self.rows - self.missing
+        if too_many(self.variety, present) and not self.declared:
+            kind, read = max(self.ways, key=lambda way: self._rows_that(way.read))
+            alike = self._rows_that(read)
+            if 2 * alike > present:
+                odd = next(text for text, value in self.values.items() if read(value) is None)
+                rule = f"is not a {kind}, as {alike} of {present} values are. Mend it, or leave it empty."
+                raise self.mistake(odd, repr(odd[:30]), rule)
+        check_few(self.name, self.variety, present)
 
     def _check_values(self, kind: DeclaredKind, order: tuple[str, ...]) -> None:
         """Refuse a value that is not in the order that was said, or neither yes nor no."""
@@ -293,20 +306,3 @@ class Column:
         """The error for a text, at the first place where it stands."""
         place = self.places[int(np.argmax(self.codes == self.texts.index(text)))]
         return UserError(f"column {self.name}: {shown} in {self.unit} {place} {rule}")
-
-
-def too_many(values: int, rows: int) -> bool:
-    """Whether a column with so many different texts in so many rows is none of categories or classes."""
-    return values > MOST_CATEGORIES or values > max(FEW_CATEGORIES, rows / FEWEST_ROWS)
-
-
-def check_few(column: str, values: int, rows: int) -> None:
-    """Refuse a column of texts with too many different ones, such as names, identifiers or free text.
-
-    Each would become a column of its own that is nearly always 0; and sites would tell each other these values.
-    """
-    if too_many(values, rows):
-        raise UserError(
-            f"column {column}: {values} different texts in {rows} rows are too many for categories (at most "
-            f"{MOST_CATEGORIES}, and {FEWEST_ROWS} rows of each on average). Group them, or set ignore={column}."
-        )

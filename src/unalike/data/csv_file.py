@@ -71,7 +71,11 @@ class CSVFile:
     def not_text(self, error: UnicodeError) -> UserError:
         """The error for bytes that are no text in the encoding."""
         line = error.object.count(b"\n", 0, error.start) + 1 if isinstance(error, UnicodeDecodeError) else 1
-        said = "Say another encoding" if not self._is_utf8 else "Say what it is, such as encoding=latin-1"
+        said = (
+            "Say another encoding"
+            if not self._is_utf8
+            else f"Say what it is, such as csv:{self.path}(encoding=latin-1)"
+        )
         name = "UTF-8" if self._is_utf8 else self.encoding
         return UserError(f"{self.path}, line {line} is not {name}. {said}, or save the table as UTF-8.")
 

@@ -131,6 +131,15 @@ class Dataset:
             if self.target == Units():
                 object.__setattr__(self, "target", Units(self.y.mean(), self.y.std() or np.ones(())))
 
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.shape))
+        answers = f"{len(self.classes)} classes" if self.classes else "a number to predict"
+        whose = f", {len(self.group_names)} parties" if self.group_names else ""
+        return (
+            f"Dataset {self.name}: {self.size} rows to train on and {len(self.y_test)} to test, "
+            f"each {shape} {self.kind}; {answers}{whose}"
+        )
+
     @property
     def size(self) -> int:
         """The number of training rows."""

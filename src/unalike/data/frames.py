@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from unalike.data.columns import Column
+from unalike.data.columns import Column, Declared
 from unalike.data.dataset import Dataset
+from unalike.data.declared import declare
 from unalike.data.roles import Missing, Roles
 from unalike.data.table import coded
 from unalike.errors import UserError
@@ -34,7 +35,14 @@ def frame_columns(frame: Any) -> list[Column]:
         raise UserError(f"The data frame has the column {twice[0]!r} twice. Rename one.")
     if not names or not len(frame):
         raise UserError("The data frame has no rows. Check where it comes from.")
-    return [column_of(name, _listed(frame[own])) for name, own in zip(names, _keys(frame), strict=True)]
+    each = zip(names, (frame[own] for own in _keys(frame)), strict=True)
+    return [_said(column_of(name, _listed(series)), series) for name, series in each]
+
+
+def _said(column: Column, series: Any) -> Column:
+    """The column, as a category where the frame says that it is one (``astype("category")``)."""
+    said = str(getattr(series, "dtype", "")) == "category" and not column.unusable
+    return replace(column, declared=Declared("category")) if said else column
 
 
 def column_of(name: str, values: Sequence[Any]) -> Column:
@@ -82,6 +90,8 @@ def of_frame(
     missing: Missing,
     ignore: tuple[str, ...],
     task: Kind,
+    types: str = "",
+    categories: tuple[str, ...] = (),
 ) -> Dataset:
     """The data set of a data frame; ``label`` and ``parties`` name columns, or ``y`` and ``parties`` are values.
 
@@ -89,7 +99,8 @@ def of_frame(
     """
     if y is not None and label is not None:
         raise UserError(f"The labels are given twice: as y, and as the column {label!r}. Leave one out.")
-    columns, party = frame_columns(frame), parties if isinstance(parties, str) else ""
+    columns = declare(frame_columns(frame), types, categories)
+    party = parties if isinstance(parties, str) else ""
     if y is not None:
         label = str(getattr(y, "name", None) or "y")
         columns = _with(columns, label, y)
@@ -102,7 +113,7 @@ def of_frame(
     if test is None or fraction is not None:
         return made
     others, y_test = (test, None) if is_frame(test) else test[:2]
-    columns = frame_columns(others)
+    columns = declare(frame_columns(others), types, categories)
     columns = columns if y_test is None else _with(columns, roles.label.name, y_test)
     assert made.schema is not None
     x_test, y_test = made.schema.code(columns, missing)

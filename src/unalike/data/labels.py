@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from unalike.data.columns import FEW_CATEGORIES, Column, too_many
+from unalike.data.columns import Column
 from unalike.data.dataset import Array
+from unalike.data.limits import FEW_CATEGORIES, too_many
 from unalike.data.numerals import mostly_numbers, number, plain_number
 from unalike.errors import UserError
 

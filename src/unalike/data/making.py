@@ -37,6 +37,8 @@ def dataset(
     standardise: bool = False,
     missing: Missing = "error",
     ignore: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    types: str = "",
 ) -> Dataset:
     """A data set for ``unalike.run(dataset=...)`` of rows that a Python program has.
 
@@ -52,7 +54,8 @@ def dataset(
     divided by 255. ``classes`` names the labels 0, 1, ...; rows of ``kind="tokens"`` are whole numbers that mean
     words.
 
-    Of a data frame, ``label`` and ``parties`` may be names of columns, ``ignore`` are columns to leave out, and
+    Of a data frame, ``label`` and ``parties`` may be names of columns, ``ignore`` are columns to leave out,
+    ``categories`` are columns whose numbers are codes, ``types`` say the kinds of others (``"born:date"``), and
     ``missing`` says what becomes of gaps; its columns are coded as those of ``csv:FILE`` are: categories, dates
     and standardised numbers.
     """
@@ -64,9 +67,13 @@ def dataset(
     if is_frame(x):
         if classes is not None or kind is not None:
             raise UserError("A data frame tells its own classes and kind. Leave classes and kind out.")
-        return of_frame(x, y, label, parties, test, name, missing, tuple(ignore), task or "classification")
-    if label is not None or ignore or missing != "error":
-        raise UserError("label, ignore and missing are for data frames, whose columns have names. Give x and y.")
+        said = (types, tuple(categories))
+        return of_frame(x, y, label, parties, test, name, missing, tuple(ignore), task or "classification", *said)
+    if label is not None or ignore or categories or types or missing != "error":
+        raise UserError(
+            "label, ignore, categories, types and missing are for data frames, whose columns have names. "
+            "Give x and y."
+        )
     rows, y = _rows(x, y, name)
     made = _of_arrays(rows, y, parties, test, classes, name, kind or "numbers", task or "classification")
     made = replace(made, features=names) if (len(names),) == made.shape else made

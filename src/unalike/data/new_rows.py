@@ -21,7 +21,10 @@ Unknown = Literal["error", "zeros"]
 """What becomes of a category, or of a gap in a column, that was not there when the coding was made."""
 _YES_OR_NO = {"0", "1", *(word for pair in BINARY for word in pair)}
 _USUAL = {"number": PLAIN, "date": Reading("date", days)}
-_WRITTEN = {"number": "1234.5, or say decimal=comma", "date": "2024-12-31, or say dates=%d.%m.%Y"}
+_WRITTEN = {
+    "number": "Write it as 1234.5 is written, or say decimal=comma",
+    "date": "Write it as 2024-12-31 is written, or say dates=%d.%m.%Y",
+}
 _FEW = 5
 
 
@@ -75,7 +78,7 @@ def _needed(name: str, named: Mapping[str, Column], others: Iterable[str]) -> Co
         near = nearest(name, others)
         remedy = f"Add it, or is it {near!r}? Then rename that." if near else "Add it."
         if len(named) == 1 and ";" in next(iter(named)):
-            remedy = "Separate columns with commas, not semicolons."
+            remedy = "Separate columns with commas, or say what is between them: delimiter=semicolon."
         raise UserError(f"column {name}: the model needs it, and it is not in this table. {remedy}")
     if column.unusable:
         raise UserError(f"column {name}: {column.unusable} cannot be used. Make it a number, a date or a text.")
@@ -101,7 +104,7 @@ def _numbers(one: Field, column: Column) -> Array:
         for text, value in column.values.items():
             found = reading.read(value)
             if found is None or math.isinf(found):
-                rule = f"is not a {one.kind}, as it was in training. Write it as {_WRITTEN[one.kind]}."
+                rule = f"is not a {one.kind}, as it was in training. {_WRITTEN[one.kind]}."
                 raise column.mistake(text, repr(text[:30]), rule)
     with np.errstate(over="ignore", invalid="ignore"):
         values = one.read(column)

@@ -25,7 +25,7 @@ class Reading(NamedTuple):
 
 
 def number(text: str) -> float | None:
-    """The number that ``text`` is, in digits 0 to 9, or None: Python takes those of any script, and 1_000."""
+    """The number that ``text`` is, in digits 0 to 9, or None: Python takes digits of any script, and 1_000."""
     try:
         return None if "_" in text or not text.isascii() else float(text)
     except ValueError:

@@ -12,6 +12,7 @@ from unalike.data.columns import KEY, Column
 from unalike.data.dataset import Array
 from unalike.data.files import one_column
 from unalike.errors import UserError, together, unknown
+from unalike.part_text import as_text
 
 Missing = Literal["error", "indicate", "drop"]
 
@@ -31,7 +32,7 @@ class Roles:
             if column.unusable:
                 raise UserError(
                     f"column {column.name}: {column.unusable} cannot be used. Make it a number, a date or a text, "
-                    f"or set ignore={column.name}."
+                    f"or set ignore={as_text(column.name)}."
                 )
 
     @classmethod

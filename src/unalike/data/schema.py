@@ -12,9 +12,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from unalike.data.columns import BINARY, MOST_CATEGORIES, Column, check_few
+from unalike.data.columns import BINARY, Column
 from unalike.data.dataset import Array, Units
 from unalike.data.labels import class_places, read_targets
+from unalike.data.limits import MOST_CATEGORIES
 from unalike.data.numerals import plain_number
 from unalike.data.roles import Missing, Roles, complete
 from unalike.errors import UserError
@@ -100,7 +101,6 @@ def fit(column: Column, train: Array, indicate: bool) -> Field | None:
     if column.kind == "ordinal" and column.declared:
         places = places_of(column, column.declared.order)
         return Field(column.name, "ordinal", *_scale(column, places, train), column.declared.order, indicate)
-    check_few(column.name, len(column.distinct), column.rows - column.missing)
     return Field(column.name, "category", values=tuple(column.seen(train)), indicate=indicate)
 
 

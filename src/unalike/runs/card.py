@@ -57,6 +57,9 @@ class ModelCard:
         """By the ending of a file's name, what is in it."""
         return {"md": self.to_markdown(), "json": json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"}
 
+    def __str__(self) -> str:
+        return self.to_markdown()
+
     def _repr_markdown_(self) -> str:
         return self.to_markdown()
 

@@ -111,7 +111,10 @@ def example_rows(about: ModelFile) -> torch.Tensor:
 def _told(about: ModelFile) -> dict[str, str]:
     """What a program's file says of itself."""
     classes, features = json.dumps(about.classes), json.dumps(about.features[:10_000])
-    return {"key": about.key, "task": about.task, "classes": classes, "features": features}
+    told = {"key": about.key, "task": about.task, "classes": classes, "features": features}
+    if about.schema is None:
+        return told
+    return told | {"coding": json.dumps(about.schema.to_dict()["fields"])}
 
 
 def _torch_program(model: TrainedModel, about: ModelFile) -> tuple[str, bytes]:

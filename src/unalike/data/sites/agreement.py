@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from unalike.data.columns import BINARY, MOST_CATEGORIES
+from unalike.data.columns import BINARY
 from unalike.data.labels import NO_NUMBERS, check_quantity, class_names
+from unalike.data.limits import MOST_CATEGORIES
 from unalike.data.schema import MEASURED, CodedKind, Field, Schema
 from unalike.data.sites.description import Described, Description
 from unalike.errors import UserError

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from unalike.data.columns import Column, check_few
+from unalike.data.columns import Column
 from unalike.data.dataset import Array
 from unalike.data.labels import NO_NUMBERS, check_labels, class_names, class_places
+from unalike.data.limits import check_few
 from unalike.data.numerals import plain_number
 from unalike.data.roles import Missing, Roles, complete, test_rows
 from unalike.data.schema import MOST_COLUMNS, CodedKind, check_kind, is_number, places_of, texts
