@@ -78,7 +78,7 @@ MISTAKES = {
     "number for a date": ({"seen": ["1", "2", "3"]}, "column seen: '1' in line 2 is not a date"),
     "another way of dates": (
         {"seen": ["31.12.2024"] * 3},
-        "column seen: '31.12.2024' in line 2 is not a date, .*or say how it is: dates=",
+        "column seen: '31.12.2024' in line 2 is not a date, .*or say dates=",
     ),
     "category": ({"pain": ["none", "Some", "some"]}, r"column pain: 'Some' in line 3 is a category .* 'some'"),
     "neither yes nor no": ({"smokes": ["yes", "no", "often"]}, "column smokes: 'often' in line 4 is a category"),

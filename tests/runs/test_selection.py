@@ -1,4 +1,4 @@
-"""The round that is selected on validation rows: the earliest of the best, and its models, the parties' too."""
+"""The round that is selected on validation rows: the earliest of the best, and its own models and the parties'."""
 
 import numpy as np
 import pytest

@@ -112,3 +112,13 @@ def check_output(path: Path, rule: tuple[str, ...]) -> None:
         raise UserError(f"{flag} must be a file whose name ends in {endings[0]}, got {path}.")
     if not path.parent.is_dir():
         raise UserError(f"{flag} {path}: there is no folder {path.parent}. Make it first, or check the path.")
+
+
+StudyScale = Annotated[float, typer.Option("--scale", help="of a study: as it is run [1]", show_default=False)]
+StudyOnly = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="FIELD=VALUE", help="of a study: only these runs; repeatable"),
+]
+StudyBaselines = Annotated[
+    bool, typer.Option("--baselines", help="of a study: with the baselines that it is run with")
+]

@@ -10,7 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from unalike.cli import complete
-from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, RunsFolder, check_output
+from unalike.cli.options import (
+    DEFAULT_RUNS,
+    AsJson,
+    DataDir,
+    Plugins,
+    RunsFolder,
+    StudyBaselines,
+    StudyOnly,
+    StudyScale,
+    check_output,
+)
 from unalike.cli.program import program
 from unalike.cli.show import draw, print_json, say, say_damaged
 from unalike.errors import UserError
@@ -38,16 +48,9 @@ def report(
     no_data: Annotated[
         bool, typer.Option("--no-data", help="do not load data sets: no heat maps and no features")
     ] = False,
-    scale: Annotated[
-        float, typer.Option("--scale", help="of a study: as it was run [1]", show_default=False)
-    ] = 1.0,
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="FIELD=VALUE", help="of a study: only these runs; repeatable"),
-    ] = None,
-    baselines: Annotated[
-        bool, typer.Option("--baselines", help="of a study: with the baselines that it was run with")
-    ] = False,
+    scale: StudyScale = 1.0,
+    only: StudyOnly = None,
+    baselines: StudyBaselines = False,
     runs: RunsFolder = DEFAULT_RUNS,
     plugin: Plugins = None,
     data_dir: DataDir = None,

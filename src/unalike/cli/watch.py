@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unalike.cli import complete
-from unalike.cli.options import DEFAULT_RUNS, DataDir, Plugins, RunsFolder
+from unalike.cli.options import DEFAULT_RUNS, DataDir, Plugins, RunsFolder, StudyBaselines, StudyOnly, StudyScale
 from unalike.cli.show import draw, say
 from unalike.cli.signals import StopRequested
 from unalike.errors import UserError
@@ -40,16 +40,9 @@ def watch(
     open_page: Annotated[
         bool, typer.Option("--open/--no-open", help="open the page in the browser [no]", show_default=False)
     ] = False,
-    scale: Annotated[
-        float, typer.Option("--scale", help="of a study: as it is run [1]", show_default=False)
-    ] = 1.0,
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="FIELD=VALUE", help="of a study: only these runs; repeatable"),
-    ] = None,
-    baselines: Annotated[
-        bool, typer.Option("--baselines", help="of a study: with the baselines that it is run with")
-    ] = False,
+    scale: StudyScale = 1.0,
+    only: StudyOnly = None,
+    baselines: StudyBaselines = False,
     runs: RunsFolder = DEFAULT_RUNS,
     plugin: Plugins = None,
     data_dir: DataDir = None,

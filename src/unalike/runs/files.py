@@ -203,7 +203,7 @@ def list_folder(folder: Path) -> list[Path]:
 
 
 def read_bytes(path: Path, start: int = 0) -> bytes | None:
-    """What a file holds, from a place on; None where there is none. A device or a pipe, without end, is refused."""
+    """What a file holds, from a place on; None where there is none. A device or a pipe has no end: refused."""
     try:
         if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
             raise UserError(f"{path} is a device or a pipe, not a file. Replace it by the file.")
