@@ -82,6 +82,9 @@ def test_a_page_that_fell_behind_is_told_so(tmp_path):
         board.look()
     assert board.since(number) is None
     assert len(list(board.since(board.whole()[0] - 5))) == 5
+    first = board.whole()[0] - module._KEPT
+    assert len(list(board.since(first))) == module._KEPT  # all that is kept, and nothing is missing before it
+    assert board.since(first - 1) is None
 
 
 def test_several_pages_share_a_look(tmp_path, monkeypatch):

@@ -252,3 +252,13 @@ def test_points_of_a_long_curve_are_equally_far_apart(tmp_path):
     rounds = [point[0] for point in run.points]
     assert MOST_POINTS / 2 <= len(rounds) <= MOST_POINTS
     assert len({later - earlier for earlier, later in pairwise(rounds)}) == 1
+
+
+def test_a_pipe_in_place_of_the_rounds_does_not_hold_up_the_page(tmp_path):
+    folder = write_run(tmp_path / "run", done=0)
+    (folder / "rounds.jsonl").unlink()
+    os.mkfifo(folder / "rounds.jsonl")
+    run = FollowedRun(folder)
+    run.look(nobody)
+    assert run.head()["state"] == "damaged"
+    assert "a device or a pipe" in run.head()["problem"]

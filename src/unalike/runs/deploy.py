@@ -9,9 +9,11 @@ import numpy as np
 
 from unalike.data.columns import Column
 from unalike.data.dataset import Array
+from unalike.data.files import check_file
 from unalike.data.frames import frame_columns, is_frame
 from unalike.data.new_rows import Unknown, read_new_rows
 from unalike.data.table import read_table
+from unalike.data.unpack import read_npy
 from unalike.errors import UserError, nearest
 from unalike.runs.files import list_folder, named_folder
 from unalike.runs.kept import FolderModels, ModelStore, trained_model
@@ -66,11 +68,12 @@ def _names(folder: Path) -> tuple[str, str]:
 
 def read_array(path: Path) -> Array:
     """The rows in a .npy file; one that holds Python objects is refused."""
+    check_file(path)
     try:
-        rows: Array = np.load(path, allow_pickle=False)
+        return read_npy(path.read_bytes())  # unlike numpy.load, no more memory than the file has
     except (OSError, ValueError, EOFError) as error:
-        raise UserError(f"Cannot read the array {path}: {error}. Write it with numpy.save.") from None
-    return rows
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"Cannot read the array {path}: {reason}. Write it with numpy.save.") from None
 
 
 def store_of(result: Result) -> ModelStore:

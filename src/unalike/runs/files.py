@@ -202,12 +202,14 @@ def list_folder(folder: Path) -> list[Path]:
         raise storage_error(folder, error, "read") from error
 
 
-def read_bytes(path: Path) -> bytes | None:
-    """What a file holds; None where there is none. What has no end, a device or a pipe, is refused."""
+def read_bytes(path: Path, start: int = 0) -> bytes | None:
+    """What a file holds, from a place on; None where there is none. A device or a pipe has no end: refused."""
     try:
         if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
             raise UserError(f"{path} is a device or a pipe, not a file. Replace it by the file.")
-        return path.read_bytes()
+        with path.open("rb") as file:
+            file.seek(start)
+            return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

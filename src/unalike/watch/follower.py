@@ -11,7 +11,7 @@ from typing import Any
 
 from unalike.errors import UserError
 from unalike.randomness import stream
-from unalike.runs.files import storage_error
+from unalike.runs.files import read_bytes
 from unalike.runs.parts import registry
 from unalike.runs.record import FAILURE, RESULT, ROUNDS, SPEC, read_failure, read_run, read_spec
 from unalike.runs.results import brief as brief_part
@@ -151,15 +151,7 @@ class FollowedRun:
             self._damage = f"{ROUNDS}: {found.damage}."
 
     def _bytes(self) -> bytes:
-        path = self.path / ROUNDS
-        try:
-            with path.open("rb") as file:
-                file.seek(self._offset)
-                return file.read()
-        except FileNotFoundError:
-            return b""
-        except OSError as error:
-            raise storage_error(path, error, "read") from error
+        return read_bytes(self.path / ROUNDS, self._offset) or b""
 
     def _take(self, rows: Sequence[Mapping[str, Any]]) -> None:
         for row in rows:
