@@ -126,7 +126,7 @@ def test_mistakes(unalike, key, words, told):
 
 
 def test_runs_that_are_not_there(unalike):
-    refused(unalike("export", "nowhere", "--to", "onnx"), "There is no run 'nowhere'")
+    refused(unalike("export", "nowhere", "--to", "onnx"), "No run in runs has a name that begins with 'nowhere'")
     Path("runs/heart-fedavg-0123").mkdir(parents=True)
     Path("runs/heart-fedavg-0123/spec.toml").write_text("")
     refused(unalike("export", "0123", "--to", "onnx"), "not the folder of a finished run")

@@ -205,7 +205,7 @@ def test_a_missing_column_file_or_row(unalike, world, site):
 
 def test_folders_that_are_no_sites(unalike, world, own):
     refused(unalike("predict", str(world.path / "server"), "--data", own), "is the server's folder")
-    refused(unalike("predict", "nowhere", "--data", own), "There is no run 'nowhere'")
+    refused(unalike("predict", "nowhere", "--data", own), "No run in runs has a name that begins with 'nowhere'")
     refused(unalike("predict", ".", "--data", own), "is no invitation")
     refused(unalike("predict", "a" * 5000, "--data", own), "is too long for a file")
 

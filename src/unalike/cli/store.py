@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from filelock import FileLock, Timeout
 
 from unalike.cli.program import program
 from unalike.errors import UserError
+from unalike.runs.by_name import run_by_name
 from unalike.runs.files import list_folder
 from unalike.runs.record import RunRecord, read_failure, read_run
 from unalike.runs.spec import RunSpec
@@ -94,22 +94,9 @@ def read_runs(folder: Path) -> list[StoredRun]:
 
 def find_run(runs: list[StoredRun], text: str, folder: Path) -> StoredRun:
     """The run whose key or folder name begins with ``text``."""
-    wanted = Path(text).name  # also a path, as the shell completes it
-    matches = [run for run in runs if run.key.startswith(wanted) or run.path.name.startswith(wanted)]
-    exact = [run for run in matches if wanted in (run.key, run.path.name)]
-    matches = exact or matches
-    if len(matches) > 1:
-        names = ", ".join(run.path.name for run in matches[:5])
-        raise UserError(f"{text!r} begins the name of {len(matches)} runs: {names}. Write more of it.")
-    if not matches:
-        near = get_close_matches(wanted, [name for run in runs for name in (run.key, run.path.name)], n=1)
-        remedy = (
-            f"Did you mean {near[0]!r}?"
-            if near
-            else f"See: {program()} {shlex.join(['runs', 'list', '--runs', str(folder)])}"
-        )
-        raise UserError(f"No run in {folder} has a name that begins with {text!r}. {remedy}")
-    return matches[0]
+    by_path = {run.path: run for run in runs}
+    see = f"{program()} {shlex.join(['runs', 'list', '--runs', str(folder)])}"
+    return by_path[run_by_name(by_path, text, folder, see)]
 
 
 def _exists(path: Path) -> bool:

@@ -14,7 +14,8 @@ from unalike.data.frames import frame_columns, is_frame
 from unalike.data.new_rows import Unknown, read_new_rows
 from unalike.data.table import read_table
 from unalike.data.unpack import read_npy
-from unalike.errors import UserError, nearest
+from unalike.errors import UserError, within
+from unalike.runs.by_name import run_by_name
 from unalike.runs.files import list_folder, named_folder
 from unalike.runs.kept import FolderModels, ModelStore, trained_model
 from unalike.runs.model_file import ModelFile, Which
@@ -49,21 +50,7 @@ def run_folder(name: Path, runs: Path) -> Path:
     """A folder with a run or an exported model, or that of the run in ``runs`` whose key or name begins so."""
     if (name / SPEC).is_file() or (name / MODEL).is_file():
         return name
-    own = [path for path in list_folder(runs) if (path / SPEC).is_file()]
-    begins = [path for path in own if any(each.startswith(name.name) for each in _names(path))]
-    matches = [path for path in begins if name.name in _names(path)] or begins
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        names = ", ".join(path.name for path in matches[:5])
-        raise UserError(f"{str(name)!r} begins the name of {len(matches)} runs: {names}. Write more of it.")
-    near = nearest(name.name, [each for path in own for each in _names(path)])
-    remedy = f"Did you mean {near!r}?" if near else "See: unalike runs list"
-    raise UserError(f"There is no run {str(name)!r}: no such folder, and no such key in {runs}. {remedy}")
-
-
-def _names(folder: Path) -> tuple[str, str]:
-    return folder.name, folder.name.rsplit("-", 1)[-1]
+    return run_by_name((path for path in list_folder(runs) if (path / SPEC).is_file()), str(name), runs)
 
 
 def read_array(path: Path) -> Array:
@@ -120,7 +107,7 @@ def ask(result: Result, x: Any, which: Which, party: int | str | None) -> Predic
     try:
         return predictor.predict(columns)
     except UserError as error:
-        raise UserError(f"{x}: {error}") from None
+        raise within(str(x), error) from None
 
 
 def answers(result: Result, x: Any, which: Which, party: int | str | None) -> Array:
