@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from unalike.models.model import register_model
     from unalike.models.own import module
     from unalike.notebook.comparison import Comparison, compare
-    from unalike.notebook.run import run
+    from unalike.notebook.run import run, run_until
     from unalike.own_files import allow_code
     from unalike.partition import PARTITIONS, Partition, make_partition
     from unalike.partition.partition import register_partition
     from unalike.rounds.optimisers import register_optimiser
     from unalike.runs.check import check_algorithm
     from unalike.runs.deploy import load
+    from unalike.runs.paused import Paused
     from unalike.runs.result import Result
     from unalike.runs.run_fields import RunFields
     from unalike.runs.spec import RunSpec
@@ -39,9 +40,10 @@ _HOME = {
     "unalike.data.making": ("dataset",),
     "unalike.runs.check": ("check_algorithm",),
     "unalike.runs.deploy": ("load",),
+    "unalike.runs.paused": ("Paused",),
     "unalike.runs.result": ("Result",),
     "unalike.notebook.comparison": ("Comparison", "compare"),
-    "unalike.notebook.run": ("run",),
+    "unalike.notebook.run": ("run", "run_until"),
     "unalike.runs.run_fields": ("RunFields",),
     "unalike.runs.spec": ("RunSpec",),
     "unalike.errors": ("UserError",),
@@ -70,6 +72,7 @@ __all__ = [
     "Net",
     "Partition",
     "Party",
+    "Paused",
     "Phase",
     "Replies",
     "Result",
@@ -94,6 +97,7 @@ __all__ = [
     "register_optimiser",
     "register_partition",
     "run",
+    "run_until",
     "tune",
 ]
 

@@ -26,6 +26,7 @@ unalike.run(unalike.RunSpec(dataset="digits"))
 fields: unalike.RunFields = {"dataset": "heart"}
 again: unalike.RunFields = {**fields, "seed": 1}
 unalike.run(**fields)
+paused: unalike.Result | unalike.Paused = unalike.run_until(2, dataset="heart", runs="runs")
 """
 WRONG = """
 import unalike
@@ -34,6 +35,7 @@ unalike.run(datset="heart")
 unalike.run(rounds="many")
 unalike.run(batch_norm="locally")
 fields: unalike.RunFields = {"seeds": 1}
+unalike.run_until(2)
 """
 READ = ("unalike", "unalike.notebook.run", "unalike.notebook.comparison", "unalike.runs.*")
 SETTINGS = """
@@ -62,9 +64,10 @@ def test_wrong_fields_are_found_and_right_ones_are_not(tmp_path):
         check=False,
     )
     found = re.findall(r"^(\w+)\.py:(\d+): error: (.*)", done.stdout, re.MULTILINE)
-    assert [place[:2] for place in found] == [("wrong", line) for line in "4567"], done.stdout
-    name, kind, word, kept = (said for *_, said in found)
+    assert [place[:2] for place in found] == [("wrong", line) for line in "45678"], done.stdout
+    name, kind, word, kept, folder = (said for *_, said in found)
     assert 'did you mean "dataset"' in name
     assert 'expected "int"' in kind
     assert "Literal['average', 'local', 'drop']" in word
     assert 'Extra key "seeds"' in kept
+    assert 'Missing named argument "runs"' in folder

@@ -18,7 +18,7 @@ from unalike.cli.complete import choices
 from unalike.cli.options import DEFAULT_RUNS, AsJson, Plugins, RunsFolder, check_output
 from unalike.cli.plugin import load_plugins
 from unalike.cli.show import draw, number, print_json, say, table
-from unalike.errors import UserError
+from unalike.errors import UserError, within
 from unalike.errors import unknown as unknown_name
 from unalike.scores import SCORES, key_of, shown
 
@@ -172,7 +172,7 @@ def _of_table(predictor: Predictor, data: str) -> Predictions:
         made = predictor.predict(columns)
         return replace(made, keys=tuple(column for column in columns if column.unusable == KEY))
     except UserError as error:
-        raise UserError(f"{getattr(loader, 'path', data)}: {error}") from None
+        raise within(getattr(loader, "path", data), error) from None
 
 
 def _csv(made: Predictions) -> Iterator[str]:

@@ -11,6 +11,7 @@ from unalike.notebook.display import following
 from unalike.runs import run as engine
 from unalike.runs.checkpoint import CHECKPOINT_SECONDS
 from unalike.runs.fields import with_fields
+from unalike.runs.paused import Paused
 from unalike.runs.result import Result
 from unalike.runs.spec import RunSpec
 
@@ -50,4 +51,24 @@ def run(
         )
 
 
+def run_until(
+    until: int,
+    spec: RunSpec | None = None,
+    *,
+    runs: Path | str,
+    data: Dataset | None = None,
+    watcher: engine.Watcher | None = None,
+    progress: bool | None = None,
+    **fields: Unpack[RunFields],
+) -> Result | Paused:
+    """Train once, as :func:`run` does, but stop after round ``until`` where rounds are left then.
+
+    A stopped run is a :class:`Paused`; ``run``, or ``run_until`` with a later round, goes on to the bits
+    of a run that never stopped. A run that is finished gives its result.
+    """
+    with following(watcher, progress) as one:
+        return engine.run(spec, runs=runs, data=data, watcher=one, until=until, **fields)
+
+
 with_fields(run)
+with_fields(run_until)

@@ -10,7 +10,7 @@ from unalike.rounds.evaluation import Figures
 from unalike.runs.spec import RunSpec
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Paused:
     """What ``run(..., until=K)`` gives where rounds are left to play: no figures of a finished run, no model."""
 
@@ -28,6 +28,9 @@ class Paused:
     def rounds_left(self) -> int:
         """How many rounds the whole run still has."""
         return self.spec.rounds - self.round
+
+    def __repr__(self) -> str:
+        return f"Paused after round {self.round} of {self.spec.rounds}, kept in {self.run_dir}"
 
 
 def check_until(until: object, spec: RunSpec, *, kept: bool) -> None:
