@@ -17,6 +17,7 @@ from unalike.models.resnet import ResNet18, ResNet50
 from unalike.models.simple_cnn import SimpleCnn
 from unalike.models.task import Task, without_running_statistics
 from unalike.models.token_mlp import TokenMlp
+from unalike.models.trees import Trees
 from unalike.models.vgg9 import Vgg9
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "SquaredError",
     "Task",
     "TokenMlp",
+    "Trees",
     "Vgg9",
     "WeightLayout",
     "files_of",

@@ -1,0 +1,206 @@
+"""The second contract: a protocol is a conversation of roles, for what is not "the server averages vectors".
+
+Boosted trees add integers level by level; parties that hold different columns of the same people send each other
+sums of rows. A :class:`Protocol` says what each role (every party, and the server) does with its mail, as one pure
+step: what it kept and what it was told give what it keeps and what it says. Whoever drives it, in one process or
+between real sites, carries the mail; nobody ever waits for a particular message, so nobody can wait for ever.
+
+1. A round begins with turn 0, in which every role has its step with an empty inbox. Later only roles that have mail
+   are called. A round is over when nobody says anything.
+2. Mail comes by the number of its sender, in ascending order. What was said to be added comes to the server as one
+   sum, under ``SUM``.
+3. A step is pure: the same arguments give the same bytes. Random numbers come from ``me.random``.
+4. New states count when the round is whole. After a stop it is played again from the states before it.
+5. A step reads its inbox with :func:`want`, which refuses what has another type or shape and names the sender.
+6. Round 0 prepares: it is played once, before round 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unalike.errors import UserError
+
+if TYPE_CHECKING:
+    from unalike.randomness import Purpose as Use
+
+SERVER: Final = -1
+"""The number of the server's role; parties are 0, 1, and so on."""
+SUM: Final = -2
+"""In the server's inbox: who the sum of what parties added comes from."""
+TYPES: Final = ("uint8", "int32", "int64", "float32", "float64")
+"""What arrays in mail, sums and states may be made of."""
+
+Arrays = dict[str, NDArray[Any]]
+Inbox = Mapping[int, Arrays]
+Splits = Literal["rows", "columns"]
+Sends = Literal["nothing", "sums of gradients", "trees", "scores"]
+T = TypeVar("T")
+
+
+class WrongMail(UserError):
+    """Somebody said what the protocol has no place for; ``sender`` is the number of that role."""
+
+    def __init__(self, sender: int, problem: str) -> None:
+        self.sender = sender
+        super().__init__(f"{role_name(sender)} {problem}")
+
+
+def role_name(number: int) -> str:
+    """How a role is called in messages to people."""
+    return {SERVER: "The server", SUM: "The sum"}.get(number, f"Party {number}")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """When a step is made: the turn's number within a round, counted from 0; round 0 prepares."""
+
+    round: int
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class PublicTerms:
+    """What all roles know: it is public, equal for all, and part of what real sites agree on."""
+
+    parties: int
+    rounds: int
+    seed: int
+    model: Any
+    """The model's settings, such as :class:`~unalike.models.trees.Trees`."""
+    features: int
+    classes: int
+    """0 where numbers are predicted."""
+    hidden: bool = False
+    """Whether sums are opened only whole, so that no single party's part is ever seen."""
+    label_holder: int | None = None
+    """With columns split: who has the labels."""
+
+
+@dataclass(frozen=True, eq=False)
+class Own:
+    """A party's own rows: features, labels, and the places of the rows that each purpose has.
+
+    Features are as the data set has them, float32 or float64, perhaps a scipy CSR matrix, NaN where missing; labels
+    are int64, or numbers to predict.
+    """
+
+    x: Any
+    y: NDArray[Any]
+    train: NDArray[np.int64]
+    validation: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Me:
+    """All that one role can see: the terms, its number, and a party's rows; the server has none."""
+
+    terms: PublicTerms
+    number: int
+    data: Own | None
+    draw: Callable[[Use, tuple[int, ...]], np.random.Generator]
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What :meth:`remember` has made."""
+
+    @property
+    def rows(self) -> Own:
+        """This party's rows; the server must not ask."""
+        if self.data is None:
+            raise ValueError(f"{role_name(self.number)} has no rows.")
+        return self.data
+
+    def random(self, use: Use, *place: int) -> np.random.Generator:
+        """This role's random numbers for one use at one place, such as a round: the same whenever it is asked."""
+        return self.draw(use, place)
+
+    def remember(self, name: str, make: Callable[[], T]) -> T:
+        """What ``make`` gives, made once: for what follows from rows and state and is dear, such as binned rows.
+
+        A step must give the same bytes with nothing remembered.
+        """
+        if name not in self.kept:
+            self.kept[name] = make()
+        made: T = self.kept[name]
+        return made
+
+
+@dataclass(frozen=True, eq=False)
+class Say:
+    """What a role says in a turn: mail to single roles, and integers that are only ever added.
+
+    ``mail`` is by the number of the role that gets it. All parties that add in a turn add arrays of the same names,
+    types (int64) and shapes; the server gets their sum and no single part. ``figures`` of the server are kept in the
+    round's record.
+    """
+
+    mail: Mapping[int, Arrays] = field(default_factory=dict)
+    add: Arrays | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+NOTHING: Final = Say()
+
+
+class Protocol:
+    """A conversation that trains a model: a frozen dataclass, registered as an algorithm is.
+
+    The fields are its parameters. ``start`` gives what a role keeps before round 0, ``step`` what it does in a turn.
+    """
+
+    splits: ClassVar[Splits] = "rows"
+    """What parties hold: different rows, or different columns of the same rows."""
+    models: ClassVar[tuple[str, ...]] = ()
+    """The names of the models that it can train."""
+    uses: ClassVar[frozenset[str]] = frozenset()
+    """The fields of a run's spec that decide its outcome, beside those that every run has."""
+    sends: ClassVar[Sends] = "sums of gradients"
+    """What leaves a party, in words that real sites consent to."""
+    only_sums: ClassVar[bool] = False
+    """Whether the server hears of parties by sums alone, so that one party with all rows gives the same model."""
+
+    def start(self, me: Me) -> Arrays:
+        """What a role keeps before anything is said. Names, types and shapes stay until the end of the run."""
+        raise NotImplementedError
+
+    def step(self, me: Me, state: Arrays, turn: Turn, inbox: Inbox) -> tuple[Arrays, Say]:
+        """What a role keeps after a turn, and what it says. Nothing that it is given may be changed."""
+        raise NotImplementedError
+
+    def whole_round(self, me: Me, server: Arrays, party: Arrays, round: int) -> tuple[Arrays, Arrays] | None:
+        """The server's and the only party's states after a round, in one go: the bits of the conversation, sooner.
+
+        ``me`` is the party. None: play the conversation. Only asked where ``only_sums`` holds.
+        """
+        return None
+
+    def model(self, me: Me, state: Arrays, server: Arrays) -> Arrays | None:
+        """The arrays of the model that a party would use; ``me`` the server: the one that all share, if any.
+
+        ``server`` is what the server keeps. None where this role has no model of its own.
+        """
+        raise NotImplementedError
+
+    def finished(self, server: Arrays) -> str | None:
+        """Why training ends before its last round, in words; None to go on."""
+        return None
+
+
+def want(
+    inbox: Inbox, sender: int, name: str, dtype: str, shape: tuple[int | None, ...] | None = None
+) -> NDArray[Any]:
+    """The array of that name that a role sent, or an error that names it; None in a shape: any length."""
+    array = inbox.get(sender, {}).get(name)
+    if array is None:
+        raise WrongMail(sender, f"was to say {name!r} and did not. Ask again.")
+    fits = shape is None or (
+        array.ndim == len(shape) and all(w is None or w == n for w, n in zip(shape, array.shape, strict=True))
+    )
+    if array.dtype != dtype or not fits:
+        told = "" if shape is None else f" {tuple('any' if n is None else n for n in shape)}"
+        raise WrongMail(sender, f"said {name!r} as {array.dtype} {array.shape}, it must be {dtype}{told}.")
+    return array

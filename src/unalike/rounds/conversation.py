@@ -1,0 +1,155 @@
+"""A round of a protocol: mail is carried from role to role until nobody says anything more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol as Shape
+
+import numpy as np
+
+from unalike.algorithms.protocol import (
+    SERVER,
+    SUM,
+    TYPES,
+    Arrays,
+    Inbox,
+    Me,
+    Protocol,
+    Say,
+    Turn,
+    WrongMail,
+)
+from unalike.errors import UserError
+
+MOST_TURNS = 100_000
+"""A round that has more turns would never end."""
+
+
+class MailCarrier(Shape):
+    """How the turns of a round reach the roles: all in one process, or real sites behind messages."""
+
+    def turn(self, turn: Turn, inboxes: Mapping[int, Inbox]) -> Mapping[int, Say]:
+        """Let each role that has an inbox make its step, and bring back what it says.
+
+        What parties say to be added comes back as what the server is to hear: under ``SUM`` in the answer, added
+        and nothing else of it. A role's ``Say`` has no ``add`` any more.
+        """
+        ...
+
+
+@dataclass
+class Spoken:
+    """What was said in a round: how many turns, bytes up and down by name, and the server's figures."""
+
+    turns: int = 0
+    up: dict[str, int] = field(default_factory=dict)
+    down: dict[str, int] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)
+
+
+def converse(carrier: MailCarrier, roles: Iterable[int], round: int) -> Spoken:
+    """Play one round: turn 0 wakes all roles, later turns those that have mail, until there is none."""
+    spoken = Spoken()
+    inboxes: dict[int, dict[int, Arrays]] = {number: {} for number in sorted(roles)}
+    while inboxes:
+        if spoken.turns == MOST_TURNS:
+            raise UserError(
+                f"Round {round} has not ended after {MOST_TURNS:,} turns: a protocol must fall silent."
+            )
+        said = carrier.turn(Turn(round, spoken.turns), inboxes)
+        inboxes = _delivered(said, spoken)
+        spoken.turns += 1
+    return spoken
+
+
+def _delivered(said: Mapping[int, Say], spoken: Spoken) -> dict[int, dict[int, Arrays]]:
+    """The inboxes of the next turn, by role and sender in order; the sum of what was added is the server's."""
+    inboxes: dict[int, dict[int, Arrays]] = {}
+    for sender in sorted(said):
+        say = said[sender]
+        if sender == SERVER:
+            spoken.figures |= {name: float(value) for name, value in say.figures.items()}
+        for receiver, arrays in sorted(say.mail.items()):
+            check_arrays(sender, arrays)
+            inboxes.setdefault(receiver, {})[sender] = arrays
+            count = spoken.up if receiver == SERVER and sender != SERVER else spoken.down
+            if sender != SUM:
+                _count(count, arrays)
+    return {number: inboxes[number] for number in sorted(inboxes)}
+
+
+def _count(counted: dict[str, int], arrays: Arrays) -> None:
+    for name, array in arrays.items():
+        counted[name] = counted.get(name, 0) + array.nbytes
+
+
+def check_arrays(sender: int, arrays: Arrays) -> None:
+    """Refuse arrays of types that no protocol may send."""
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray) or array.dtype.name not in TYPES:
+            kind = array.dtype.name if isinstance(array, np.ndarray) else type(array).__name__
+            raise WrongMail(sender, f"said {name!r} as {kind}. Mail is made of arrays of {', '.join(TYPES)}.")
+
+
+def added(parts: Mapping[int, Arrays]) -> Arrays:
+    """The sum of what parties add, in party order; all must add the same names, types and shapes."""
+    first = next(iter(sorted(parts)))
+    layout = layout_of(first, parts[first])
+    total = {name: array.copy() for name, array in parts[first].items()}
+    for number in sorted(parts):
+        if layout_of(number, parts[number]) != layout:
+            raise WrongMail(number, f"adds {layout_of(number, parts[number])}, but party {first} adds {layout}.")
+        if number != first:
+            for name, array in parts[number].items():
+                total[name] += array
+    return total
+
+
+def layout_of(number: int, arrays: Arrays) -> list[tuple[str, tuple[int, ...]]]:
+    """Names and shapes of what a party adds, which must be int64."""
+    for name, array in arrays.items():
+        if array.dtype != np.int64:
+            raise WrongMail(number, f"adds {name!r} as {array.dtype}. Only int64 is added.")
+    return [(name, arrays[name].shape) for name in sorted(arrays)]
+
+
+class Summing(Shape):
+    """How what parties add becomes one sum: plainly, or so that no part of it is seen."""
+
+    def __call__(self, turn: Turn, parts: Mapping[int, Arrays]) -> Arrays:
+        """The sum of all parts."""
+        ...
+
+
+class InProcess:
+    """All roles in one process, as in a simulation: a carrier that makes every step itself.
+
+    States change as turns are played; whoever drives it takes them when the round is whole.
+    """
+
+    def __init__(
+        self, protocol: Protocol, roles: Sequence[Me], states: Mapping[int, Arrays], summing: Summing | None = None
+    ) -> None:
+        self._protocol, self._roles = protocol, {me.number: me for me in roles}
+        self._summing = summing or (lambda turn, parts: added(parts))
+        self.states: dict[int, Arrays] = dict(states)
+        self.bytes_added: dict[int, int] = {}
+        """By party: how many bytes of integers it has put into sums."""
+
+    def turn(self, turn: Turn, inboxes: Mapping[int, Inbox]) -> Mapping[int, Say]:
+        """Let every role with an inbox make its step."""
+        said: dict[int, Say] = {}
+        parts: dict[int, Arrays] = {}
+        for number in sorted(inboxes):
+            state = self.states[number]
+            self.states[number], say = self._protocol.step(self._roles[number], state, turn, inboxes[number])
+            said[number] = say
+            if say.add is not None and number != SERVER:
+                parts[number] = say.add
+        if parts:
+            for number, part in parts.items():
+                size = sum(array.nbytes for array in part.values())
+                self.bytes_added[number] = self.bytes_added.get(number, 0) + size
+            said[SUM] = Say(mail={SERVER: self._summing(turn, parts)})
+        return said
