@@ -5,8 +5,8 @@ sums of rows. A :class:`Protocol` says what each role (every party, and the serv
 step: what it kept and what it was told give what it keeps and what it says. Whoever drives it, in one process or
 between real sites, carries the mail; nobody ever waits for a particular message, so nobody can wait for ever.
 
-1. A round begins with turn 0, in which every role has its step with an empty inbox. Later only roles that have mail
-   are called. A round is over when nobody says anything.
+1. A round begins with turn 0, in which every role has its step with an empty inbox. Later only roles that have
+   mail are called. A round is over when nobody says anything.
 2. Mail comes by the number of its sender, in ascending order. What was said to be added comes to the server as one
    sum, under ``SUM``.
 3. A step is pure: the same arguments give the same bytes. Random numbers come from ``me.random``.
@@ -86,8 +86,8 @@ class PublicTerms:
 class Own:
     """A party's own rows: features, labels, and the places of the rows that each purpose has.
 
-    Features are as the data set has them, float32 or float64, perhaps a scipy CSR matrix, NaN where missing; labels
-    are int64, or numbers to predict.
+    Features are as the data set has them, float32 or float64, perhaps a scipy CSR matrix, NaN where missing;
+    labels are int64, or numbers to predict.
     """
 
     x: Any
@@ -133,9 +133,9 @@ class Me:
 class Say:
     """What a role says in a turn: mail to single roles, and integers that are only ever added.
 
-    ``mail`` is by the number of the role that gets it. All parties that add in a turn add arrays of the same names,
-    types (int64) and shapes; the server gets their sum and no single part. ``figures`` of the server are kept in the
-    round's record.
+    ``mail`` is by the number of the role that gets it. All parties that add in a turn add arrays of the same
+    names, types (int64) and shapes; the server gets their sum and no single part. ``figures`` of the server are
+    kept in the round's record.
     """
 
     mail: Mapping[int, Arrays] = field(default_factory=dict)
@@ -149,7 +149,7 @@ NOTHING: Final = Say()
 class Protocol:
     """A conversation that trains a model: a frozen dataclass, registered as an algorithm is.
 
-    The fields are its parameters. ``start`` gives what a role keeps before round 0, ``step`` what it does in a turn.
+    The fields are its parameters. ``start`` is what a role keeps before round 0, ``step`` what it does in a turn.
     """
 
     splits: ClassVar[Splits] = "rows"
