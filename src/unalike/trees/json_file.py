@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NAME = "unalike trees"
 VERSION = 1
 _RULE = (
-    "A row begins at node 0 of each tree. It goes to 'left' where the number in 'column' is below 'below', else to "
+    "A row begins at node 0 of each tree. It goes 'left' where the number in 'column' is below 'below', else "
     "'right'; where it is missing, as 'missing' says. The 'value' of the node where it ends is added to 'base' at "
     "the tree's 'output'. The sums are margins; "
 )
