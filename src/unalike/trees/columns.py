@@ -32,20 +32,24 @@ class Columns:
     shift: Array
     scale: Array
     schema: Schema | None = None
+    gaps: bool = True
+    """whether a missing number is missing to the trees, too, and not coded as 0"""
 
     @classmethod
-    def of(cls, names: Sequence[str], features: int, units: Units | None, schema: Schema | None) -> Columns:
+    def of(
+        cls,
+        names: Sequence[str],
+        features: int,
+        units: Units | None = None,
+        schema: Schema | None = None,
+        gaps: bool = True,
+    ) -> Columns:
         """Those of a training: without names they are x0, x1 and so on, without units as they are."""
         shift, scale = (0.0, 1.0) if units is None else units
         each = [np.broadcast_to(np.asarray(part, np.float64), (features,)) for part in (shift, scale)]
         if len(names) != features:
             names = [f"x{number}" for number in range(features)]
-        return cls(tuple(names), each[0], each[1], schema)
-
-    @property
-    def keeps_missing(self) -> bool:
-        """Whether a missing number is missing to the trees, too, and not coded as 0."""
-        return self.schema is None or self.schema.missing == "keep"
+        return cls(tuple(names), each[0], each[1], schema, gaps or units is None)
 
     def thresholds(self, feature: Array, threshold: Array) -> Array:
         """The thresholds of nodes that look at these features, in the units of the table (float64).
@@ -68,7 +72,7 @@ class Columns:
 
     def missing_left(self, threshold: Array, missing_left: Array) -> Array:
         """Whether a row whose number is missing in the table goes left: where it was coded as 0, as 0 does."""
-        return missing_left > 0 if self.keeps_missing else threshold > 0
+        return missing_left > 0 if self.gaps else threshold > 0
 
 
 def _least(coded: Array, shift: Array, scale: Array) -> Array:
