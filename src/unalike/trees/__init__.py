@@ -1,0 +1,1 @@
+"""Boosted trees on binned columns, in exact integers: cuts, bins, growth and the finished ensemble."""
