@@ -1,1 +1,1 @@
-"""Boosted trees on binned columns, in exact integers: cuts, bins, growth and the finished ensemble."""
+"""Gradient-boosted trees on binned rows: cuts, gradients on a grid, histograms of exact integers, splits, trees."""
