@@ -47,9 +47,7 @@ class Columns:
         """Those of a training: without names they are x0, x1 and so on, without units as they are."""
         shift, scale = (0.0, 1.0) if units is None else units
         each = [np.broadcast_to(np.asarray(part, np.float64), (features,)) for part in (shift, scale)]
-        if len(names) != features:
-            names = [f"x{number}" for number in range(features)]
-        return cls(tuple(names), each[0], each[1], schema, gaps or units is None)
+        return cls(names_of(names, features), each[0], each[1], schema, gaps or units is None)
 
     def thresholds(self, feature: Array, threshold: Array) -> Array:
         """The thresholds of nodes that look at these features, in the units of the table (float64).
@@ -73,6 +71,11 @@ class Columns:
     def missing_left(self, threshold: Array, missing_left: Array) -> Array:
         """Whether a row whose number is missing in the table goes left: where it was coded as 0, as 0 does."""
         return missing_left > 0 if self.gaps else threshold > 0
+
+
+def names_of(names: Sequence[str], features: int) -> tuple[str, ...]:
+    """The names of the columns; x0, x1 and so on, where there are none."""
+    return tuple(names) if len(names) == features else tuple(f"x{number}" for number in range(features))
 
 
 def _least(coded: Array, shift: Array, scale: Array) -> Array:
