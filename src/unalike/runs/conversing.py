@@ -93,10 +93,8 @@ class Conversing:
         )
         whose = [self.members] if self.engine_name == MERGED else [[number] for number in self.members]
         rows = {SERVER: None, **{role: self._own(numbers) for role, numbers in enumerate(whose)}}
-        self.roles = {
-            number: Me(self.terms, number, own, role_random(self.spec.seed, number))
-            for number, own in rows.items()
-        }
+        seed = self.spec.seed
+        self.roles = {role: Me(self.terms, role, own, role_random(seed, role)) for role, own in rows.items()}
         with explained(self.protocol):
             states = {number: self.protocol.start(me) for number, me in self.roles.items()}
         self.state = _state(0, states)
