@@ -263,8 +263,11 @@ class Conversing:
         shared, own = self.models(self.state)
         one = shared if shared is not None else next(iter(own.values()), None)
         size = 0 if one is None else sum(array.size for array in one.values())
-        digest = {} if shared is None else {"model_sha256": self.grown(shared).sha256}
-        return {**digest, "weights": size}
+        if shared is None:
+            return {"weights": size}
+        model = self.grown(shared)
+        told = model.told(self.federation.dataset.features) if hasattr(model, "told") else {}
+        return {"model_sha256": model.sha256, "weights": size, **told}
 
     # What nets have and conversations have not.
 
