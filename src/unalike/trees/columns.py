@@ -60,13 +60,14 @@ class Columns:
         column, coded = pairs[:, 0].astype(int), pairs[:, 1].astype(np.float32)
         shift, scale = self.shift[column], self.scale[column]
         low = _least(coded, shift, scale)
-        high = _least(np.nextafter(coded, np.float32(np.inf)), shift, scale)
+        with np.errstate(over="ignore"):
+            high = _least(np.nextafter(coded, np.float32(np.inf)), shift, scale)
         plain = (shift == 0) & (scale == 1)
         known = [
             _below_or_at(low[k], float(coded[k])) if plain[k] else _readable(low[k], high[k])
             for k in range(len(coded))
         ]
-        return np.clip(known, -_MOST, _MOST)[place.reshape(feature.shape)]
+        return np.where(coded == _MOST, _MOST, np.clip(known, -_MOST, _MOST))[place.reshape(feature.shape)]
 
     def missing_left(self, threshold: Array, missing_left: Array) -> Array:
         """Whether a row whose number is missing in the table goes left: where it was coded as 0, as 0 does."""
@@ -118,9 +119,11 @@ def _readable(low: float, high: float) -> float:
 
 def _shortest(low: float, high: float, most: int = 17) -> float:
     """The number from ``low`` to ``high`` with the fewest digits; NaN where it would have more than ``most``."""
+    if low <= 0 <= high:
+        return 0.0
     middle = low + (high - low) / 2
     for digits in range(most):
         number = float(f"{middle:.{digits}e}")
         if low <= number <= high:
-            return number + 0.0  # no -0
+            return number
     return high if most >= 17 else math.nan

@@ -55,3 +55,40 @@ def test_the_model_is_the_same_whoever_holds_which_row(classes, settings):
     for name, owner in owners(y, len(y)).items():
         roles, states, _ = trained(owner, x, y, settings, classes=classes)
         assert digest(model_of(PROTOCOL, roles, states)) == digest(expected), name
+
+
+SETTINGS = {
+    "binary": (2, Trees(depth=4, bins=16, least_rows=5)),
+    "softmax": (3, Trees(depth=3, bins=8, least_rows=5, patience=9)),
+    "numbers": (0, Trees(depth=3, bins=16, least_rows=20, columns=0.6)),
+    "leaves": (2, Trees(depth=6, bins=16, least_rows=5, grow="leaves", leaves=7)),
+    "few leaves": (2, Trees(depth=5, bins=16, least_rows=5, leaves=6)),
+    "deep": (2, Trees(depth=9, bins=16, least_rows=2, least_weight=0.1)),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_whole_round_has_the_bits_and_the_bytes_of_the_conversation(name):
+    classes, settings = SETTINGS[name]
+    x, y = small_rows(classes=classes)
+    roles, spoken_states, spoken = trained(np.zeros(len(y), np.int64), x, y, settings, classes=classes)
+    server, me = roles_of(roles[0].terms, x, y, np.zeros(len(y), np.int64))
+    states, _ = play(PROTOCOL, [server, me], last=0)
+    party, state = states[0], states[SERVER]
+    for round in range(1, 4):
+        if round == 3:
+            me.kept.clear()
+        state, party = PROTOCOL.whole_round(me, state, party, round)
+        talk, added = spoken[round]
+        up, down = PROTOCOL.said(me, state, round)
+        assert (sum(up.values()), down) == (added[0], talk.down)
+    assert {n: digest({n: a}) for n, a in state.items()} == {
+        n: digest({n: a}) for n, a in spoken_states[SERVER].items()
+    }
+    assert digest(party) == digest(spoken_states[0])
+
+
+def test_a_tree_needs_as_many_exchanges_as_it_is_deep():
+    x, y = small_rows()
+    _, _, spoken = trained(np.arange(len(y)) % 3, x, y, Trees(depth=4, bins=16, least_rows=5))
+    assert [talk.turns for talk, _ in spoken[1:]] == [2 * 4 + 1] * 3
