@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unalike.algorithms.protocol import NOTHING, SERVER, Arrays, Inbox, Me, Protocol, PublicTerms, Say, Turn
+from unalike.algorithms.protocol import NOTHING, SERVER, SUM, Arrays, Inbox, Me, Protocol, PublicTerms, Say, Turn, want
 from unalike.algorithms.trees import agreement
-from unalike.algorithms.trees.agreement import cuts_in
-from unalike.algorithms.trees.own_rows import objective_in
-from unalike.models.trees import Trees
-from unalike.randomness import stream
+from unalike.algorithms.trees.own_rows import cuts_in, objective_in
+from unalike.algorithms.trees.shelf import no_trees, tree_at
+from unalike.algorithms.trees.told import told
 from unalike.trees.tree import Tree
-
 
 NOT_HEARD: Final = np.iinfo(np.int64).max
 """Stands for a loss that no round has brought yet."""
@@ -64,11 +61,20 @@ class BoostedTrees(Protocol):
         """What a party does with the server's mail."""
         raise NotImplementedError
 
+    def opening(self, me: Me, server: Arrays, round: int) -> Arrays:
+        """What the server begins a round with: the trees of the one before; in the first, only that it begins."""
+        if round == 1:
+            return {"begin": np.zeros(0, np.uint8)}
+        count = self.trees_a_round(me.terms)
+        return told([tree_at(server, (round - 2) * count + k, me.terms.model) for k in range(count)], "value")
+
     def model(self, me: Me, state: Arrays, server: Arrays) -> Arrays | None:
-        """The trees so far, the start and the cuts, the same for all roles.
+        """The trees so far, the start and the cuts; no party has a model of its own.
 
         Where ``patience`` has ended the training, only trees up to the least loss on validation rows.
         """
+        if me.number != SERVER:
+            return None
         trees = {name: server[name] for name in Tree.empty(me.terms.model).arrays()}
         if self.finished(server):
             kept = int(np.argmin(server["losses"])) * self.trees_a_round(me.terms)
@@ -85,30 +91,10 @@ class BoostedTrees(Protocol):
         return f"the loss on validation rows was least after round {best} and not lower in {patience} more"
 
 
-def no_trees(settings: Trees, count: int) -> Arrays:
-    """Room for so many trees: the arrays of one, once for each."""
-    return {name: np.tile(array, (count, 1)) for name, array in Tree.empty(settings).arrays().items()}
-
-
-def with_trees(server: Arrays, first: int, trees: list[Tree]) -> Arrays:
-    """The server's arrays of trees, with these in the places from ``first`` on."""
-    found = {}
-    for name in trees[0].arrays():
-        found[name] = server[name].copy()
-        for place, tree in enumerate(trees, start=first):
-            found[name][place] = tree.arrays()[name]
-    return found
-
-
-def tree_at(server: Arrays, place: int, settings: Trees) -> Tree:
-    """One of the trees that the server keeps."""
-    return Tree.of({name: server[name][place] for name in Tree.empty(settings).arrays()})
-
-
-def allowed_columns(terms: PublicTerms, tree: int) -> NDArray[np.bool_]:
-    """The columns that a tree may split on: a share of them, drawn from the seed and the tree's number alone."""
-    allowed = np.ones(terms.features, bool)
-    if terms.model.columns < 1:
-        count = max(1, round(terms.model.columns * terms.features))
-        allowed[stream(terms.seed, "columns", tree).permutation(terms.features)[count:]] = False
-    return allowed
+def with_loss(me: Me, state: Arrays, round: int, inbox: Inbox) -> Arrays:
+    """Keep the loss on validation rows before this round's trees, where it decides when to end."""
+    if not me.terms.model.patience:
+        return state
+    losses = state["losses"].copy()
+    losses[round - 1] = want(inbox, SUM, "loss", "int64", (1,))[0]
+    return state | {"losses": losses}
