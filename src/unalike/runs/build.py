@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from unalike.data import Dataset, load_dataset, trainable
+from unalike.data.gaps import refuse_gaps
 from unalike.engines.job import choose_device
 from unalike.errors import UserError
 from unalike.models import MODELS, Model, Net, ReadsWords, Task, without_running_statistics
@@ -25,6 +26,7 @@ from unalike.runs.spec import RunSpec
 
 def make_tasks(spec: RunSpec, data: Dataset, device: torch.device, parties: int = 0) -> tuple[Task, ...]:
     """The task of each net that the spec names, for such data."""
+    refuse_gaps(data)
     dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
     objective = choose_loss(spec.loss, data.task)
     check_loss(objective, len(data.classes))
