@@ -110,8 +110,8 @@ def check_given(spec: RunSpec, names: Iterable[str]) -> None:
 
 
 def _check_channel(spec: RunSpec, protocol: Protocol) -> None:
-    if spec.channel is None:
-        return
+    if spec.channel is None or protocol.sends == "nothing" or spec.algorithm == "pooled":
+        return  # then there is nothing to carry, as with nets
     from unalike.channels import CHANNELS, parse_channel
 
     channel = parse_channel(spec.channel)

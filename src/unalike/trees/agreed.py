@@ -136,7 +136,9 @@ def fine_counts(x: Any, column: Ints, low: Ints, bits: int) -> Ints:
         inside = (part >= 0) & (part < 1 << MORE)
         slot = (bucket[inside] << MORE) + part[inside]
         counts[begin:end] = (
-            np.bincount(slot, times[inside], minlength=(end - begin) << MORE).astype(np.int64).reshape(end - begin, -1)
+            np.bincount(slot, times[inside], minlength=(end - begin) << MORE)
+            .astype(np.int64)
+            .reshape(end - begin, -1)
         )
     return counts
 

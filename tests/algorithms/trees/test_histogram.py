@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
+from tests.algorithms.trees.conversing import digest, model_of, play, roles_of, small_rows, terms_of
 from unalike.algorithms.protocol import SERVER
 from unalike.algorithms.trees.histogram import HistogramTrees
 from unalike.models.trees import Trees
-
-from tests.algorithms.trees.conversing import begin, digest, model_of, play, roles_of, small_rows, terms_of
 
 PROTOCOL = HistogramTrees()
 

@@ -96,11 +96,12 @@ def _finished(me: Me, state: Arrays, buckets: Buckets) -> tuple[Arrays, Say]:
     """Cut between the buckets, forget them, and tell all parties."""
     terms = me.terms
     cuts = cuts_between(buckets, terms.features, terms.model.bins, terms.model.least_rows)
-    state = _with_cuts({name: array for name, array in state.items() if not name.startswith(_KEPT)}, cuts)
+    state = with_cuts({name: array for name, array in state.items() if not name.startswith(_KEPT)}, cuts)
     return state, to_all(me, cuts.arrays() | {"base": state["base"]})
 
 
-def _with_cuts(state: Arrays, cuts: Cuts) -> Arrays:
+def with_cuts(state: Arrays, cuts: Cuts) -> Arrays:
+    """A role's state with these cuts in the places for them."""
     values = np.zeros_like(state["values"])
     values[: len(cuts.values)] = cuts.values
     return state | {"values": values, "starts": cuts.starts}
@@ -156,6 +157,6 @@ def _told(me: Me, state: Arrays, inbox: Inbox) -> Arrays:
     inner[starts[:-1][sizes > 0]] = False
     if not np.isfinite(values).all() or (np.diff(values)[inner[1:]] <= 0).any() or not np.isfinite(base).all():
         raise WrongMail(SERVER, "tells cuts that do not ascend, or a start that is no number.")
-    state = _with_cuts(state, Cuts(values, starts)) | {"base": base}
+    state = with_cuts(state, Cuts(values, starts)) | {"base": base}
     margins = {name: np.zeros_like(state[name]) + base for name in ("margins", "validation_margins")}
     return state | margins

@@ -6,7 +6,19 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from unalike.algorithms.protocol import NOTHING, SERVER, SUM, Arrays, Inbox, Me, Protocol, PublicTerms, Say, Turn, want
+from unalike.algorithms.protocol import (
+    NOTHING,
+    SERVER,
+    SUM,
+    Arrays,
+    Inbox,
+    Me,
+    Protocol,
+    PublicTerms,
+    Say,
+    Turn,
+    want,
+)
 from unalike.algorithms.trees import agreement
 from unalike.algorithms.trees.own_rows import cuts_in, objective_in
 from unalike.algorithms.trees.shelf import no_trees, tree_at
@@ -35,9 +47,7 @@ class BoostedTrees(Protocol):
         terms, outputs = me.terms, objective_in(me.terms).outputs
         state = agreement.room(terms)
         if me.number == SERVER:
-            losses = np.full(terms.rounds + 1, NOT_HEARD, np.int64)
-            stop = {"losses": losses, "patience": np.array([terms.model.patience], np.int64)}
-            return state | stop | no_trees(terms.model, terms.rounds * self.trees_a_round(terms))
+            return state | room_for_trees(terms, self.trees_a_round(terms))
         return state | {
             "margins": np.zeros((len(me.rows.train), outputs)),
             "validation_margins": np.zeros((len(me.rows.validation), outputs)),
@@ -73,22 +83,36 @@ class BoostedTrees(Protocol):
 
         Where ``patience`` has ended the training, only trees up to the least loss on validation rows.
         """
-        if me.number != SERVER:
-            return None
-        trees = {name: server[name] for name in Tree.empty(me.terms.model).arrays()}
-        if self.finished(server):
-            kept = int(np.argmin(server["losses"])) * self.trees_a_round(me.terms)
-            none = no_trees(me.terms.model, len(trees["left"]) - kept)
-            trees = {name: np.concatenate([array[:kept], none[name]]) for name, array in trees.items()}
-        return trees | {"base": server["base"]} | cuts_in(server).arrays()
+        return self.arrays(me.terms, server) if me.number == SERVER else None
+
+    def arrays(self, terms: PublicTerms, kept: Arrays) -> Arrays:
+        """The arrays of a model, of whoever keeps its trees."""
+        trees = {name: kept[name] for name in Tree.empty(terms.model).arrays()}
+        if has_ended(kept):
+            count = int(np.argmin(kept["losses"])) * self.trees_a_round(terms)
+            none = no_trees(terms.model, len(trees["left"]) - count)
+            trees = {name: np.concatenate([array[:count], none[name]]) for name, array in trees.items()}
+        return trees | {"base": kept["base"]} | cuts_in(kept).arrays()
 
     def finished(self, server: Arrays) -> str | None:
         """Why training ends: the last ``patience`` trees whose losses are known have not lowered them."""
-        patience, known = int(server["patience"][0]), int((server["losses"] != NOT_HEARD).sum())
-        best = int(np.argmin(server["losses"]))
-        if not patience or known - 1 - best < patience:
-            return None
-        return f"the loss on validation rows was least after round {best} and not lower in {patience} more"
+        return has_ended(server)
+
+
+def room_for_trees(terms: PublicTerms, trees_a_round: int) -> Arrays:
+    """Places for all trees of a run and for the losses on validation rows that may end it."""
+    losses = np.full(terms.rounds + 1, NOT_HEARD, np.int64)
+    stop = {"losses": losses, "patience": np.array([terms.model.patience], np.int64)}
+    return stop | no_trees(terms.model, terms.rounds * trees_a_round)
+
+
+def has_ended(kept: Arrays) -> str | None:
+    """Why no more trees are to be grown by whoever keeps these losses; None to go on."""
+    patience, known = int(kept["patience"][0]), int((kept["losses"] != NOT_HEARD).sum())
+    best = int(np.argmin(kept["losses"]))
+    if not patience or known - 1 - best < patience:
+        return None
+    return f"the loss on validation rows was least after round {best} and not lower in {patience} more"
 
 
 def with_loss(me: Me, state: Arrays, round: int, inbox: Inbox) -> Arrays:

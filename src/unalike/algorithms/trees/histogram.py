@@ -43,8 +43,8 @@ class HistogramTrees(BoostedTrees):
 
     A round grows one tree, or one for each class, level by level. Parties add the sums of first and second
     derivatives (and the numbers of rows) in each bin of the nodes that the server asks for; the server finds the
-    splits. All sums are of whole numbers, so they are exact, and a round needs as many exchanges as a tree is deep:
-    what the last splits were rides on the first message of the next round. With ``trees(rows=...)`` each party
+    splits. Sums of whole numbers are exact, and a round needs as many exchanges as a tree is deep: what the last
+    splits were rides on the first message of the next round. With ``trees(rows=...)`` each party
     draws its own rows, so that then the split of rows does matter. Under hidden sums all parties take part in
     every round: who leaves could be found out by subtraction.
     """

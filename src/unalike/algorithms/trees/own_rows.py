@@ -54,7 +54,10 @@ def validation_bins(me: Me, cuts: Cuts) -> Binned:
 def is_same(kept: NDArray[Any], given: NDArray[Any]) -> bool:
     """Whether two arrays are one, perhaps seen through another wrapper: then what was made of it still holds."""
     place = kept.__array_interface__
-    return kept is given or {**place, "strides": kept.strides} == {**given.__array_interface__, "strides": given.strides}
+    return kept is given or {**place, "strides": kept.strides} == {
+        **given.__array_interface__,
+        "strides": given.strides,
+    }
 
 
 def drawn_rows(me: Me, round: int) -> int | NDArray[np.int64]:
