@@ -162,11 +162,11 @@ def _bundled(columns: list[_Column], rows: int, cuts: Cuts) -> Binned:
         _, others, own = columns[feature]
         codes[others, place[feature]] = first[feature] + np.searchsorted(bins, own)
     default = np.array([column[0] for column in columns], np.int32)
-    columns = np.ascontiguousarray(codes.T)
+    by_place = np.ascontiguousarray(codes.T)
     return Binned(
         cuts,
         codes,
-        columns,
+        by_place,
         place,
         first,
         used,
