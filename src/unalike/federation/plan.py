@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from unalike.algorithms import ALGORITHMS
+from unalike.algorithms.protocol import Protocol
 from unalike.channels import parse_channel
 from unalike.channels.masked import Masked
 from unalike.data.declared import declarations
@@ -134,7 +135,9 @@ class Plan:
         """Write down what the algorithm sends and which code it is; refuse a plan that says something else."""
         algorithm, code = ALGORITHMS.build(self.spec.algorithm), self.spec.code or ""
         sends = algorithm.sends
-        if algorithm.pools:
+        if self.protocol is not None:
+            self._check_protocol(self.protocol)
+        elif algorithm.pools:
             raise UserError(
                 f"{self.spec.algorithm} needs all rows at one place, but sites keep theirs. Choose another "
                 "algorithm: fedavg trains one model for all without that."
@@ -152,6 +155,27 @@ class Plan:
             )
         object.__setattr__(self, "sends", sends)
         object.__setattr__(self, "code", code)
+
+    def _check_protocol(self, protocol: Protocol) -> None:
+        """Refuse what a conversation of real sites cannot bear: absent sites, and channels that add no integers."""
+        name, channel = self.spec.algorithm, parse_channel(self.spec.channel)
+        if protocol.splits != "rows":
+            raise UserError(f"{name} is for parties with different columns; sites hold rows. Choose histogram.")
+        if 0 < self.quorum < len(self.parties):
+            raise UserError(
+                f"{name} needs every site in every turn: of a tree that a site has left nothing can be used. Leave "
+                f"the quorum of {self.quorum} out."
+            )
+        if self.cohort != len(self.parties):
+            raise UserError(
+                f"{name} needs every site in every round: who is absent from one would show in the difference to "
+                f"the others. Leave sample {self.spec.sample:g} out."
+            )
+        if channel.parts and not isinstance(channel.hidden, Masked):
+            raise UserError(
+                f"{name} adds integers, which {self.spec.channel} does not carry between sites. Use --channel "
+                "masked, or leave it out."
+            )
 
     def _check_hidden(self) -> None:
         """Refuse a quorum with which a server that lies could read one update out of sums that should hide it."""
@@ -211,6 +235,12 @@ class Plan:
     def needed(self, asked: int) -> int:
         """How many answers an exchange with so many parties needs."""
         return min(asked, self.quorum) if self.quorum else asked
+
+    @cached_property
+    def protocol(self) -> Protocol | None:
+        """The protocol by which sites talk, where the algorithm is one; None where it averages vectors."""
+        made: object = ALGORITHMS.build(self.spec.algorithm)
+        return made if isinstance(made, Protocol) else None
 
     @cached_property
     def one_trip(self) -> Masked | None:

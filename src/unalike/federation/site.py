@@ -35,6 +35,7 @@ from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
 from unalike.federation.site_sums import Answer, SiteSums
 from unalike.federation.summing import Occasion
+from unalike.federation.turns import TURN, WHOLE, TurnWork
 from unalike.federation.vault import Vault
 from unalike.federation.work import SiteWork
 from unalike.runs.files import atomic_write, private_folder
@@ -66,10 +67,10 @@ class Site:
             self._tell(self._audit.notice)
         self._vault = Vault(self.folder / "state")
         seen = read_json(self.folder / SEEN)
-        self._seen = tuple(Envelope(seen).number) if seen else (0, 0)
         self._agreed = read_json(self.folder / AGREED)
-        self._work: SiteWork | None = None
+        self._work: SiteWork | TurnWork | None = None
         self._once = Once(self.folder / "once.json")
+        self._seen = max(tuple(Envelope(seen).number) if seen else (0, 0), self._once.number)
         self._measure: SiteMeasure | None = None
         self._server = {SERVER: bytes.fromhex(self.plan.server)}
         known = self.folder, self.name, self.plan, self.signer, self._server[SERVER], self._once
@@ -90,6 +91,8 @@ class Site:
             message = read(raw, self._server, self.name, self.plan.most_bytes)
             kind, number = message.kind, message.number
             self._check(message, number)
+            if kind == TURN:
+                return self._turn(raw, message)
             self._audit.note("in", raw, kind, number=number)
             header, body = self._act(message)
             answer = self._sealed("answer", number, header, body)
@@ -97,6 +100,18 @@ class Site:
             return answer
         except Exception as error:  # whatever a message does, the site lives on
             return self._refusal(raw, kind if kind != "?" else _claimed(raw), number, error)
+
+    def _turn(self, raw: bytes, message: Envelope) -> bytes:
+        """The answer in a turn: a round's first message has a line in the log, and the others are counted."""
+        if first := message.header.get("turn") == 0:
+            self._audit.note("in", raw, TURN, number=message.number, round=message.header.get("round"))
+        header, body = self._act(message)
+        answer = self._sealed("answer", message.number, header, body)
+        self._once.ask_all(number=message.number)  # seen.json has that of other messages
+        if not first:
+            self._audit.count("in", raw)
+        self._audit.count("out", answer)
+        return answer
 
     def _refusal(self, raw: bytes, kind: str, number: list[int], error: Exception) -> bytes:
         """The answer to a message that is refused, or that failed: the reason, without what is this site's own."""
@@ -132,7 +147,8 @@ class Site:
             raise Refused(f"its number {number} was seen before: it is a replay, or out of order")
         self._check_heard(message.header.get("heard", {}))
         self._seen = tuple(number)
-        atomic_write(self.folder / SEEN, json.dumps({"number": number}).encode())
+        if message.kind != TURN:  # of a turn, before its answer leaves, together with what was asked
+            atomic_write(self.folder / SEEN, json.dumps({"number": number}).encode())
 
     def _check_heard(self, told: Any) -> None:
         """Refuse to go on where the server has an answer that this folder knows nothing of."""
@@ -154,6 +170,8 @@ class Site:
             "sum": lambda asked: self._sums.step(asked, self._grid),
             GREET: lambda asked: self._sums.in_one_trip(asked, self._grid),
             ADD: lambda asked: self._sums.in_one_trip(asked, self._grid),
+            TURN: lambda asked: self._talking(asked).answer(asked, self._vault, self._sums),
+            WHOLE: lambda asked: self._talking(asked).keep(asked, self._vault),
             "evaluate": self._evaluate,
             "measure-support": lambda asked: self._measuring(asked).support(asked),
             "measure-policy": lambda asked: self._measuring(asked).agree(asked),
@@ -220,7 +238,7 @@ class Site:
     def _measuring(self, message: Envelope) -> SiteMeasure:
         if not self.plan.measure:
             raise Refused("this federation's plan says that sites are not measured")
-        work = self._ready(message)
+        work = self._working(message)
         if self._measure is None:
             data = work.data
             self._measure = SiteMeasure(self.name, self.plan.parties, data, self.signer, self._once)
@@ -246,6 +264,20 @@ class Site:
         return {}, b""
 
     def _ready(self, message: Envelope) -> SiteWork:
+        """What the site works with, where its algorithm averages vectors."""
+        work = self._working(message)
+        if not isinstance(work, SiteWork):
+            raise Refused(f"{self.plan.spec.algorithm} is talked through in turns, and has no exchanges")
+        return work
+
+    def _talking(self, message: Envelope) -> TurnWork:
+        """What the site works with, where its algorithm is a protocol."""
+        work = self._working(message)
+        if not isinstance(work, TurnWork):
+            raise Refused(f"{self.plan.spec.algorithm} has exchanges, and no turns")
+        return work
+
+    def _working(self, message: Envelope) -> SiteWork | TurnWork:
         """What the site works with, made anew after a restart from what it agreed to."""
         if "schema" not in self._agreed:
             raise Refused("nothing was agreed on yet")
@@ -254,9 +286,12 @@ class Site:
             raise Refused("the server uses another schema than was agreed on")
         return work
 
-    def _make_work(self, schema: Schema) -> SiteWork:
+    def _make_work(self, schema: Schema) -> SiteWork | TurnWork:
         data = site_data(self.name, schema, self.columns, self.plan.missing, self.plan.test)
-        self._work = SiteWork(self.plan, schema, data, self.number, self.signer, self._once, self._public)
+        if self.plan.protocol is None:
+            self._work = SiteWork(self.plan, schema, data, self.number, self.signer, self._once, self._public)
+        else:
+            self._work = TurnWork(self.plan, schema, data, self.number, self._once)
         self._measure = None  # it counts coded rows
         return self._work
 

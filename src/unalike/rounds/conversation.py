@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol as Shape
 
@@ -21,6 +21,8 @@ from unalike.algorithms.protocol import (
     WrongMail,
 )
 from unalike.errors import UserError
+from unalike.randomness import Purpose as Use
+from unalike.randomness import stream
 
 MOST_TURNS = 100_000
 """A round that has more turns would never end."""
@@ -112,6 +114,11 @@ def layout_of(number: int, arrays: Arrays) -> list[tuple[str, tuple[int, ...]]]:
         if array.dtype != np.int64:
             raise WrongMail(number, f"adds {name!r} as {array.dtype}. Only int64 is added.")
     return [(name, arrays[name].shape) for name in sorted(arrays)]
+
+
+def role_random(seed: int, number: int) -> Callable[[Use, tuple[int, ...]], np.random.Generator]:
+    """Where a role has its random numbers from, given the seed that all know: the same wherever it is played."""
+    return lambda use, place: stream(seed, use, number + 1, *place)
 
 
 class Summing(Shape):

@@ -1,0 +1,53 @@
+"""Who is who in a protocol between real sites: its public terms, and what each role can see."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from unalike.algorithms.protocol import SERVER, Me, Own, PublicTerms
+from unalike.channels import parse_channel
+from unalike.data.dataset import Dataset
+from unalike.data.schema import Schema
+from unalike.federation.plan import Plan
+from unalike.federation.rows import split_rows
+from unalike.models import MODELS
+from unalike.rounds.conversation import role_random
+
+
+def public_terms(plan: Plan, schema: Schema) -> PublicTerms:
+    """What all roles know of the run, as in simulation."""
+    spec = plan.spec
+    return PublicTerms(
+        parties=len(plan.parties),
+        rounds=spec.rounds,
+        seed=spec.seed,
+        model=MODELS.build(str(spec.model)),
+        features=len(schema.features),
+        classes=len(schema.classes),
+        hidden=parse_channel(spec.channel).hidden is not None,
+    )
+
+
+def the_server(plan: Plan, schema: Schema) -> Me:
+    """The server's role, which has no rows."""
+    return Me(public_terms(plan, schema), SERVER, None, role_random(plan.spec.seed, SERVER))
+
+
+def the_site(plan: Plan, schema: Schema, data: Dataset, number: int) -> Me:
+    """A site's role, with its own rows, split as in simulation."""
+    split = split_rows(plan.spec, data, number)
+    own = Own(data.x, data.y, split.train, split.validation)
+    return Me(public_terms(plan, schema), number, own, role_random(plan.spec.seed, number))
+
+
+def first_told(plan: Plan, schema: Schema) -> bytes:
+    """What every role has been told before round 0: the plan and the agreed schema."""
+    return sha256(b"unalike turns" + f"{plan.digest} {schema.digest}".encode()).digest()
+
+
+def terms_digest(plan: Plan, schema: Schema) -> str:
+    """SHA-256 of what a protocol starts from: where two sides agree, they have the same parts."""
+    terms = public_terms(plan, schema)
+    told = f"{plan.digest} {schema.digest} {plan.spec.algorithm} {plan.spec.model} {terms.features} {terms.classes}"
+    return sha256(told.encode()).hexdigest()
+
