@@ -142,6 +142,10 @@ class Plan:
                 f"{self.spec.algorithm} needs all rows at one place, but sites keep theirs. Choose another "
                 "algorithm: fedavg trains one model for all without that."
             )
+        if self.missing == "keep" and not str(self.spec.model).startswith("trees"):
+            raise UserError(
+                f"missing=keep is for trees, but the model is {self.spec.model}. Use missing=indicate, or trees."
+            )
         if sends == "nothing" and self.spec.channel is not None:
             raise UserError(f"{self.spec.algorithm} sends nothing that a channel could carry. Leave channel out.")
         if self.sends not in ("", sends):

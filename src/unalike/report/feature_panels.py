@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset
+from unalike.data.gaps import indicated
 from unalike.partition import Partition, seen_by
 from unalike.partition.distorted import changes_features
 from unalike.partition.vertical import attributes
@@ -38,6 +39,7 @@ def feature_panels(figure: Figure, cell: Any, dataset: Dataset, partition: Parti
     Three features are drawn as the cube that they span (NIID-Bench, figure 5). Gives the first of the axes
     and a title to stand above it.
     """
+    dataset = indicated(dataset)
     seen = _look(dataset, partition)
     if dataset.shape == (3,) and partition.parties <= len(PALETTE):
         return _cube(figure, cell, seen, dataset, partition), "Where the rows lie"

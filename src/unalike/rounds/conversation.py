@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol as Shape
 
@@ -19,6 +19,7 @@ from unalike.algorithms.protocol import (
     Say,
     Turn,
     WrongMail,
+    role_name,
 )
 from unalike.errors import UserError
 from unalike.randomness import Purpose as Use
@@ -136,27 +137,28 @@ class InProcess:
     """
 
     def __init__(
-        self, protocol: Protocol, roles: Sequence[Me], states: Mapping[int, Arrays], summing: Summing | None = None
+        self, protocol: Protocol, roles: Iterable[Me], states: Mapping[int, Arrays], summing: Summing | None = None
     ) -> None:
         self._protocol, self._roles = protocol, {me.number: me for me in roles}
         self._summing = summing or (lambda turn, parts: added(parts))
         self.states: dict[int, Arrays] = dict(states)
-        self.bytes_added: dict[int, int] = {}
-        """By party: how many bytes of integers it has put into sums."""
+        self.bytes_added: dict[str, int] = {}
+        """By name: how many bytes of integers parties have put into sums."""
 
     def turn(self, turn: Turn, inboxes: Mapping[int, Inbox]) -> Mapping[int, Say]:
         """Let every role with an inbox make its step."""
         said: dict[int, Say] = {}
         parts: dict[int, Arrays] = {}
         for number in sorted(inboxes):
+            if number not in self._roles:
+                raise WrongMail(min(inboxes[number]), f"wrote to {role_name(number)}, which is not there.")
             state = self.states[number]
             self.states[number], say = self._protocol.step(self._roles[number], state, turn, inboxes[number])
             said[number] = say
             if say.add is not None and number != SERVER:
                 parts[number] = say.add
         if parts:
-            for number, part in parts.items():
-                size = sum(array.nbytes for array in part.values())
-                self.bytes_added[number] = self.bytes_added.get(number, 0) + size
+            for part in parts.values():
+                _count(self.bytes_added, part)
             said[SUM] = Say(mail={SERVER: self._summing(turn, parts)})
         return said
