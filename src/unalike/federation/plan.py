@@ -23,6 +23,7 @@ from unalike.errors import UserError, unknown
 from unalike.federation import FIXED
 from unalike.federation.envelope import ANYBODY, MOST_BYTES, SERVER
 from unalike.runs.files import atomic_write
+from unalike.runs.meaning import protocol_of
 from unalike.runs.rules import cohort_size
 from unalike.runs.spec import RunSpec
 from unalike.scores import choose
@@ -134,7 +135,7 @@ class Plan:
     def _check_algorithm(self) -> None:
         """Write down what the algorithm sends and which code it is; refuse a plan that says something else."""
         algorithm, code = ALGORITHMS.build(self.spec.algorithm), self.spec.code or ""
-        sends = algorithm.sends
+        sends = algorithm.sends if self.protocol is None else self.protocol.sends
         if self.protocol is not None:
             self._check_protocol(self.protocol)
         elif algorithm.pools:
@@ -161,24 +162,14 @@ class Plan:
         object.__setattr__(self, "code", code)
 
     def _check_protocol(self, protocol: Protocol) -> None:
-        """Refuse what a conversation of real sites cannot bear: absent sites, and channels that add no integers."""
-        name, channel = self.spec.algorithm, parse_channel(self.spec.channel)
+        """Refuse what a conversation of real sites cannot bear: other columns at each, and absent sites."""
+        name = ALGORITHMS.brief(protocol)  # type: ignore[arg-type]
         if protocol.splits != "rows":
             raise UserError(f"{name} is for parties with different columns; sites hold rows. Choose histogram.")
         if 0 < self.quorum < len(self.parties):
             raise UserError(
                 f"{name} needs every site in every turn: of a tree that a site has left nothing can be used. Leave "
                 f"the quorum of {self.quorum} out."
-            )
-        if self.cohort != len(self.parties):
-            raise UserError(
-                f"{name} needs every site in every round: who is absent from one would show in the difference to "
-                f"the others. Leave sample {self.spec.sample:g} out."
-            )
-        if channel.parts and not isinstance(channel.hidden, Masked):
-            raise UserError(
-                f"{name} adds integers, which {self.spec.channel} does not carry between sites. Use --channel "
-                "masked, or leave it out."
             )
 
     def _check_hidden(self) -> None:
@@ -243,8 +234,7 @@ class Plan:
     @cached_property
     def protocol(self) -> Protocol | None:
         """The protocol by which sites talk, where the algorithm is one; None where it averages vectors."""
-        made: object = ALGORITHMS.build(self.spec.algorithm)
-        return made if isinstance(made, Protocol) else None
+        return protocol_of(self.spec.algorithm, str(self.spec.model))
 
     @cached_property
     def one_trip(self) -> Masked | None:

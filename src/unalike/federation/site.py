@@ -35,6 +35,7 @@ from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
 from unalike.federation.site_sums import Answer, SiteSums
 from unalike.federation.summing import Occasion
+from unalike.federation.tried import TriedModels
 from unalike.federation.turns import TURN, WHOLE, TurnWork
 from unalike.federation.vault import Vault
 from unalike.federation.work import SiteWork
@@ -69,6 +70,7 @@ class Site:
         seen = read_json(self.folder / SEEN)
         self._agreed = read_json(self.folder / AGREED)
         self._work: SiteWork | TurnWork | None = None
+        self._tried: TriedModels | None = None
         self._once = Once(self.folder / "once.json")
         self._seen = max(tuple(Envelope(seen).number) if seen else (0, 0), self._once.number)
         self._measure: SiteMeasure | None = None
@@ -247,21 +249,29 @@ class Site:
     def _evaluate(self, message: Envelope) -> Answer:
         if self.plan.figures == "none":
             raise Refused("this federation's plan says that no figures leave a site")
-        work = self._ready(message)
-        asked = digest_of(message.body, str(message.header.get("arrays")).encode())
+        work = self._working(message)
+        told = (message.header.get("arrays"), message.header.get("mail"))
+        asked = digest_of(message.body, str(told[0] if told[1] is None else told[1]).encode())
         why = "this site has told the figures of another model of that round"
         self._once.ask(f"evaluate {work.round_of(message)}", asked, why)
-        arrays, body = pack(packed(SiteModels(work).evaluation(message, self._vault)))
+        arrays, body = pack(packed(self._models(work).evaluation(message, self._vault)))
         return {"arrays": arrays}, body
 
     def _finish(self, message: Envelope) -> Answer:
         path = self.folder / "model.safetensors"
-        figures = SiteModels(self._ready(message)).finish(message, path, self._vault)
+        figures = self._models(self._working(message)).finish(message, path, self._vault)
         self._sums.end()
         atomic_write(self.folder / "figures.json", json.dumps(figures, indent=1).encode())
         where = f"the model is in {path}" if figures else "this algorithm leaves no model at a site"
         self._tell(f"Training is over: {where}.")
         return {}, b""
+
+    def _models(self, work: SiteWork | TurnWork) -> SiteModels | TriedModels:
+        if isinstance(work, SiteWork):
+            return SiteModels(work)
+        if self._tried is None or self._tried.work is not work:
+            self._tried = TriedModels(work)
+        return self._tried
 
     def _ready(self, message: Envelope) -> SiteWork:
         """What the site works with, where its algorithm averages vectors."""

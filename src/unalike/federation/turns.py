@@ -115,8 +115,8 @@ class TurnWork:
         round, _, told = self._asked(message, turns=False)
         place, version = self.place, round_version(round)
         if place is not None and (place.round, place.told) == (round, told):
-            kept: Vectors = {f"{_STATE}{key}": _tensor(value) for key, value in place.state.items()}
-            vault.save(version, {**kept, _TOLD: _tensor(np.frombuffer(told, np.uint8))})
+            kept: Vectors = {f"{_STATE}{key}": as_tensor(value) for key, value in place.state.items()}
+            vault.save(version, {**kept, _TOLD: as_tensor(np.frombuffer(told, np.uint8))})
             vault.keep({version, round_version(round - 1)})
         elif version not in vault.versions or self._loaded(round, vault)[1] != told:
             return {AGAIN: True}, b""
@@ -204,5 +204,6 @@ def _last(place: Place) -> tuple[int, int, bytes, bytes]:
     return place.round, place.turn, place.before, place.question
 
 
-def _tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
+def as_tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """An array as a tensor with memory of its own, as files keep it."""
     return torch.from_numpy(np.array(array, order="C"))
