@@ -109,7 +109,8 @@ class Site:
             self._audit.note("in", raw, TURN, number=message.number, round=message.header.get("round"))
         header, body = self._act(message)
         answer = self._sealed("answer", message.number, header, body)
-        self._once.ask_all(number=message.number)  # seen.json has that of other messages
+        if self._once.number < tuple(message.number):  # seen.json has that of other messages
+            self._once.ask_all(number=message.number)
         if not first:
             self._audit.count("in", raw)
         self._audit.count("out", answer)
