@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from unalike.engines.compiled.compiler import NoCompiler, find_compiler
+from unalike.native.compiler import NoCompiler, find_compiler
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "performance.md"

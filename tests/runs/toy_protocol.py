@@ -1,4 +1,4 @@
-"""A small protocol for tests: a perceptron of whole numbers, trained by sums alone. Its parts are a step a round."""
+"""A small protocol for tests: a perceptron of whole numbers, trained by sums alone."""
 
 import hashlib
 

@@ -6,6 +6,7 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.trees.grown_model import CLASSES, grown_arrays
 from tests.trees.xgboost_arrays import NAMES, example, grown
 from unalike.models.trees import MOST_DEPTH, Trees
 from unalike.trees.ensemble import Ensemble
@@ -166,3 +167,36 @@ def test_whatever_the_arrays_say_they_are_refused_or_walked_to_an_end(data):
     except ValueError:
         return
     assert np.isfinite(ensemble.margins(np.array([[0.0, 1, np.nan]]))).all()
+
+
+@pytest.mark.parametrize("objective", NAMES)
+def test_raw_rows_come_to_the_leaves_that_they_were_trained_in(objective):
+    x, y = example(objective)
+    y = y.astype(np.int64) if objective in CLASSES else y
+    arrays, chosen, margins = grown_arrays(objective, x, y, target=(100.0, 20.0))
+    ensemble = Ensemble.of(arrays, chosen, CLASSES.get(objective, 0), (100.0, 20.0))
+    assert ensemble.trees == 3 * ensemble.outputs
+    assert (ensemble.margins(x) == margins).all()
+    assert ensemble.margins(x).std() > 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(sorted(NODES)), st.integers(0, 8), st.integers(0, 14), st.integers(-3, 20))
+def test_a_changed_number_is_refused_or_walked_to_an_end(name, tree, node, value):
+    x, arrays, chosen = GROWN
+    changed = arrays[name].copy()
+    changed[tree, node] = value if name != "missing_left" else value % 3
+    try:
+        ensemble = Ensemble.of({**arrays, name: changed}, chosen, 3)
+    except ValueError:
+        return
+    assert np.isfinite(ensemble.margins(x)).all()
+
+
+def _grown():
+    x, y = example("softmax", rows=60)
+    arrays, chosen, _ = grown_arrays("softmax", x, y.astype(np.int64))
+    return x, arrays, chosen
+
+
+GROWN = _grown()

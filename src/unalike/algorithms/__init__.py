@@ -44,6 +44,7 @@ from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
 from unalike.algorithms.scaffold import Scaffold
+from unalike.algorithms.trees.histogram import HistogramTrees
 
 __all__ = [
     "ALGORITHMS",
@@ -76,6 +77,7 @@ __all__ = [
     "FlHc",
     "Groups",
     "HeurFedAmp",
+    "HistogramTrees",
     "HypCluster",
     "Ifca",
     "KMeansModels",

@@ -165,8 +165,14 @@ class Protocol:
     only_sums: ClassVar[bool] = False
     """Whether the server hears of parties by sums alone, so that one party with all rows gives the same model."""
 
+    server_begins: ClassVar[bool] = False
+    """Whether parties say nothing in turn 0, so that real sites need not be woken for it."""
+
     def start(self, me: Me) -> Arrays:
-        """What a role keeps before anything is said. Names, types and shapes stay until the end of the run."""
+        """What a role keeps before anything is said.
+
+        Names, types and shapes are the same after every round; within a round a role may keep more.
+        """
         raise NotImplementedError
 
     def step(self, me: Me, state: Arrays, turn: Turn, inbox: Inbox) -> tuple[Arrays, Say]:

@@ -162,3 +162,10 @@ def engine_line(figures: Mapping[str, Any]) -> list[str]:
     """Why it was this engine; runs of older versions do not say."""
     why = figures.get("why_this_engine")
     return [f"Engine: {figures['engine']} ({why})."] if why else []
+
+
+def importance_line(figures: Mapping[str, Any]) -> list[str]:
+    """Of trees: the columns that they go by most."""
+    shares = figures.get("importance") or {}
+    most = ", ".join(f"{name} {share:.0%}" for name, share in list(shares.items())[:5])
+    return [f"Goes by: {most} of the gain. All columns: unalike runs importance."] if most else []

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from unalike.engines.compiled.compiler import NoCompiler, find_compiler
 from unalike.errors import unknown
+from unalike.native.compiler import NoCompiler, find_compiler
 
 LARGEST_STACKED = 100_000
 """Nets with more weights than this run one after the other on a CPU.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -136,7 +137,7 @@ class MarginLook:
             assert self.shared is not None
             places = np.concatenate([rows for parts in sets for rows in parts])
             whole = self._judged(of, places, self.shared, -1, scores)
-            return [whole.at(torch.arange(a, b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+            return [whole.at(torch.arange(a, b)) for a, b in pairwise(ends.tolist())]
         found: list[list[Judged]] = [[] for _ in sets]
         for number in range(self.rows.size):
             own = [parts[number] for parts in sets]

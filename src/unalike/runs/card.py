@@ -15,6 +15,7 @@ from unalike.partition import PARTITIONS
 from unalike.runs.command import command
 from unalike.runs.results import brief
 from unalike.runs.rounds_file import finite
+from unalike.runs.trained_trees import is_trees
 from unalike.scores import SCORES, SUMMARIES, goodness, key_of, score_of, shown
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _MOST_PARTIES = 30
 """Parties up to which each has a line of its own."""
+_MOST_COLUMNS = 10
+"""Columns that the card of trees names as the most important."""
 _NAMES = "not_reached"
 """The figure of a federation of real sites that holds names of sites."""
 _DEGREES = {"label": "labels", "quantity": "quantity", "feature": "features", "concept": "features of one label"}
@@ -92,7 +95,7 @@ def card_of(result: Result) -> ModelCard:
     about = store_of(result).about
     spec, figures = result.spec.to_dict(), result.figures
     facts = {
-        "Model": _model(about, figures),
+        "Model": _model(about, figures) | _goes_by(figures),
         "Data": _data(about, figures, spec),
         "Training": _training(spec, figures),
         "Scores": _scores(figures),
@@ -120,7 +123,7 @@ def _model(about: ModelFile, figures: Mapping[str, Any]) -> dict[str, Any]:
     rounds = {which: kept.round for which, kept in about.stages.items()}
     own = any(kept.personal or kept.left_out for kept in about.stages.values())
     return {
-        "net": about.model,
+        "trees" if is_trees(about.model) else "net": about.model,
         "weights": figures.get("weights"),
         "task": about.task,
         "predicts": list(about.classes) if about.classes else "a number",
@@ -128,6 +131,13 @@ def _model(about: ModelFile, figures: Mapping[str, Any]) -> dict[str, Any]:
         "rounds kept": rounds,
         "models": "one for each party" if own else "one for all parties",
     }
+
+
+def _goes_by(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Of trees: the columns that they gain most by."""
+    found = figures.get("importance")
+    rows = [[name, f"{share:.1%}"] for name, share in (found or {}).items()]
+    return {"goes by": [["column", "share of the gain"], *rows[:_MOST_COLUMNS]]} if rows else {}
 
 
 def _first(names: Sequence[str], most: int = 30) -> str:

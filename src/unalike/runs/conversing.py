@@ -93,10 +93,8 @@ class Conversing:
         )
         whose = [self.members] if self.engine_name == MERGED else [[number] for number in self.members]
         rows = {SERVER: None, **{role: self._own(numbers) for role, numbers in enumerate(whose)}}
-        self.roles = {
-            number: Me(self.terms, number, own, role_random(self.spec.seed, number))
-            for number, own in rows.items()
-        }
+        seed = self.spec.seed
+        self.roles = {role: Me(self.terms, role, own, role_random(seed, role)) for role, own in rows.items()}
         with explained(self.protocol):
             states = {number: self.protocol.start(me) for number, me in self.roles.items()}
         self.state = _state(0, states)
@@ -265,8 +263,11 @@ class Conversing:
         shared, own = self.models(self.state)
         one = shared if shared is not None else next(iter(own.values()), None)
         size = 0 if one is None else sum(array.size for array in one.values())
-        digest = {} if shared is None else {"model_sha256": self.grown(shared).sha256}
-        return {**digest, "weights": size}
+        if shared is None:
+            return {"weights": size}
+        model = self.grown(shared)
+        told = model.told(self.federation.dataset.features) if hasattr(model, "told") else {}
+        return {"model_sha256": model.sha256, "weights": size, **told}
 
     # What nets have and conversations have not.
 

@@ -129,12 +129,12 @@ def _check_channel(spec: RunSpec, protocol: Protocol) -> None:
         )
     if hidden.range != type(hidden).range:
         raise UserError(
-            f"masked(range={hidden.range:g}) scales weights of nets; {name} adds whole numbers. Write masked."
+            f"masked(range={hidden.range:g}) is for the weights of nets; {name} adds whole numbers. Write masked."
         )
     if spec.sample < 1:
         raise UserError(
-            f"--sample {spec.sample:g} with --channel masked: sums of the same rows with and without a party would "
-            "show that party's. Use --sample 1."
+            f"--sample {spec.sample:g} with --channel masked: sums with and without a party would show what that "
+            "party adds. Use --sample 1."
         )
 
 

@@ -21,10 +21,8 @@ COUNTED = ("bytes_up", "bytes_down", "seconds")
 def outcome(played: Playable, rows: list[Figures]) -> Figures:
     """The figures of a finished run."""
     last, data = rows[-1], played.federation.dataset
-    known = played.evaluated
-    if known is not None and known[0] == played.state.round:
-        final = known[1]
-    else:  # the run was stopped between its last round and its end
+    round, final = played.evaluated or (None, {})
+    if round != played.state.round:  # the run was stopped between its last round and its end
         final = played.figures(played.state)
     return {
         "key": played.spec.key,

@@ -131,7 +131,7 @@ class Simulation(Training):
 
     @property
     def threads(self) -> int:
-        """A stack is one large operation, which uses the threads; elsewhere so many parties run at once instead."""
+        """A stack is one large operation, which uses the threads; elsewhere so many parties run at once."""
         return self.spec.threads if Vectorised.name in self.engine.name.split("|") else 1
 
     @property

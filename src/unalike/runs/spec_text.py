@@ -1,4 +1,4 @@
-"""What a run's spec says in other words: parts with every parameter, tables as texts, and what follows from them."""
+"""A spec in other words: parts with every parameter, tables as texts, and what follows from them."""
 
 from __future__ import annotations
 

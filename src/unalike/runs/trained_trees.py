@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unalike.data.dataset import Array
 from unalike.errors import UserError
 from unalike.models.loss import choose_loss
 from unalike.models.trees import Trees
@@ -21,9 +19,6 @@ from unalike.trees.importance import Importance, importance_of
 
 if TYPE_CHECKING:
     from unalike.runs.model_file import ModelFile
-
-MOST_SHOWN = 20
-"""Columns whose importance a run's figures tell."""
 
 
 class TrainedTrees(TrainedModel):
@@ -74,13 +69,3 @@ def rebuilt_trees(about: ModelFile, settings: Trees, text: str, tensors: Named, 
     except ValueError as error:
         raise UserError(f"{where} does not hold trees: {error}. Copy it back from where it was kept.") from None
     return TrainedTrees(about, text, ensemble)
-
-
-def as_tensors(arrays: Mapping[str, Array]) -> Named:
-    """A model's arrays as what files of weights are made of."""
-    return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
-
-
-def importance_figures(importance: Importance) -> dict[str, Any]:
-    """For a run's result: the columns with the greatest share of the gain, and that share."""
-    return {"importance": {row["column"]: row["share"] for row in importance.rows[:MOST_SHOWN]}}

@@ -1,8 +1,8 @@
 """How parties agree on where columns are cut into bins: by counts that are only ever added.
 
 Every float32 has a place among all of them, a whole number of 32 bits. Parties first count their values by the
-upper 9 bits (sign and power of two), then, only inside buckets that many rows share, by 4 bits more, and once more:
-three sums. A cut is an edge of such buckets or lies in the empty space between two, so it is nobody's value, and
+upper 9 bits (sign and power of two), then, only inside buckets that many rows share, by 4 bits more, three times:
+four sums. A cut is an edge of such buckets or lies in the empty space between two, so it is nobody's value, and
 it is the same whoever holds which row. A bucket that few rows share is never looked into, and bins that few rows
 share are merged with a neighbour.
 """
@@ -21,8 +21,8 @@ FIRST: Final = 9
 """Bits of a place that are counted first: the sign and the power of two."""
 MORE: Final = 4
 """Bits by which a bucket is divided when it is looked into."""
-DIVISIONS: Final = 2
-"""How often buckets are divided; 17 bits, or a part in 256 of a number, are the most that is ever counted."""
+DIVISIONS: Final = 3
+"""How often buckets are divided: 21 of 32 bits are the most that is ever counted of a value."""
 MISSING: Final = 1 << FIRST
 """In first counts: the place of missing values, after all buckets."""
 
@@ -30,8 +30,13 @@ Ints = NDArray[np.int64]
 
 
 def places(x: NDArray[Any]) -> Ints:
-    """The place of each number among all float32: it rises with the number. Missing values have one beyond all."""
-    numbers = np.asarray(x).astype(np.float32) + np.float32(0)  # no -0
+    """The place of each number among all float32: it rises with the number. Missing values have one beyond all.
+
+    What is infinite counts as the greatest number.
+    """
+    most = np.finfo(np.float32).max
+    with np.errstate(over="ignore"):
+        numbers = np.clip(np.asarray(x).astype(np.float32), -most, most) + np.float32(0)  # no -0
     bits = numbers.view(np.uint32).astype(np.int64)
     found = np.where(bits >> 31, 0xFFFFFFFF - bits, bits + 0x80000000)
     return np.where(np.isnan(numbers), MISSING << (32 - FIRST), found)
@@ -131,9 +136,7 @@ def fine_counts(x: Any, column: Ints, low: Ints, bits: int) -> Ints:
         inside = (part >= 0) & (part < 1 << MORE)
         slot = (bucket[inside] << MORE) + part[inside]
         counts[begin:end] = (
-            np.bincount(slot, times[inside], minlength=(end - begin) << MORE)
-            .astype(np.int64)
-            .reshape(end - begin, -1)
+            np.bincount(slot, times[inside], minlength=(end - begin) << MORE).astype(np.int64).reshape(end - begin, -1)
         )
     return counts
 

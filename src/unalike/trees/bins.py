@@ -1,7 +1,7 @@
 """A party's rows by bin, in few places: the most frequent bin of a column is left out, columns share a place.
 
-Where two columns are never off their most frequent bin in the same row (as those of a coded category), they share a
-place. A row is then a few numbers of slots, however many columns it has. What was left out is found again by
+Where two columns are never off their most frequent bin in the same row, as those of a coded category, they share
+a place. A row is then a few numbers of slots, however many columns it has. What was left out is found again by
 subtraction, which is exact in integers.
 """
 
@@ -24,9 +24,9 @@ MOST_PLACES_TRIED: Final = 64
 class Binned:
     """Rows by bin: ``codes[row, place]`` is a slot of this party's own, short histogram.
 
-    Column ``j`` is in place ``place[j]``. Its slots are ``first[j]`` and the following ``used[j]``, ascending by bin,
-    those that occur without the most frequent one, ``default[j]``; ``slot_bin`` is each slot's bin and ``slot_full``
-    its place in the full histogram. ``base[k]`` is the slot of place ``k`` for "every column on its default", which
+    Column ``j`` is in place ``place[j]``. Its ``used[j]`` slots begin at ``first[j]``, ascending by bin: those
+    that occur, without the most frequent one, ``default[j]``. ``slot_bin`` is each slot's bin, ``slot_full`` its
+    place in the full histogram. ``base[k]`` is the slot of place ``k`` for "every column on its default", which
     stands for no bin (-1 in both).
     """
 
@@ -73,7 +73,7 @@ def bin_rows(x: Any, cuts: Cuts) -> Binned:
 
 
 def bins_of(values: NDArray[Any], cuts: NDArray[np.float32]) -> NDArray[np.int32]:
-    """The bin of each value of one column: the number of cuts that are not above it; the last where it is missing."""
+    """The bin of each value of a column: the number of cuts not above it; missing values have the last."""
     values = values.astype(np.float32, copy=False)
     bins = np.searchsorted(cuts, values, side="right").astype(np.int32)
     bins[np.isnan(values)] = len(cuts) + 1

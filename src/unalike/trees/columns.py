@@ -47,9 +47,7 @@ class Columns:
         """Those of a training: without names they are x0, x1 and so on, without units as they are."""
         shift, scale = (0.0, 1.0) if units is None else units
         each = [np.broadcast_to(np.asarray(part, np.float64), (features,)) for part in (shift, scale)]
-        if len(names) != features:
-            names = [f"x{number}" for number in range(features)]
-        return cls(tuple(names), each[0], each[1], schema, gaps or units is None)
+        return cls(names_of(names, features), each[0], each[1], schema, gaps or units is None)
 
     def thresholds(self, feature: Array, threshold: Array) -> Array:
         """The thresholds of nodes that look at these features, in the units of the table (float64).
@@ -62,17 +60,23 @@ class Columns:
         column, coded = pairs[:, 0].astype(int), pairs[:, 1].astype(np.float32)
         shift, scale = self.shift[column], self.scale[column]
         low = _least(coded, shift, scale)
-        high = _least(np.nextafter(coded, np.float32(np.inf)), shift, scale)
+        with np.errstate(over="ignore"):
+            high = _least(np.nextafter(coded, np.float32(np.inf)), shift, scale)
         plain = (shift == 0) & (scale == 1)
         known = [
             _below_or_at(low[k], float(coded[k])) if plain[k] else _readable(low[k], high[k])
             for k in range(len(coded))
         ]
-        return np.clip(known, -_MOST, _MOST)[place.reshape(feature.shape)]
+        return np.where(coded == _MOST, _MOST, np.clip(known, -_MOST, _MOST))[place.reshape(feature.shape)]
 
     def missing_left(self, threshold: Array, missing_left: Array) -> Array:
         """Whether a row whose number is missing in the table goes left: where it was coded as 0, as 0 does."""
         return missing_left > 0 if self.gaps else threshold > 0
+
+
+def names_of(names: Sequence[str], features: int) -> tuple[str, ...]:
+    """The names of the columns; x0, x1 and so on, where there are none."""
+    return tuple(names) if len(names) == features else tuple(f"x{number}" for number in range(features))
 
 
 def _least(coded: Array, shift: Array, scale: Array) -> Array:
@@ -115,9 +119,11 @@ def _readable(low: float, high: float) -> float:
 
 def _shortest(low: float, high: float, most: int = 17) -> float:
     """The number from ``low`` to ``high`` with the fewest digits; NaN where it would have more than ``most``."""
+    if low <= 0 <= high:
+        return 0.0
     middle = low + (high - low) / 2
     for digits in range(most):
         number = float(f"{middle:.{digits}e}")
         if low <= number <= high:
-            return number + 0.0  # no -0
+            return number
     return high if most >= 17 else math.nan

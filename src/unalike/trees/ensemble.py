@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unalike.trees.columns import names_of
+from unalike.trees.importance import MOST_SHOWN, importance_of
 from unalike.trees.objective import Objective, objective_of
 from unalike.trees.soundness import NODES, check_arrays
 
@@ -83,6 +85,11 @@ class Ensemble:
             sha.update(f"{name} {array.dtype} {array.shape}".encode())
             sha.update(array.tobytes())
         return sha.hexdigest()
+
+    def told(self, names: Sequence[str]) -> dict[str, Any]:
+        """What the result of a run says: how many trees, and the columns with the greatest share of the gain."""
+        found = importance_of(self, names_of(names, self.features)).rows[:MOST_SHOWN]
+        return {"trees": self.trees, "importance": {row["column"]: row["share"] for row in found}}
 
     def margins(self, x: Any, first: int = 0, last: int | None = None) -> Array:
         """The margins of rows, float64 [rows, outputs]; of the trees from ``first`` up to ``last`` alone.

@@ -88,8 +88,8 @@ def grow(
 ) -> Tree:
     """A whole tree of one output from a party's own rows, with the bits of the single steps.
 
-    ``allowed`` says which columns may be split on, ``rows`` (ascending) which rows are looked at. Where ``margins``
-    is given, one number for each row (a column of all margins will do), what the tree says is added to it in place.
+    ``allowed`` says which columns may be split on, ``rows`` (ascending) which rows are looked at. To ``margins``,
+    one number for each row (a column of all margins will do), what the tree says is added in place.
     """
     building = Building(binned.cuts, settings, allowed)
     growing = Growing.start(binned.rows if rows is None else rows, settings)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from unalike.trees.ensemble import Ensemble
 
 Array = NDArray[Any]
+MOST_SHOWN = 20
+"""Columns whose importance the result of a run tells."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,8 @@
 """What trees are to lower: losses and their derivatives, as integers on a grid.
 
-A derivative is computed in float64 without library functions and rounded to a multiple of 2^-20, so sums over rows
-are exact in any order. The second derivatives are xgboost's: twice p (1 - p) for several classes, and for counts the
-rate times e^0.7, together with a bound of 0.7 on what a leaf may add before shrinkage.
+A derivative is computed in float64 without library functions and rounded to a multiple of 2^-20, so sums over
+rows are exact in any order. The second derivatives are xgboost's: twice p (1 - p) for several classes, and for
+counts the rate times e^0.7, together with a bound of 0.7 on what a leaf may add before shrinkage.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class Softmax(Objective):
 
 
 @dataclass(frozen=True)
-class SquaredError(Objective):
+class StandardSquares(Objective):
     """Numbers, by half the squared error of the standardised target: (y - shift) / scale."""
 
     name: ClassVar[str] = "squared-error"
@@ -168,7 +168,7 @@ class SquaredError(Objective):
         return (np.asarray(y, np.float64) - self.target[0]) / self.target[1]
 
     def derivatives(self, margins: Floats, y: NDArray[Any]) -> tuple[Floats, Floats]:
-        """The error, and 1."""
+        """The error itself, and 1 for each row."""
         error = margins[:, 0] - self.scaled(y)
         return error[None], np.ones_like(error)[None]
 
@@ -241,4 +241,4 @@ def objective_of(settings: Trees, classes: int, target: tuple[float, float] = (0
         return Softmax(classes)
     if name == "binary":
         return Binary()
-    return SquaredError(target=target) if name == "squared-error" else Poisson()
+    return StandardSquares(target=target) if name == "squared-error" else Poisson()

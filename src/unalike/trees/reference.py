@@ -1,4 +1,4 @@
-"""Histograms, moves and leaves in numpy: what the compiled core must give to the bit, and what is used without it."""
+"""Histograms, moves and leaves in numpy: the bits that the compiled core must give, and its stand-in."""
 
 from __future__ import annotations
 

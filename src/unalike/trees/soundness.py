@@ -74,7 +74,7 @@ def _check_shape(left: Array, right: Array, inner: Array) -> None:
     trees, nodes = left.shape
     tree = np.nonzero(inner)[0]
     children = np.concatenate([tree * nodes + left[inner], tree * nodes + right[inner]])
-    if len(np.unique(children)) < len(children):
+    if np.bincount(children).max(initial=0) > 1:
         raise ValueError("a node has two parents")
     tree, here = np.arange(trees), np.zeros(trees, np.int64)
     for _ in range(MOST_DEPTH + 1):

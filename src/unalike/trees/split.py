@@ -1,11 +1,13 @@
 """The best split of a node, from exact integer sums alone: a pure function of its histogram.
 
-A split's gain is G_l^2 / (H_l + l2) + G_r^2 / (H_r + l2) - G^2 / (H + l2), as in xgboost, in float64 from integers;
-equal ones go to the lowest column, then the lowest bin, then to missing values on the right.
+A split's gain is G_l^2 / (H_l + l2) + G_r^2 / (H_r + l2) - G^2 / (H + l2), as in xgboost, in float64 from
+integers. Of equal ones the lowest column wins; in a column missing values on the right, at the lowest bin, before
+missing values on the left, at the highest bin: xgboost's order.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
@@ -106,7 +108,7 @@ def best_splits(
 
     ``allowed`` says which columns may be split on; ``bounds``, float64 [nodes, 2], what weights are held between.
     """
-    nodes, _, channels = hist.shape
+    nodes = len(hist)
     if bounds is None:
         bounds = np.tile(np.array(first_bounds(settings)), (nodes, 1))
     begins, lasts = cuts.offsets[:-1], cuts.offsets[1:] - 1
@@ -120,13 +122,12 @@ def best_splits(
     may = np.repeat(np.ones(cuts.features, bool) if allowed is None else allowed, widths)
     may[lasts] = False  # behind the missing there is nothing to the right
     signs = np.repeat(directions(settings, cuts.features), widths)
-    gains = np.stack(
-        [_gains(left, total, may, signs, settings, bounds) for left in (present, present + missing)], axis=2
-    )
-    best = np.argmax(gains.reshape(nodes, -1), axis=1)
-    slot, to_left = best // 2, best % 2
+    gains = [_gains(left, total, may, signs, settings, bounds) for left in (present, present + missing)]
+    order = _order(cuts.offsets)
+    best = order[np.argmax(np.concatenate(gains, axis=1)[:, order], axis=1)]
+    slot, to_left = best % cuts.slots, best // cuts.slots
     every = np.arange(nodes)
-    gain, left = gains[every, slot, to_left], present[every, slot].copy()
+    gain, left = np.where(to_left, gains[1][every, slot], gains[0][every, slot]), present[every, slot].copy()
     left[to_left == 1] += missing[every, slot][to_left == 1]
     feature = np.searchsorted(cuts.offsets, slot, side="right") - 1
     bin = slot - cuts.offsets[feature]
@@ -143,6 +144,13 @@ def best_splits(
         np.where(none[:, None], 0, left),
         np.where(none[:, None], 0.0, weights),
     )
+
+
+def _order(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """In which order splits are looked at: numbers below the number of slots have missing values on the right."""
+    pairs = itertools.pairwise(offsets.tolist())
+    slots = int(offsets[-1])
+    return np.concatenate([[*range(a, b), *range(slots + b - 1, slots + a - 1, -1)] for a, b in pairs])
 
 
 def _gains(

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tests.engines.compiled.helpers import NEEDS_COMPILER, kernel_of, task_of
-from unalike.engines.compiled.compiler import vector_width
 from unalike.engines.compiled.library import Data, Descent, Steps
 from unalike.engines.compiled.source import _Tape
 from unalike.models import Batch
+from unalike.native.compiler import vector_width
 
 pytestmark = NEEDS_COMPILER
 ROWS = 90

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from unalike.algorithms.contract import Algorithm, Party, Phase, parts_of
 from unalike.engines.compiled.chain import NotAChain, describe
-from unalike.engines.compiled.compiler import NoCompiler
 from unalike.engines.compiled.library import KINDS, Data, Descent, Kernel, Steps
 from unalike.engines.compiled.operation import Operation
 from unalike.engines.compiled.source import CROP
@@ -24,6 +23,7 @@ from unalike.engines.job import Job, Say, Unfit
 from unalike.engines.sequential import Sequential
 from unalike.models.loss import CrossEntropy
 from unalike.models.task import Task
+from unalike.native.compiler import NoCompiler
 from unalike.rounds import local
 from unalike.rounds.gather import Engine
 from unalike.rounds.optimisers import LocalOptimiser, Sgd

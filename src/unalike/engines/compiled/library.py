@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from unalike.engines.compiled.chain import Chain
-from unalike.engines.compiled.compiler import Say, load, vector_width
 from unalike.engines.compiled.source import CROP, source_of
+from unalike.native.compiler import Say, load, vector_width
 
 KINDS = (torch.float32, torch.uint8, torch.int16)
 """Numbers that the kernels read."""

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from tests.engines.compiled.helpers import NEEDS_COMPILER
-from unalike.engines.compiled import compiler
-from unalike.engines.compiled.compiler import NoCompiler, find_compiler, load, vector_width
+from unalike.native import compiler
+from unalike.native.compiler import NoCompiler, find_compiler, load, vector_width
 
 pytestmark = NEEDS_COMPILER
 SOURCE = "int answer(void) { return 42; }"
@@ -51,9 +51,7 @@ def test_damaged(folder, damage):
 
 
 def test_two_processes_at_once(folder):
-    program = (
-        f"from unalike.engines.compiled.compiler import load; print(load({SOURCE!r}, lambda line: None).answer())"
-    )
+    program = f"from unalike.native.compiler import load; print(load({SOURCE!r}, lambda line: None).answer())"
     running = [
         subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(3)
     ]
@@ -192,7 +190,7 @@ def check_made_again(path, names):
     said = []
     assert load(SOURCE, said.append).answer() == 42
     first, second = said
-    assert first.startswith("A compiled net is not used, but made again: ")
+    assert first.startswith("A compiled file of the net is not used, but made again: ")
     assert names in first
     assert second == "Compiling the net for this machine, once."
 
@@ -296,7 +294,7 @@ def test_a_full_disk_is_no_compiler(folder, monkeypatch, method):
 
 def test_a_compiler_that_complains_in_another_encoding(folder, tmp_path, monkeypatch):
     broken = tmp_path / "broken"
-    broken.write_bytes(b'#!/bin/sh\ncase "$*" in *net.c*) printf "error: \\351\\n" >&2; exit 1;; esac\n')
+    broken.write_bytes(b'#!/bin/sh\ncase "$*" in *source.c*) printf "error: \\351\\n" >&2; exit 1;; esac\n')
     broken.chmod(0o700)
     monkeypatch.setenv("CC", str(broken))
     with pytest.raises(NoCompiler, match="error"):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import platformdirs
 
-from unalike.engines.compiled.trust import why_not_our_file, why_not_ours
+from unalike.native.trust import why_not_our_file, why_not_ours
 
 VARIABLE = "UNALIKE_CACHE"
 COMPILERS = ("clang", "cc", "gcc")
@@ -62,33 +62,33 @@ def vector_width() -> int:
     return 16 if "__AVX512F__" in macros else 8 if "__AVX__" in macros else 4
 
 
-def load(source: str, say: Say) -> ctypes.CDLL:
+def load(source: str, say: Say, what: str = "the net", flags: tuple[str, ...] = ()) -> ctypes.CDLL:
     """The library of a source: from the folder, or compiled now. A damaged one is compiled again.
 
-    Where somebody else could have put a library into the folder, nothing there is used: the net is compiled for
-    this process alone, and one line says why.
+    Where somebody else could have put a library into the folder, nothing there is used: ``what`` is compiled for
+    this process alone, and one line says why. ``flags`` are further ones of the compiler.
     """
     compiler = find_compiler()
     # The macros say what -march=native is here, so that a folder may be shared by different machines.
     target = (_asked(compiler, *FLAGS[:3], "-dM", "-E", "-"), _asked(compiler, "--version"), platform.machine())
-    key = hashlib.sha256("\0".join([source, *FLAGS, *target]).encode()).hexdigest()[:24]
+    key = hashlib.sha256("\0".join([source, *FLAGS, *flags, *target]).encode()).hexdigest()[:24]
     try:
         folder = _make(cache_folder())
         if (reason := why_not_ours(folder)) is not None:
             say(
-                f"Compiling the net for this machine: its cache folder {folder} is not used, as {reason}. Keep "
+                f"Compiling {what} for this machine: its cache folder {folder} is not used, as {reason}. Keep "
                 f"others out (chmod go-w), or name a folder of your own in {VARIABLE}."
             )
-            return _alone(compiler, source)
-        if (library := _kept(folder, key, say)) is not None:
+            return _alone(compiler, source, flags)
+        if (library := _kept(folder, key, say, what)) is not None:
             return library
         making = tempfile.TemporaryDirectory(dir=folder, prefix="making-")
     except OSError:  # nothing can be kept there
-        say("Compiling the net for this machine (its cache folder cannot be written to).")
-        return _alone(compiler, source)
+        say(f"Compiling {what} for this machine (its cache folder cannot be written to).")
+        return _alone(compiler, source, flags)
     with making as place:
-        say("Compiling the net for this machine, once.")
-        made = _compile(compiler, source, Path(place))
+        say(f"Compiling {what} for this machine, once.")
+        made = _compile(compiler, source, Path(place), flags)
         # A whole file appears under its name at once: another process sees all of it or nothing.
         try:
             made = made.replace(folder / f"{key}-{_digest(made)}.so")
@@ -107,21 +107,21 @@ def _make(folder: Path) -> Path:
     return folder.resolve(strict=True)
 
 
-def _alone(compiler: str, source: str) -> ctypes.CDLL:
+def _alone(compiler: str, source: str, flags: tuple[str, ...]) -> ctypes.CDLL:
     """The library, compiled for this process and kept nowhere."""
     try:
         with tempfile.TemporaryDirectory(prefix="unalike-") as made:
             folder = Path(made).resolve(strict=True)
             if (reason := why_not_ours(folder)) is not None:
                 raise NoCompiler(f"there is no folder to compile in, as {reason}; set TMPDIR to one of your own")
-            return _opened(_compile(compiler, source, folder))
+            return _opened(_compile(compiler, source, folder, flags))
     except OSError as error:
         raise NoCompiler(f"there is no folder to compile in ({error.strerror})") from None
 
 
-def _compile(compiler: str, source: str, folder: Path) -> Path:
-    text, made = folder / "net.c", folder / "net.so"
-    command = [compiler, *FLAGS, str(text), "-o", str(made), "-lm"]
+def _compile(compiler: str, source: str, folder: Path, flags: tuple[str, ...]) -> Path:
+    text, made = folder / "source.c", folder / "made.so"
+    command = [compiler, *FLAGS, *flags, str(text), "-o", str(made), "-lm"]
     try:
         text.write_text(source, encoding="utf-8")
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SECONDS)
@@ -142,7 +142,7 @@ def _opened(path: Path) -> ctypes.CDLL:
         raise NoCompiler(f"what was compiled cannot be loaded ({error})") from None
 
 
-def _kept(folder: Path, key: str, say: Say) -> ctypes.CDLL | None:
+def _kept(folder: Path, key: str, say: Say, what: str) -> ctypes.CDLL | None:
     """A library of the folder, if it is whole, which its name says: opening half of one could end the process.
 
     The folder is ours, so a file that is ours stays what it is between the looks at it.
@@ -150,7 +150,7 @@ def _kept(folder: Path, key: str, say: Say) -> ctypes.CDLL | None:
     for path in sorted(folder.glob(f"{key}-*.so")):
         try:
             if (reason := why_not_our_file(path)) is not None:
-                say(f"A compiled net is not used, but made again: {reason}.")
+                say(f"A compiled file of {what} is not used, but made again: {reason}.")
             elif path.stem == f"{key}-{_digest(path)}":
                 return ctypes.CDLL(str(path))
         except OSError:
