@@ -19,7 +19,7 @@ from unalike.federation.envelope import Envelope, Refused, shown
 from unalike.federation.mail import Listed, after, mail_digest, pack_mail, unpack_first, unpack_mail
 from unalike.federation.pairing import meet
 from unalike.federation.speaker import Outgoing
-from unalike.federation.turns import AGAIN, BITS, TURN, WHOLE, terms_of_sum
+from unalike.federation.turns import AGAIN, BEGINS, BITS, TURN, WHOLE, terms_of_sum
 from unalike.rounds.conversation import Spoken, converse
 from unalike.secure import pairwise
 from unalike.secure.crypto.primitives import signing_public
@@ -66,14 +66,15 @@ class SiteMail:
     ) -> None:
         self._protocol, self._me, self._asking, self._schema, self._keys = protocol, me, asking, schema, keys
         self._plan = asking.speaker.plan
-        self.state, self.told = state, dict(told)
+        self.state, self.told, self._before = state, dict(told), dict(told)
 
     def turn(self, turn: Turn, inboxes: Mapping[int, Inbox]) -> Mapping[int, Say]:
         """Let the server and the sites that have an inbox make their steps, and bring back what they say."""
         said: dict[int, Say] = {}
         if SERVER in inboxes:
             said[SERVER] = self._own_step(turn, inboxes[SERVER])
-        asked = {number: inbox for number, inbox in inboxes.items() if number != SERVER}
+        quiet = turn.number == 0 and self._protocol.server_begins
+        asked = {number: inbox for number, inbox in inboxes.items() if number != SERVER and not quiet}
         if strangers := asked.keys() - set(range(len(self._plan.parties))):
             raise UserError(f"{self._plan.spec.algorithm} writes to party {min(strangers)}, which is not there.")
         if asked:
@@ -108,7 +109,8 @@ class SiteMail:
         messages: dict[str, tuple[dict[str, Any], bytes]] = {}
         for number, name in names.items():
             listed, body = pack_mail(dict(inboxes[number]))
-            messages[name] = {**about, "told": self.told[number].hex(), "mail": listed}, body
+            own = {"told": self.told[number].hex(), "mail": listed, BEGINS: self.told[number] == self._before[number]}
+            messages[name] = {**about, **own}, body
             self.told[number] = after(self.told[number], mail_digest(turn.round, turn.number, listed, body))
         found = self._answers(messages)
         return {number: found[name] for number, name in names.items()}

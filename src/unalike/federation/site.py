@@ -36,7 +36,7 @@ from unalike.federation.public import public_table
 from unalike.federation.site_sums import Answer, SiteSums
 from unalike.federation.summing import Occasion
 from unalike.federation.tried import TriedModels
-from unalike.federation.turns import TURN, WHOLE, TurnWork
+from unalike.federation.turns import BEGINS, TURN, WHOLE, TurnWork
 from unalike.federation.vault import Vault
 from unalike.federation.work import SiteWork
 from unalike.runs.files import atomic_write, private_folder
@@ -105,7 +105,7 @@ class Site:
 
     def _turn(self, raw: bytes, message: Envelope) -> bytes:
         """The answer in a turn: a round's first message has a line in the log, and the others are counted."""
-        if first := message.header.get("turn") == 0:
+        if first := message.header.get(BEGINS) is True:
             self._audit.note("in", raw, TURN, number=message.number, round=message.header.get("round"))
         header, body = self._act(message)
         answer = self._sealed("answer", message.number, header, body)

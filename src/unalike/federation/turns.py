@@ -36,7 +36,9 @@ AGAIN = "again"
 """In an answer: this site is not where the server thinks, as after a restart; the round must be played again."""
 BITS = 64
 """Of the words in which integers of a protocol are added under masks."""
-_HEADER = ("schema", "round", "turn", "told", "mail")
+BEGINS = "begins"
+"""In a message: whether it is the first that this site gets in the round."""
+_HEADER = ("schema", "round", "turn", "told", "mail", BEGINS)
 _STATE, _TOLD = "state/", "told"
 
 
@@ -99,8 +101,8 @@ class TurnWork:
         if place is not None and (round, turn, told, question) == _last(place):
             self._ask_once(message, place)
             return self._packed(message, place, sums)
-        if turn == 0:
-            place = self._begin(round, told, inbox, vault)
+        if message.header.get(BEGINS) is True:
+            place = self._begin(round, turn, told, inbox, vault)
         if place is None or (place.round, place.told) != (round, told) or place.turn >= turn:
             return {AGAIN: True}, b""
         here = replace(place, turn=turn, told=after(told, question), before=told, question=question)
@@ -114,7 +116,10 @@ class TurnWork:
         """Store the state after a whole round for good; those that nobody can name any more are removed."""
         round, _, told = self._asked(message, turns=False)
         place, version = self.place, round_version(round)
-        if place is not None and (place.round, place.told) == (round, told):
+        if place is None or place.round != round:  # it had no mail in this round, or was started again since
+            state, known = self._loaded(round - 1, vault)
+            place = Place(round, -1, state, known, b"", b"", Say())
+        if place.told == told:
             kept: Vectors = {f"{_STATE}{key}": as_tensor(value) for key, value in place.state.items()}
             vault.save(version, {**kept, _TOLD: as_tensor(np.frombuffer(told, np.uint8))})
             vault.keep({version, round_version(round - 1)})
@@ -137,10 +142,10 @@ class TurnWork:
             raise Refused("it does not say what this site was told before") from None
         return self.round_of(message), whole_number(header, "turn", MOST_TURNS) if turns else 0, told
 
-    def _begin(self, round: int, told: bytes, inbox: Inbox, vault: Vault) -> Place:
-        """The place before turn 0: from the state after the round before, whatever was begun since."""
-        if inbox:
-            raise Refused("a round begins without mail")
+    def _begin(self, round: int, turn: int, told: bytes, inbox: Inbox, vault: Vault) -> Place:
+        """The place before a round: from the state after the one before, whatever was begun since."""
+        if (turn > 0 and not self.protocol.server_begins) or (turn == 0 and inbox):
+            raise Refused("a round begins with turn 0, and without mail")
         state, known = self._loaded(round - 1, vault)
         if known != told:
             raise Refused(
