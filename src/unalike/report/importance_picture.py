@@ -48,6 +48,7 @@ def importance_picture(importance: Importance, about: str) -> Figure:
         more = f"; {len(rows) - _MOST} more columns have less" if len(rows) > _MOST else ""
         axes.set_xlabel(f"share of the gain of all splits, percent{more}")
         quiet(axes)
+        axes.grid(visible=False)
     return figure
 
 
