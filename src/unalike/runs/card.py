@@ -14,9 +14,9 @@ from unalike.models import MODELS
 from unalike.part_text import parse
 from unalike.partition import PARTITIONS
 from unalike.runs.command import command
+from unalike.runs.model_file import is_trees
 from unalike.runs.results import brief
 from unalike.runs.rounds_file import finite
-from unalike.runs.trained_trees import is_trees
 from unalike.scores import SCORES, SUMMARIES, goodness, key_of, score_of, shown
 
 if TYPE_CHECKING:

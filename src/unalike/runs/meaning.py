@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from unalike.algorithms.protocol import Protocol
 from unalike.errors import UserError
 from unalike.runs.parts import registry
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the command line starts without numpy
+    from unalike.algorithms.protocol import Protocol
     from unalike.runs.spec import RunSpec
 
 EVERYWHERE = frozenset(
@@ -48,6 +48,8 @@ _OF_TREES = {
 
 def protocol_of(algorithm: str, model: str) -> Protocol | None:
     """The protocol that a run plays; None where nets are trained. Refuses what does not go together."""
+    from unalike.algorithms.protocol import Protocol
+
     algorithms, models = registry("algorithm"), registry("model")
     part, terms = algorithms.build(algorithm), models.terms(models.build(model))
     grown = [models.entry_of(term).name for term in terms if is_grown(term)]

@@ -89,7 +89,8 @@ def _first_answers(me: Me, state: Arrays, inbox: Inbox) -> tuple[Arrays, Buckets
             f"trees: patience={terms.model.patience} needs validation rows, and no party has any. "
             "Leave patience out, or keep rows for validation."
         )
-    sums = want(inbox, SUM, "labels", "int64", (None,))
+    nothing = objective_in(terms).sums(np.zeros(0, np.int64 if terms.classes else np.float64))
+    sums = want(inbox, SUM, "labels", "int64", nothing.shape)
     counts = want(inbox, SUM, "rows", "int64", (terms.features, MISSING + 1))
     kept = {"base": objective_in(terms).base(sums), _KEPT + "missing": counts[:, MISSING]}
     return state | kept, first_buckets(counts)
