@@ -162,7 +162,9 @@ def _bundled(columns: list[_Column], rows: int, cuts: Cuts) -> Binned:
         _, others, own = columns[feature]
         codes[others, place[feature]] = first[feature] + np.searchsorted(bins, own)
     default = np.array([column[0] for column in columns], np.int32)
-    by_place = np.ascontiguousarray(codes.T)
+    # A little longer than it is: the compiled core reads four bytes at a time.
+    by_place = np.zeros(codes.size + 2, codes.dtype)[: codes.size].reshape(places, rows)
+    by_place[:] = codes.T
     return Binned(
         cuts,
         codes,
