@@ -232,3 +232,23 @@ def test_a_model_file_keeps_units_and_gaps_and_refuses_wrong_ones():
         content = {name: value for name, value in {**told, **wrong}.items() if name != "seal"}
         with pytest.raises(Broken, match="does not describe a model"):
             ModelFile.decode(seal(content)[0])
+
+
+def test_every_party_has_its_own_trees_and_files_keep_them_apart(tmp_path):
+    made = unalike.run(
+        dataset="heart",
+        partition="natural",
+        rounds=3,
+        runs=tmp_path,
+        **{**TREES, "algorithm": "local", "parties": 4},
+    )
+    found = unalike.load(made.run_dir)
+    data = unalike.load_dataset("heart")
+    digests = {found.personal(number).ensemble.sha256 for number in range(4)}
+    assert len(digests) == 4
+    for name in data.group_names:
+        own, kept = made.predict_proba(data.x_test, party=name), found.predict_proba(data.x_test, party=name)
+        assert (own == kept).all()
+    with pytest.raises(UserError, match="no one model for all"):
+        _ = found.model
+    assert "one for each party" in found.card().to_markdown()
