@@ -145,7 +145,8 @@ def _made_of(model: str, figures: Mapping[str, Any]) -> dict[str, Any]:
 def _goes_by(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Of trees: the columns that they gain most by."""
     rows = [[name, f"{share:.1%}"] for name, share in importance(figures).items()]
-    return {"goes by": [["column that the trees go by", "share of the gain"], *rows[:_MOST_COLUMNS]]} if rows else {}
+    head = ["column that the trees go by", "share of the gain"]
+    return {"goes by": [head, *rows[:_MOST_COLUMNS]]} if rows else {}
 
 
 def _first(names: Sequence[str], most: int = 30) -> str:

@@ -205,7 +205,9 @@ def importance_table(page: Page, setting: Setting) -> Html:
     found = {line.algorithm: shares for line in setting.lines if (shares := _shares(line))}
     if not found:
         return text("")
-    most = {name: max(shares.get(name, 0.0) for shares in found.values()) for one in found.values() for name in one}
+    most: dict[str, float] = {}
+    for shares in found.values():
+        most |= {name: max(share, most.get(name, 0.0)) for name, share in shares.items()}
     names = sorted(most, key=lambda name: (-most[name], name))[:_MOST_COLUMNS]
     rows = [[name, *(f"{shares.get(name, 0.0):.1%}" for shares in found.values())] for name in names]
     columns = [Column("Column", False), *(Column(swatch(page, algorithm)) for algorithm in found)]
