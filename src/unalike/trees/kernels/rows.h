@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST_THREADS 64
 #define MOST_CHANNELS 3
@@ -50,7 +51,7 @@ static void *room(Room *r, size_t size) {
 }
 
 typedef struct {
-    int64_t slots, channels, threads;
+    int64_t slots, channels;
     int64_t **free_sums;  // histograms that nobody uses now
     int64_t free_count, free_room;
     Room words, order, lefts, rights, private, search, nodes, tasks, picked;
