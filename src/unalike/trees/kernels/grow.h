@@ -127,7 +127,7 @@ static void histogram_task(void *what, int64_t task, int thread) {
     void *sums = w->private + (size_t)thread * w->private_size;
     add_rows(w->b, w->words, w->order + t.start, t.end - t.start, sums, channels == 3);
     while (atomic_flag_test_and_set_explicit(&node->lock, memory_order_acquire)) sched_yield();
-    flush(sums, node->hist, w->b->slots, channels, !node->filled);
+    flush(w->b, sums, node->hist, channels, !node->filled);
     node->filled = 1;
     atomic_flag_clear_explicit(&node->lock, memory_order_release);
 }
@@ -370,7 +370,7 @@ static int start(Growth *w, int64_t most_nodes, const int32_t *rows) {
     const Binned *b = w->b;
     int64_t threads = w->team.threads, all = w->rows;
     prepare(a, b->slots, w->s->channels);
-    w->private_size = (size_t)(b->slots * (w->s->channels == 3 ? 16 : 8) + 127) / 64 * 64;
+    w->private_size = (size_t)(packed_slots(b) * (w->s->channels == 3 ? 16 : 8) + 127) / 64 * 64;
     w->search_size = scan_size(b);
     w->words = room(&a->words, 8 * (size_t)b->rows);
     w->order = room(&a->order, 4 * (size_t)(all + AHEAD + 1));
