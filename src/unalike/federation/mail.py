@@ -57,11 +57,11 @@ def unpack_first(listed: Any, body: bytes, roles: Collection[int]) -> tuple[dict
     mail: dict[int, Arrays] = {}
     at = count = 0
     try:
-        for role, own in listed:
+        for role, own in _list(listed):
             if type(role) is not int or role not in roles or role <= max(mail, default=-(2**31)):
                 raise Refused(f"its mail is of or for {shown(role, 20)}, who is none that it can be, or comes late")
             arrays: Arrays = {}
-            for name, kind, shape in own:
+            for name, kind, shape in _list(own):
                 count += 1
                 if not _NAME.fullmatch(name) or name <= max(arrays, default="") or count > MOST_ARRAYS:
                     raise Refused("the names in its mail are none, too many, or not in order")
@@ -70,6 +70,12 @@ def unpack_first(listed: Any, body: bytes, roles: Collection[int]) -> tuple[dict
     except (TypeError, KeyError, ValueError):
         raise Refused("its list of mail is malformed") from None
     return mail, body[at:]
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list) or not all(isinstance(one, list) for one in value):
+        raise TypeError(value)
+    return value
 
 
 def _array(kind: Any, shape: Any, body: bytes, at: int) -> tuple[np.ndarray[Any, Any], int]:
