@@ -67,7 +67,9 @@ def test_cuts_are_the_same_whoever_holds_which_row(rows, least_rows, bins):
     assert len(counts) == 1 or counts.min() >= least_rows
 
 
-@pytest.mark.parametrize("values", [(0, 1), (0, 1, 2, 3, 4, 5, 6, 7), (-1, 0, 1), (-0.731, 2.25), (17, 18, 19, 90)])
+@pytest.mark.parametrize(
+    "values", [(0, 1), (0, 1, 2, 3, 4, 5, 6, 7), (-1, 0, 1), (-0.731, 2.25), (17, 18, 19, 90)]
+)
 def test_few_distinct_values_are_all_told_apart(values):
     x = np.repeat(np.array(values, np.float64), 30)[:, None]
     cuts, _ = agree([x], bins=64, least_rows=20)

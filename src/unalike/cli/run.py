@@ -20,6 +20,7 @@ from unalike.cli.show import costs, draw, figures_table, print_json, privacy_lin
 from unalike.cli.signals import StopRequested
 from unalike.cli.spec_flags import with_flags
 from unalike.runs.checkpoint import CHECKPOINT_SECONDS
+from unalike.runs.meaning import check_given
 from unalike.runs.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ def _spec(file: Path | None, given: dict[str, Any], runs: Path, *, quiet: bool) 
     """The spec of the file and the flags, and whether its algorithm was ``auto``: the one that is recommended."""
     values = given if file is None else RunSpec.read_toml(file, **given)
     if values.get("algorithm") != AUTO:
-        return RunSpec.from_mapping(values), False
+        chosen = RunSpec.from_mapping(values)
+        check_given(chosen, given)
+        return chosen, False
     from unalike.ranking.advice import text_of
     from unalike.ranking.evidence import advise_run
 

@@ -37,11 +37,18 @@ def importance_picture(importance: Importance, about: str) -> Figure:
         for place, row in zip(places, shown, strict=True):
             splits = f"{row['splits']:,} split{'s' * (row['splits'] != 1)}"
             axes.annotate(
-                splits, (shares[place], place), (4, 0), textcoords="offset points", fontsize=8, color=_QUIET, va="center"
+                splits,
+                (shares[place], place),
+                (4, 0),
+                textcoords="offset points",
+                fontsize=8,
+                color=_QUIET,
+                va="center",
             )
         more = f"; {len(rows) - _MOST} more columns have less" if len(rows) > _MOST else ""
         axes.set_xlabel(f"share of the gain of all splits, percent{more}")
         quiet(axes)
+        axes.grid(visible=False)
     return figure
 
 

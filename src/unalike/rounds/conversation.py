@@ -25,6 +25,8 @@ from unalike.errors import UserError
 from unalike.randomness import Purpose as Use
 from unalike.randomness import stream
 
+Layout = list[tuple[str, tuple[int, ...]]]
+"""Names and shapes of what a party adds, by name."""
 MOST_TURNS = 100_000
 """A round that has more turns would never end."""
 
@@ -97,19 +99,25 @@ def check_arrays(sender: int, arrays: Arrays) -> None:
 
 def added(parts: Mapping[int, Arrays]) -> Arrays:
     """The sum of what parties add, in party order; all must add the same names, types and shapes."""
-    first = next(iter(sorted(parts)))
-    layout = layout_of(first, parts[first])
-    total = {name: array.copy() for name, array in parts[first].items()}
-    for number in sorted(parts):
-        if layout_of(number, parts[number]) != layout:
-            raise WrongMail(number, f"adds {layout_of(number, parts[number])}, but party {first} adds {layout}.")
-        if number != first:
-            for name, array in parts[number].items():
-                total[name] += array
+    layout = check_same({number: layout_of(number, part) for number, part in parts.items()})
+    first, *others = (parts[number] for number in sorted(parts))
+    total = {name: first[name].copy() for name, _ in layout}
+    for part in others:
+        for name in total:
+            total[name] += part[name]
     return total
 
 
-def layout_of(number: int, arrays: Arrays) -> list[tuple[str, tuple[int, ...]]]:
+def check_same(layouts: Mapping[int, Layout]) -> Layout:
+    """The layout of what all parties add; one that adds something else is refused."""
+    first = min(layouts)
+    for number in sorted(layouts):
+        if layouts[number] != layouts[first]:
+            raise WrongMail(number, f"adds {layouts[number]}, but party {first} adds {layouts[first]}.")
+    return layouts[first]
+
+
+def layout_of(number: int, arrays: Arrays) -> Layout:
     """Names and shapes of what a party adds, which must be int64."""
     for name, array in arrays.items():
         if array.dtype != np.int64:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from unalike.data.dataset import Array, Dataset
+from unalike.errors import UserError
 from unalike.models.loss import CrossEntropy
 from unalike.rounds.evaluation import Figures, Source, Use
 from unalike.rounds.federation import SplitRows
@@ -141,12 +142,19 @@ class MarginLook:
         found: list[list[Judged]] = [[] for _ in sets]
         for number in range(self.rows.size):
             own = [parts[number] for parts in sets]
-            judged = self._judged(of, np.concatenate(own), self.personal[number], number, scores)
+            judged = self._judged(of, np.concatenate(own), self._of(number), number, scores)
             start = 0
             for kept, part in zip(found, own, strict=True):
                 kept.append(judged.at(torch.arange(start, start + len(part))))
                 start += len(part)
         return [joined(parts) for parts in found]
+
+    def _of(self, number: int) -> Grown:
+        """A party's own model; who has none uses the one that all share."""
+        model = self.personal.get(number, self.shared)
+        if model is None:
+            raise UserError(f"Party {number} did not train and has no model. Leave --newcomers out.")
+        return model
 
     def _judged(self, of: Source, places: Array, model: Grown, owner: int, scores: Sequence[Score]) -> Judged:
         data = self.rows.dataset

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from unalike.algorithms import ALGORITHMS
 from unalike.data import DATASETS
 from unalike.errors import UserError
+from unalike.models import MODELS
 from unalike.part_text import parse
 from unalike.partition import PARTITIONS
 from unalike.runs.command import command
 from unalike.runs.results import brief
+from unalike.runs.model_file import is_trees
 from unalike.runs.rounds_file import finite
-from unalike.runs.trained_trees import is_trees
 from unalike.scores import SCORES, SUMMARIES, goodness, key_of, score_of, shown
 
 if TYPE_CHECKING:
@@ -123,8 +124,7 @@ def _model(about: ModelFile, figures: Mapping[str, Any]) -> dict[str, Any]:
     rounds = {which: kept.round for which, kept in about.stages.items()}
     own = any(kept.personal or kept.left_out for kept in about.stages.values())
     return {
-        "trees" if is_trees(about.model) else "net": about.model,
-        "weights": figures.get("weights"),
+        **_made_of(about.model, figures),
         "task": about.task,
         "predicts": list(about.classes) if about.classes else "a number",
         "reads": f"rows of {shape} {about.kind}" + (f" ({_first(about.features)})" if about.schema else ""),
@@ -133,11 +133,19 @@ def _model(about: ModelFile, figures: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _made_of(model: str, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """The net and its size, or how many trees and their digest."""
+    if not is_trees(model):
+        return {"net": model, "weights": figures.get("weights")}
+    sha256 = figures.get("model_sha256")
+    return {"model": brief(MODELS, model), "trees": figures.get("trees"), "SHA-256 of the trees": sha256}
+
+
 def _goes_by(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Of trees: the columns that they gain most by."""
     found = figures.get("importance")
     rows = [[name, f"{share:.1%}"] for name, share in (found or {}).items()]
-    return {"goes by": [["column", "share of the gain"], *rows[:_MOST_COLUMNS]]} if rows else {}
+    return {"goes by": [["column that the trees go by", "share of the gain"], *rows[:_MOST_COLUMNS]]} if rows else {}
 
 
 def _first(names: Sequence[str], most: int = 30) -> str:

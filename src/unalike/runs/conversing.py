@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.contract import Vectors
 from unalike.algorithms.protocol import SERVER, Arrays, Me, Own, Protocol, PublicTerms
 from unalike.channels import parse_channel
@@ -23,6 +24,7 @@ from unalike.rounds.conversation import InProcess, Spoken, converse, role_random
 from unalike.rounds.evaluation import Figures, chosen_scores, figures_of_round, without_each
 from unalike.rounds.ledger import Traffic
 from unalike.rounds.margins import Grown, MarginLook, TriedRows, as_table
+from unalike.rounds.masked_sums import INTRODUCTION, MaskedSums
 from unalike.rounds.state import State
 from unalike.runs.build import split_rows
 from unalike.runs.kept import MOST_BYTES, OwnModels, RoundModels
@@ -55,26 +57,29 @@ class Conversing:
         if not dataset.is_tested:
             say(f"{dataset.name} has no test rows: there is no score on a global test set.")
         self.model = MODELS.build(str(spec.model))
-        self.members: Sequence[int] = self.federation.population.members
+        self._pools = ALGORITHMS.entry_of(ALGORITHMS.build(spec.algorithm)).name == "pooled"
+        apart = self._pools or protocol.sends == "nothing"
+        everybody = list(range(self.federation.size))
+        self.members = everybody if protocol.sends == "nothing" else self.federation.population.members
         """The parties that take part: role k is that of party ``members[k]``."""
-        self.channel = parse_channel(spec.channel)
+        self.channel = parse_channel(None if apart else spec.channel)  # else there is nothing to carry
         self.channel.check_cohort(len(self.members))
+        self._masked = MaskedSums(len(self.members)) if self.channel.parts else None
         self.score = choose(spec.score, dataset.task)
         self.evaluated: tuple[int, Figures] | None = None
         self._tried = TriedRows(dataset)
         self._played: State | None = None
         self.use(spec.engine, say)
-        own = any(self._own_model(me) for me in self.roles.values())
-        self.selection = Selection(self.score, whole=own)
+        self.selection = Selection(self.score, whole=bool(self.models(self.state)[1]))
 
     # Who plays, and how.
 
     def use(self, engine: str, say: Callable[[str], None]) -> None:
         """Play with all rows as one party's, where that gives the same bits, or with one party after the other."""
-        why_not = self._why_apart()
+        why_not = "" if self._pools else self._why_apart()
         if why_not and engine == MERGED:
             say(f"{self.spec.algorithm} is played party by party: {why_not}.")
-        self.engine_name = APART if why_not or engine == APART else MERGED
+        self.engine_name = APART if why_not or (engine == APART and not self._pools) else MERGED
         named = "named by the spec or the checkpoint"
         merged = "the server hears sums alone: all rows are one party's, with the same bits"
         self.why_this_engine = why_not or (named if engine != "auto" else merged)
@@ -174,13 +179,18 @@ class Conversing:
             states, up, down = quick
             spoken = Spoken(up=dict(up), down=dict(down))
         else:
-            carrier = InProcess(self.protocol, self.roles.values(), states)
+            carrier = InProcess(self.protocol, self.roles.values(), states, None if merged else self._masked)
             spoken = converse(carrier, self.roles, round)
             states = carrier.states
             for name, size in carrier.bytes_added.items():
                 spoken.up[name] = spoken.up.get(name, 0) + size
         spoken.up, spoken.down = ({k: v * times for k, v in way.items()} for way in (spoken.up, spoken.down))
-        return states, spoken
+        if (
+            self._masked is not None and round == 0
+        ):  # all introduce their keys to each other
+            spoken.up["keys"] = INTRODUCTION * len(self.members)
+            spoken.down["keys"] = INTRODUCTION * len(self.members) * (len(self.members) - 1)
+        return states, Spoken(spoken.turns, figures=spoken.figures) if self._pools else spoken
 
     def _in_one_go(
         self, states: Mapping[int, Arrays], round: int
@@ -231,16 +241,10 @@ class Conversing:
         own = {
             self.members[number]: model
             for number, kept in state.parties.items()
+            if self.engine_name != MERGED
             if (model := self.protocol.model(self.roles[number], _arrays(kept), server)) is not None
         }
         return self.protocol.model(self.roles[SERVER], server, server), own
-
-    def _own_model(self, me: Me) -> bool:
-        """Whether a party has a model of its own."""
-        if me.number == SERVER:
-            return False
-        kept = _arrays(self.state.parties[me.number])
-        return self.protocol.model(me, kept, _arrays(self.state.server)) is not None
 
     def round_models(self, state: State) -> RoundModels:
         """The models that a state gives, as files keep them."""

@@ -19,10 +19,10 @@ from unalike.errors import UserError, unknown
 from unalike.runs.checkpoint import tensor_bytes
 from unalike.runs.files import atomic_write, make_folder, named_folder
 from unalike.runs.kept import OwnModels, tensors_of
-from unalike.runs.model_file import KeptRound, ModelFile, Which
+from unalike.runs.model_file import KeptRound, ModelFile, Which, is_trees
 from unalike.runs.record import MODEL, WEIGHTS, file_sha256
 from unalike.runs.trained import Named, TrainedModel, rebuilt
-from unalike.runs.trained_trees import TrainedTrees, is_trees
+from unalike.runs.trained_trees import TrainedTrees
 
 if TYPE_CHECKING:
     from unalike.runs.kept import ModelStore

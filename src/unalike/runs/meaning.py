@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from unalike.algorithms.protocol import Protocol
 from unalike.errors import UserError
 from unalike.runs.parts import registry
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the command line starts without numpy
+    from unalike.algorithms.protocol import Protocol
     from unalike.runs.spec import RunSpec
 
 EVERYWHERE = frozenset(
@@ -48,6 +48,8 @@ _OF_TREES = {
 
 def protocol_of(algorithm: str, model: str) -> Protocol | None:
     """The protocol that a run plays; None where nets are trained. Refuses what does not go together."""
+    from unalike.algorithms.protocol import Protocol
+
     algorithms, models = registry("algorithm"), registry("model")
     part, terms = algorithms.build(algorithm), models.terms(models.build(model))
     grown = [models.entry_of(term).name for term in terms if is_grown(term)]
@@ -110,8 +112,8 @@ def check_given(spec: RunSpec, names: Iterable[str]) -> None:
 
 
 def _check_channel(spec: RunSpec, protocol: Protocol) -> None:
-    if spec.channel is None:
-        return
+    if spec.channel is None or protocol.sends == "nothing" or spec.algorithm == "pooled":
+        return  # then there is nothing to carry, as with nets
     from unalike.channels import CHANNELS, parse_channel
 
     channel = parse_channel(spec.channel)

@@ -187,6 +187,11 @@ def stored_type(data: Dataset) -> str:
     return str(data.x.dtype) if str(data.x.dtype) in ("uint8", "int16") else "float32"
 
 
+def is_trees(model: str) -> bool:
+    """Whether a model of that text is trees, and no net."""
+    return model.partition("(")[0].strip() == "trees"
+
+
 def code_of(model: str, loss: str | None) -> dict[str, dict[str, str]]:
     """By kind, the file and the SHA-256 of the source of parts that are a user's own code. None of it is run."""
     from unalike.models.own import FileModule

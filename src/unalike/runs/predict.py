@@ -21,9 +21,8 @@ from unalike.models.layout import tensors_digest
 from unalike.rounds.evaluation import chosen_scores
 from unalike.rounds.judging import Figures, Judged, lines_of
 from unalike.runs.files import read_bytes
-from unalike.runs.model_file import ModelFile
+from unalike.runs.model_file import ModelFile, is_trees
 from unalike.runs.trained import TrainedModel
-from unalike.runs.trained_trees import is_trees
 from unalike.scores import Score
 
 DIGEST = "sha256"

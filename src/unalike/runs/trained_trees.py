@@ -50,11 +50,6 @@ class TrainedTrees(TrainedModel):
         return importance_of(self.ensemble, self.columns.names)
 
 
-def is_trees(model: str) -> bool:
-    """Whether a model of that text is trees, and no net."""
-    return model.partition("(")[0] == "trees"
-
-
 def columns_of(about: ModelFile, features: int) -> Columns:
     """What trees of such a training look at."""
     units = about.units if about.schema is None else about.schema.units

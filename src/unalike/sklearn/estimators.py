@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
 from unalike.notebook.run import run
+from unalike.runs.model_file import is_trees
 
 if TYPE_CHECKING:
     from unalike.runs.run_fields import OwnModule, Part
@@ -68,9 +69,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         Without ``party`` the rows are dealt out as ``partition`` says (``"iid"`` where it is None), to ``parties``
         parties. No row is set aside: what the model is worth, scikit-learn finds out on rows of its own.
         """
-        X, y = validate_data(
-            self, X, y, dtype=np.float32, accept_sparse="csr", allow_nd=True, ensure_min_samples=2
-        )
+        X, y = validate_data(self, X, y, ensure_min_samples=2, **self._accepted())
         group, names = self._groups(X, party)
         self.party_names_ = names
         fields = {name: value for name in _SAID if (value := getattr(self, name)) is not None}
@@ -112,11 +111,29 @@ class Federated(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float32, accept_sparse="csr", allow_nd=True, reset=False)
+        return validate_data(self, X, reset=False, **self._accepted())
+
+    @property
+    def _is_trees(self) -> bool:
+        return is_trees(str(self.model))
+
+    def _accepted(self) -> dict[str, Any]:
+        """What rows may be: trees take NaN as a missing value."""
+        finite = "allow-nan" if self._is_trees else True
+        return {"dtype": np.float32, "accept_sparse": "csr", "allow_nd": True, "ensure_all_finite": finite}
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Of trees that all parties share: each column's share of what all splits gain."""
+        if not self._is_trees:
+            raise AttributeError("Only trees tell what they go by: model='trees', algorithm='histogram'.")
+        check_is_fitted(self)
+        return self.result_.importance().shares
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._is_trees
         return tags
 
 
@@ -134,7 +151,9 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         if len(self.classes_) < 2:
             raise ValueError(f"There must be two classes or more, but y has one class only: {self.classes_[0]!r}.")
         classes = tuple(map(str, self.classes_))
-        return Dataset("X", X, codes.astype(np.int64), None, None, classes, group=group, group_names=names)  # type: ignore[arg-type]
+        return Dataset(
+            "X", X, codes.astype(np.int64), None, None, classes, group=group, group_names=names, gaps=_gaps(X)
+        )  # type: ignore[arg-type]
 
     def predict(self, X: Any, party: int | str | None = None) -> Array:
         """The most probable class of each row; by the model of one party, where each has its own."""
@@ -157,9 +176,14 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
 
     def _dataset(self, X: Array, y: Array, group: Array | None, names: tuple[str, ...]) -> Dataset:
         y = np.asarray(y, np.float64)
-        return Dataset("X", X, y, None, None, (), group=group, group_names=names, task="regression")  # type: ignore[arg-type]
+        return Dataset("X", X, y, None, None, (), group=group, group_names=names, task="regression", gaps=_gaps(X))  # type: ignore[arg-type]
 
     def predict(self, X: Any, party: int | str | None = None) -> Array:
         """The predicted number of each row, in the units of ``y``."""
         X = self._rows(X)
         return self.result_.predict(X, party=self._party(party))
+
+
+def _gaps(X: Array) -> bool:
+    """Whether a number is missing, as only trees allow it."""
+    return not hasattr(X, "indptr") and bool(np.isnan(X).any())

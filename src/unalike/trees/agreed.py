@@ -136,7 +136,9 @@ def fine_counts(x: Any, column: Ints, low: Ints, bits: int) -> Ints:
         inside = (part >= 0) & (part < 1 << MORE)
         slot = (bucket[inside] << MORE) + part[inside]
         counts[begin:end] = (
-            np.bincount(slot, times[inside], minlength=(end - begin) << MORE).astype(np.int64).reshape(end - begin, -1)
+            np.bincount(slot, times[inside], minlength=(end - begin) << MORE)
+            .astype(np.int64)
+            .reshape(end - begin, -1)
         )
     return counts
 
@@ -208,3 +210,13 @@ def _merged(rows: Ints, ends: list[int], least_rows: int) -> Ints:
     while kept and total[-1] - total[kept[-1] + 1] < least_rows:
         kept.pop()
     return np.array(kept, np.int64)
+
+
+def own_cuts(x: Any, bins: int, least_rows: int) -> Cuts:
+    """The cuts of rows that lie at one place: those that parties would agree on if they had them together."""
+    buckets = first_buckets(first_counts(x))
+    for division in range(DIVISIONS):
+        chosen = buckets.to_divide(bins, least_rows)
+        bits = FIRST + division * MORE
+        buckets = buckets.divided(chosen, fine_counts(x, buckets.column[chosen], buckets.low[chosen], bits))
+    return cuts_between(buckets, x.shape[1], bins, least_rows)

@@ -7,7 +7,7 @@ subtraction, which is exact in integers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -32,6 +32,8 @@ class Binned:
 
     cuts: Cuts
     codes: NDArray[Any]
+    columns: NDArray[Any]
+    """The codes by place, [places, rows]."""
     place: NDArray[np.int32]
     first: NDArray[np.int32]
     used: NDArray[np.int32]
@@ -39,6 +41,8 @@ class Binned:
     base: NDArray[np.int32]
     slot_bin: NDArray[np.int32]
     slot_full: NDArray[np.int64]
+    kept: dict[str, Any] = field(default_factory=dict, repr=False)
+    """What the compiled core keeps from one tree to the next."""
 
     @property
     def rows(self) -> int:
@@ -57,7 +61,7 @@ class Binned:
 
     def bins(self, feature: int, rows: NDArray[Any] | slice = slice(None)) -> NDArray[np.int32]:
         """The bins of one column for some rows, or all."""
-        codes = self.codes[rows, self.place[feature]].astype(np.int64)
+        codes = self.columns[self.place[feature]][rows].astype(np.int64)
         first, used = int(self.first[feature]), int(self.used[feature])
         own = (codes >= first) & (codes < first + used)
         found = self.slot_bin[np.where(own, codes, 0)]
@@ -158,6 +162,16 @@ def _bundled(columns: list[_Column], rows: int, cuts: Cuts) -> Binned:
         _, others, own = columns[feature]
         codes[others, place[feature]] = first[feature] + np.searchsorted(bins, own)
     default = np.array([column[0] for column in columns], np.int32)
+    columns = np.ascontiguousarray(codes.T)
     return Binned(
-        cuts, codes, place, first, used, default, base, np.array(slot_bin, np.int32), np.array(slot_full, np.int64)
+        cuts,
+        codes,
+        columns,
+        place,
+        first,
+        used,
+        default,
+        base,
+        np.array(slot_bin, np.int32),
+        np.array(slot_full, np.int64),
     )

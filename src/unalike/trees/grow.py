@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unalike.models.trees import Trees
-from unalike.trees import reference
+from unalike.trees import library, reference
 from unalike.trees.arithmetic import Floats
 from unalike.trees.bins import Binned
 from unalike.trees.building import Building, Moves
@@ -58,7 +58,12 @@ def histograms(
     ``g`` and ``h`` are of one output, int32 [rows].
     """
     found = np.zeros((len(nodes), binned.cuts.slots, channels), np.int64)
+    handle = library.handle_of(binned)
     for place, node in enumerate(nodes):
+        if handle is not None:
+            rows, threads = growing.rows(int(node)), library.threads_for(binned)
+            found[place] = library.histogram(handle, g, h, rows, channels, threads)
+            continue
         found[place] = reference.histogram(binned, g, h, growing.rows(int(node)), channels)
     return found
 
@@ -66,13 +71,12 @@ def histograms(
 def move(binned: Binned, growing: Growing, moves: Moves) -> Growing:
     """Rows by node after these splits; within a node they keep their order."""
     order, starts, ends = growing.order.copy(), growing.starts.copy(), growing.ends.copy()
+    handle, scratch = library.handle_of(binned), np.empty_like(order)
     columns = (moves.node, moves.feature, moves.bin, moves.missing_left, moves.left, moves.right)
     for node, feature, bin, missing_left, left, right in zip(*(c.tolist() for c in columns), strict=True):
         here = slice(starts[node], ends[node])
-        rows = order[here]
-        lefts = reference.goes_left(binned, rows, feature, bin, bool(missing_left))
-        order[here] = np.concatenate([rows[lefts], rows[~lefts]])
-        middle = starts[node] + int(lefts.sum())
+        divide = reference.divide_rows if handle is None else library.divide_rows
+        middle = starts[node] + divide(handle or binned, feature, bin, bool(missing_left), order[here], scratch)
         starts[left], ends[left], starts[right], ends[right] = starts[node], middle, middle, ends[node]
     return Growing(order, starts, ends)
 
@@ -85,12 +89,23 @@ def grow(
     allowed: NDArray[np.bool_] | None = None,
     rows: NDArray[Any] | None = None,
     margins: Floats | None = None,
+    threads: int | None = None,
 ) -> Tree:
     """A whole tree of one output from a party's own rows, with the bits of the single steps.
 
     ``allowed`` says which columns may be split on, ``rows`` (ascending) which rows are looked at. To ``margins``,
     one number for each row (a column of all margins will do), what the tree says is added in place.
+    The number of ``threads`` changes no bit.
     """
+    if (handle := library.handle_of(binned)) is not None:
+        own = margins if rows is None else None
+        tree = library.grow_tree(
+            handle, g, h, settings, allowed, rows, own, threads or library.threads_for(binned)
+        )
+        tree.set_thresholds(binned.cuts)
+        if margins is not None and rows is not None:
+            add_values(margins, binned, tree)
+        return tree
     building = Building(binned.cuts, settings, allowed)
     growing = Growing.start(binned.rows if rows is None else rows, settings)
     while len(building.wanted):

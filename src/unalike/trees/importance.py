@@ -57,7 +57,7 @@ class Importance:
         return iter(self.rows)
 
     def __repr__(self) -> str:
-        lines = [f"  {row['share']:6.1%}  {row['column']} ({row['splits']:,} splits)" for row in self.rows[:10]]
+        lines = [f"  {row['share']:6.1%}  {row['column']} ({row['splits']:,}x)" for row in self.rows[:10]]
         more = [f"  ... and {len(self.rows) - 10} more"] if len(self.rows) > 10 else []
         return "\n".join(["Importance, by share of the gain:", *lines, *more])
 

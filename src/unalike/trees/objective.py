@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from unalike.errors import UserError
 from unalike.models.trees import Trees
+from unalike.trees import library
 from unalike.trees.arithmetic import GRID, Floats, exp, log, on_grid
+from unalike.trees.split import POISSON_STEP
 
 GREATEST: Final = 2.0**10
 """First and second derivatives must stay below, so that sums cannot overflow."""
-POISSON_STEP: Final = 0.7
-"""With counts, what a leaf may add before shrinkage, as in xgboost."""
 
 Ints = NDArray[np.int32]
 
@@ -33,6 +33,11 @@ class Objective(ABC):
     name: ClassVar[str]
     outputs: int = 1
     target: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """What the compiled core must know beside margins and labels."""
+        return ()
 
     @abstractmethod
     def derivatives(self, margins: Floats, y: NDArray[Any]) -> tuple[Floats, Floats]:
@@ -58,6 +63,8 @@ class Objective(ABC):
         self, margins: Floats, y: NDArray[Any], weights: NDArray[Any] | None = None
     ) -> tuple[Ints, Ints]:
         """First and second derivatives on the grid, int32 [outputs, rows]."""
+        if (found := library.gradients(self.name, margins, y, weights, self.numbers)) is not None:
+            return found
         first, second = self.derivatives(np.asarray(margins, np.float64), y)
         if weights is not None:
             first, second = first * weights, second * weights
@@ -162,6 +169,11 @@ class StandardSquares(Objective):
     """Numbers, by half the squared error of the standardised target: (y - shift) / scale."""
 
     name: ClassVar[str] = "squared-error"
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """Shift and scale of the target."""
+        return self.target
 
     def scaled(self, y: NDArray[Any]) -> Floats:
         """The target as the trees see it."""

@@ -19,10 +19,11 @@ from unalike.errors import UserError
 from unalike.models.trees import Trees
 from unalike.trees.arithmetic import GRID, Floats
 from unalike.trees.cuts import Cuts
-from unalike.trees.objective import POISSON_STEP
 
 LEAST_GAIN: Final = 1e-6
 """A split must gain more, whatever the settings say, as in xgboost."""
+POISSON_STEP: Final = 0.7
+"""With counts, what a leaf may add before shrinkage, as in xgboost."""
 UNBOUNDED: Final = (-np.inf, np.inf)
 
 
@@ -84,7 +85,7 @@ def weight(g: NDArray[Any], h: NDArray[Any], settings: Trees, bounds: Floats) ->
     enough = h >= least_sum(settings)
     down = np.where(enough, h / GRID + settings.l2, 1.0)
     value = np.where(enough, -(g / GRID) / down, 0.0)
-    return np.minimum(np.maximum(value, bounds[..., 0]), bounds[..., 1])
+    return np.minimum(np.maximum(value, bounds[..., 0]), bounds[..., 1]) + 0.0  # never minus zero
 
 
 def _score(g: NDArray[Any], h: NDArray[Any], settings: Trees, bounds: Floats) -> Floats:

@@ -59,7 +59,7 @@ def play(protocol, roles, first=0, last=None, states=None, carrier=InProcess):
     spoken = []
     for round in range(first, (roles[0].terms.rounds if last is None else last) + 1):
         carried = carrier(protocol, roles, states)
-        spoken.append((converse(carried, states, round), carried.bytes_added))
+        spoken.append((converse(carried, states, round), dict(carried.bytes_added)))
         states = carried.states
         if protocol.finished(states[SERVER]):
             break

@@ -51,15 +51,10 @@ def room(terms: PublicTerms) -> Arrays:
     }
 
 
-def cuts_in(state: Arrays) -> Cuts:
-    """The cuts that a role keeps."""
-    return Cuts(state["values"][: state["starts"][-1]], state["starts"])
-
-
 def lead(me: Me, state: Arrays, turn: Turn, inbox: Inbox) -> tuple[Arrays, Say]:
     """The server: ask for first counts, then into buckets that many rows share; tell the cuts in the end."""
     if turn.number == 0:
-        return state, _to_all(me, {"division": np.zeros(1, np.int64)})
+        return state, to_all(me, {"division": np.zeros(1, np.int64)})
     division = turn.number // 2
     if division == 1:
         state, buckets = _first_answers(me, state, inbox)
@@ -76,10 +71,11 @@ def lead(me: Me, state: Arrays, turn: Turn, inbox: Inbox) -> tuple[Arrays, Say]:
         "column": buckets.column[chosen],
         "low": buckets.low[chosen],
     }
-    return state | kept | {_KEPT + "chosen": chosen}, _to_all(me, mail)
+    return state | kept | {_KEPT + "chosen": chosen}, to_all(me, mail)
 
 
-def _to_all(me: Me, mail: Arrays) -> Say:
+def to_all(me: Me, mail: Arrays) -> Say:
+    """The same mail to every party."""
     return Say(mail=dict.fromkeys(range(me.terms.parties), mail))
 
 
@@ -100,11 +96,12 @@ def _finished(me: Me, state: Arrays, buckets: Buckets) -> tuple[Arrays, Say]:
     """Cut between the buckets, forget them, and tell all parties."""
     terms = me.terms
     cuts = cuts_between(buckets, terms.features, terms.model.bins, terms.model.least_rows)
-    state = _with_cuts({name: array for name, array in state.items() if not name.startswith(_KEPT)}, cuts)
-    return state, _to_all(me, cuts.arrays() | {"base": state["base"]})
+    state = with_cuts({name: array for name, array in state.items() if not name.startswith(_KEPT)}, cuts)
+    return state, to_all(me, cuts.arrays() | {"base": state["base"]})
 
 
-def _with_cuts(state: Arrays, cuts: Cuts) -> Arrays:
+def with_cuts(state: Arrays, cuts: Cuts) -> Arrays:
+    """A role's state with these cuts in the places for them."""
     values = np.zeros_like(state["values"])
     values[: len(cuts.values)] = cuts.values
     return state | {"values": values, "starts": cuts.starts}
@@ -160,6 +157,6 @@ def _told(me: Me, state: Arrays, inbox: Inbox) -> Arrays:
     inner[starts[:-1][sizes > 0]] = False
     if not np.isfinite(values).all() or (np.diff(values)[inner[1:]] <= 0).any() or not np.isfinite(base).all():
         raise WrongMail(SERVER, "tells cuts that do not ascend, or a start that is no number.")
-    state = _with_cuts(state, Cuts(values, starts)) | {"base": base}
+    state = with_cuts(state, Cuts(values, starts)) | {"base": base}
     margins = {name: np.zeros_like(state[name]) + base for name in ("margins", "validation_margins")}
     return state | margins

@@ -5,16 +5,25 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unalike.algorithms.protocol import NOTHING, SERVER, Arrays, Inbox, Me, Protocol, PublicTerms, Say, Turn
+from unalike.algorithms.protocol import (
+    NOTHING,
+    SERVER,
+    SUM,
+    Arrays,
+    Inbox,
+    Me,
+    Protocol,
+    PublicTerms,
+    Say,
+    Turn,
+    want,
+)
 from unalike.algorithms.trees import agreement
-from unalike.algorithms.trees.agreement import cuts_in
-from unalike.algorithms.trees.own_rows import objective_in
-from unalike.models.trees import Trees
-from unalike.randomness import stream
+from unalike.algorithms.trees.own_rows import cuts_in, objective_in
+from unalike.algorithms.trees.shelf import no_trees, tree_at
+from unalike.algorithms.trees.told import told
 from unalike.trees.tree import Tree
-
 
 NOT_HEARD: Final = np.iinfo(np.int64).max
 """Stands for a loss that no round has brought yet."""
@@ -38,9 +47,7 @@ class BoostedTrees(Protocol):
         terms, outputs = me.terms, objective_in(me.terms).outputs
         state = agreement.room(terms)
         if me.number == SERVER:
-            losses = np.full(terms.rounds + 1, NOT_HEARD, np.int64)
-            stop = {"losses": losses, "patience": np.array([terms.model.patience], np.int64)}
-            return state | stop | no_trees(terms.model, terms.rounds * self.trees_a_round(terms))
+            return state | room_for_trees(terms, self.trees_a_round(terms))
         return state | {
             "margins": np.zeros((len(me.rows.train), outputs)),
             "validation_margins": np.zeros((len(me.rows.validation), outputs)),
@@ -64,51 +71,54 @@ class BoostedTrees(Protocol):
         """What a party does with the server's mail."""
         raise NotImplementedError
 
+    def opening(self, me: Me, server: Arrays, round: int) -> Arrays:
+        """What the server begins a round with: the trees of the one before; in the first, only that it begins."""
+        if round == 1:
+            return {"begin": np.zeros(0, np.uint8)}
+        count = self.trees_a_round(me.terms)
+        return told([tree_at(server, (round - 2) * count + k, me.terms.model) for k in range(count)], "value")
+
     def model(self, me: Me, state: Arrays, server: Arrays) -> Arrays | None:
-        """The trees so far, the start and the cuts, the same for all roles.
+        """The trees so far, the start and the cuts; no party has a model of its own.
 
         Where ``patience`` has ended the training, only trees up to the least loss on validation rows.
         """
-        trees = {name: server[name] for name in Tree.empty(me.terms.model).arrays()}
-        if self.finished(server):
-            kept = int(np.argmin(server["losses"])) * self.trees_a_round(me.terms)
-            none = no_trees(me.terms.model, len(trees["left"]) - kept)
-            trees = {name: np.concatenate([array[:kept], none[name]]) for name, array in trees.items()}
-        return trees | {"base": server["base"]} | cuts_in(server).arrays()
+        return self.arrays(me.terms, server) if me.number == SERVER else None
+
+    def arrays(self, terms: PublicTerms, kept: Arrays) -> Arrays:
+        """The arrays of a model, of whoever keeps its trees."""
+        trees = {name: kept[name] for name in Tree.empty(terms.model).arrays()}
+        if has_ended(kept):
+            count = int(np.argmin(kept["losses"])) * self.trees_a_round(terms)
+            none = no_trees(terms.model, len(trees["left"]) - count)
+            trees = {name: np.concatenate([array[:count], none[name]]) for name, array in trees.items()}
+        return trees | {"base": kept["base"]} | cuts_in(kept).arrays()
 
     def finished(self, server: Arrays) -> str | None:
         """Why training ends: the last ``patience`` trees whose losses are known have not lowered them."""
-        patience, known = int(server["patience"][0]), int((server["losses"] != NOT_HEARD).sum())
-        best = int(np.argmin(server["losses"]))
-        if not patience or known - 1 - best < patience:
-            return None
-        return f"the loss on validation rows was least after round {best} and not lower in {patience} more"
+        return has_ended(server)
 
 
-def no_trees(settings: Trees, count: int) -> Arrays:
-    """Room for so many trees: the arrays of one, once for each."""
-    return {name: np.tile(array, (count, 1)) for name, array in Tree.empty(settings).arrays().items()}
+def room_for_trees(terms: PublicTerms, trees_a_round: int) -> Arrays:
+    """Places for all trees of a run and for the losses on validation rows that may end it."""
+    losses = np.full(terms.rounds + 1, NOT_HEARD, np.int64)
+    stop = {"losses": losses, "patience": np.array([terms.model.patience], np.int64)}
+    return stop | no_trees(terms.model, terms.rounds * trees_a_round)
 
 
-def with_trees(server: Arrays, first: int, trees: list[Tree]) -> Arrays:
-    """The server's arrays of trees, with these in the places from ``first`` on."""
-    found = {}
-    for name in trees[0].arrays():
-        found[name] = server[name].copy()
-        for place, tree in enumerate(trees, start=first):
-            found[name][place] = tree.arrays()[name]
-    return found
+def has_ended(kept: Arrays) -> str | None:
+    """Why no more trees are to be grown by whoever keeps these losses; None to go on."""
+    patience, known = int(kept["patience"][0]), int((kept["losses"] != NOT_HEARD).sum())
+    best = int(np.argmin(kept["losses"]))
+    if not patience or known - 1 - best < patience:
+        return None
+    return f"the loss on validation rows was least after round {best} and not lower in {patience} more"
 
 
-def tree_at(server: Arrays, place: int, settings: Trees) -> Tree:
-    """One of the trees that the server keeps."""
-    return Tree.of({name: server[name][place] for name in Tree.empty(settings).arrays()})
-
-
-def allowed_columns(terms: PublicTerms, tree: int) -> NDArray[np.bool_]:
-    """The columns that a tree may split on: a share of them, drawn from the seed and the tree's number alone."""
-    allowed = np.ones(terms.features, bool)
-    if terms.model.columns < 1:
-        count = max(1, round(terms.model.columns * terms.features))
-        allowed[stream(terms.seed, "columns", tree).permutation(terms.features)[count:]] = False
-    return allowed
+def with_loss(me: Me, state: Arrays, round: int, inbox: Inbox) -> Arrays:
+    """Keep the loss on validation rows before this round's trees, where it decides when to end."""
+    if not me.terms.model.patience:
+        return state
+    losses = state["losses"].copy()
+    losses[round - 1] = want(inbox, SUM, "loss", "int64", (1,))[0]
+    return state | {"losses": losses}

@@ -21,7 +21,9 @@ def bytes_of_round(trees: list[Tree], settings: Trees, cuts: Cuts) -> tuple[dict
         wanted = sum(own[number][1] for own in asked if number < len(own))
         if not wanted:
             break
-        used = max(own[number][0] if number < len(own) else tree.size for own, tree in zip(asked, trees, strict=True))
+        used = max(
+            own[number][0] if number < len(own) else tree.size for own, tree in zip(asked, trees, strict=True)
+        )
         nodes += wanted
         down["wanted"] += 8 * wanted
         for name in TOLD:

@@ -9,22 +9,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unalike.algorithms.contract import algorithm
-from unalike.algorithms.protocol import NOTHING, SUM, Arrays, Inbox, Me, Say, Turn, WrongMail, want
-from unalike.algorithms.trees.agreement import cuts_in
-from unalike.algorithms.trees.boosting import BoostedTrees, allowed_columns, tree_at, with_trees
+from unalike.algorithms.protocol import NOTHING, SUM, Arrays, Inbox, Me, Say, Turn, want
+from unalike.algorithms.trees.agreement import to_all
+from unalike.algorithms.trees.boosting import BoostedTrees, with_loss
 from unalike.algorithms.trees.counted import bytes_of_round
 from unalike.algorithms.trees.own_rows import (
+    cuts_in,
+    drawn_rows,
+    gradients,
+    is_same,
     objective_in,
     training_bins,
-    training_rows,
-    validation_bins,
-    validation_rows,
+    used,
+    used_when_sound,
+    validation_after,
+    validation_loss,
 )
+from unalike.algorithms.trees.shelf import allowed_columns, tree_at, with_trees
 from unalike.algorithms.trees.told import check_own_rows, heard, heard_wanted, new_moves, told
 from unalike.models.trees import Trees
 from unalike.trees.bins import Binned
 from unalike.trees.building import Building
-from unalike.trees.grow import Growing, add_values, grow, histograms, leaves, move
+from unalike.trees.grow import Growing, grow, histograms, move
 from unalike.trees.split import channels_of
 from unalike.trees.tree import Tree
 
@@ -37,24 +43,23 @@ class HistogramTrees(BoostedTrees):
 
     A round grows one tree, or one for each class, level by level. Parties add the sums of first and second
     derivatives (and the numbers of rows) in each bin of the nodes that the server asks for; the server finds the
-    splits. All sums are of whole numbers, so they are exact, and a round needs as many exchanges as a tree is deep:
-    what the last splits were rides on the first message of the next round. With ``trees(rows=...)`` each party
+    splits. Sums of whole numbers are exact, and a round needs as many exchanges as a tree is deep: what the last
+    splits were rides on the first message of the next round. With ``trees(rows=...)`` each party
     draws its own rows, so that then the split of rows does matter. Under hidden sums all parties take part in
     every round: who leaves could be found out by subtraction.
     """
 
     sends = "sums of gradients"
     only_sums: ClassVar[bool] = True
-    same_parties_when_hidden: ClassVar[bool] = True
 
     def lead(self, me: Me, state: Arrays, turn: Turn, inbox: Inbox) -> tuple[Arrays, Say]:
         """The server: tell the last round's trees, then build new ones from sums until none wants any more."""
         terms, first = me.terms, (turn.round - 1) * objective_in(me.terms).outputs
         if turn.number == 0:
-            return state, self._to_all(me, _before(me, state, turn.round))
+            return state, to_all(me, self.opening(me, state, turn.round))
         if turn.number == 2:
             buildings = self._begun(me, state, first)
-            state = _with_loss(state, terms.model, turn.round, inbox)
+            state = with_loss(me, state, turn.round, inbox)
         else:
             buildings = _unpacked(state, self.trees_a_round(terms), terms.model)
         _hear(buildings, inbox, terms.model)
@@ -64,7 +69,7 @@ class HistogramTrees(BoostedTrees):
             return state | with_trees(state, first, trees), NOTHING
         wanted = [(k, node) for k, building in enumerate(buildings) for node in building.wanted.tolist()]
         mail = told(trees) | {"wanted": np.array(wanted, np.int32)}
-        return state | _packed(buildings), self._to_all(me, mail)
+        return state | _packed(buildings), to_all(me, mail)
 
     def _begun(self, me: Me, state: Arrays, first: int) -> list[Building]:
         cuts, terms = cuts_in(state), me.terms
@@ -77,20 +82,20 @@ class HistogramTrees(BoostedTrees):
         outputs = self.trees_a_round(me.terms)
         if turn.number == 1:
             if turn.round > 1:
-                state = _with_trees_used(me, state, heard(inbox, me.terms, cuts_in(state), outputs, "value"))
-            rows = _drawn_rows(me, turn.round)
+                state = used_when_sound(me, state, heard(inbox, me.terms, cuts_in(state), outputs, "value"))
+            rows = drawn_rows(me, turn.round)
             empty = [Tree.empty(settings) for _ in range(outputs)]
             place = _Place(turn, empty, [Growing.start(rows, settings) for _ in range(outputs)])
             wanted = [(k, 0) for k in range(outputs)]
         else:
             place, wanted = self._moved(me, state, turn, inbox, binned)
         me.kept["places"] = [*me.kept.get("places", [])[-1:], place]
-        g, h = _gradients(me, state)
+        g, h = gradients(me, state)
         channels = channels_of(settings)
         found = [histograms(binned, g[k], h[k], place.rows[k], np.array([n]), channels) for k, n in wanted]
         add = {"histograms": np.concatenate([np.zeros((0, binned.cuts.slots, channels), np.int64), *found])}
         if turn.number == 1 and settings.patience:
-            add["loss"] = np.array([_validation_loss(me, state)], np.int64)
+            add["loss"] = np.array([validation_loss(me, state)], np.int64)
         return state, Say(add=add)
 
     def _moved(
@@ -100,7 +105,7 @@ class HistogramTrees(BoostedTrees):
         trees = heard(inbox, me.terms, binned.cuts, self.trees_a_round(me.terms))
         before = next((p for p in me.kept.get("places", []) if p.turn == Turn(turn.round, turn.number - 2)), None)
         if before is None:
-            rows = _drawn_rows(me, turn.round)
+            rows = drawn_rows(me, turn.round)
             empty = [Tree.empty(me.terms.model) for _ in trees]
             before = _Place(turn, empty, [Growing.start(rows, me.terms.model) for _ in trees])
         wanted = heard_wanted(inbox, trees, before.asked)
@@ -118,21 +123,21 @@ class HistogramTrees(BoostedTrees):
             return None
         outputs = self.trees_a_round(terms)
         known = me.kept.get("margins after")
-        if round > 1 and known is not None and known[0] == round - 1 and known[1] is party["margins"]:
+        if round > 1 and known is not None and known[0] == round - 1 and is_same(known[1], party["margins"]):
             party = party | {"margins": known[2], "validation_margins": known[3]}
         elif round > 1:
-            party = _used(me, party, [tree_at(server, (round - 2) * outputs + k, settings) for k in range(outputs)])
+            party = used(me, party, [tree_at(server, (round - 2) * outputs + k, settings) for k in range(outputs)])
         if settings.patience:
             server = server | {"losses": server["losses"].copy()}
-            server["losses"][round - 1] = _validation_loss(me, party)
+            server["losses"][round - 1] = validation_loss(me, party)
         binned, after = training_bins(me, cuts_in(party)), party["margins"].copy()
-        g, h = _gradients(me, party)
+        g, h = gradients(me, party)
         first = (round - 1) * outputs
         trees = [
             grow(binned, g[k], h[k], settings, allowed_columns(terms, first + k), margins=after[:, k])
             for k in range(outputs)
         ]
-        seen = _values_added(me, party, trees) if len(me.rows.validation) else party["validation_margins"]
+        seen = validation_after(me, party, trees) if len(me.rows.validation) else party["validation_margins"]
         me.kept["margins after"] = (round, party["margins"], after, seen)
         return server | with_trees(server, first, trees), party
 
@@ -144,12 +149,9 @@ class HistogramTrees(BoostedTrees):
         first = (round - 1) * outputs
         trees = [tree_at(server, first + k, settings) for k in range(outputs)]
         up, down = bytes_of_round(trees, settings, cuts_in(server))
-        for name, array in _before(me, server, round).items():
+        for name, array in self.opening(me, server, round).items():
             down[name] = down.get(name, 0) + array.nbytes
         return up | ({"loss": 8} if settings.patience else {}), down
-
-    def _to_all(self, me: Me, mail: Arrays) -> Say:
-        return Say(mail=dict.fromkeys(range(me.terms.parties), mail))
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,23 +162,6 @@ class _Place:
     trees: list[Tree]
     rows: list[Growing]
     asked: set[tuple[int, int]] = field(default_factory=set)
-
-
-def _before(me: Me, state: Arrays, round: int) -> Arrays:
-    """What a round begins with: the trees of the one before, or in the first only that it begins."""
-    outputs = objective_in(me.terms).outputs
-    if round == 1:
-        return {"begin": np.zeros(0, np.uint8)}
-    return told([tree_at(state, (round - 2) * outputs + k, me.terms.model) for k in range(outputs)], "value")
-
-
-def _with_loss(state: Arrays, settings: Trees, round: int, inbox: Inbox) -> Arrays:
-    """Keep the loss on validation rows before this round's trees, where it decides when to end."""
-    if not settings.patience:
-        return state
-    losses = state["losses"].copy()
-    losses[round - 1] = want(inbox, SUM, "loss", "int64", (1,))[0]
-    return state | {"losses": losses}
 
 
 def _hear(buildings: list[Building], inbox: Inbox, settings: Trees) -> None:
@@ -204,51 +189,3 @@ def _unpacked(state: Arrays, count: int, settings: Trees) -> list[Building]:
         own = {name.removeprefix(begin): array for name, array in state.items() if name.startswith(begin)}
         found.append(Building.of(own, cuts_in(state), settings))
     return found
-
-
-def _drawn_rows(me: Me, round: int) -> int | NDArray[np.int64]:
-    """The rows that this round's trees are grown on: all, or those that a party draws for itself."""
-    count = len(me.rows.train)
-    if me.terms.model.rows == 1:
-        return count
-    return np.flatnonzero(me.random("batches", round).random(count) < me.terms.model.rows)
-
-
-def _gradients(me: Me, state: Arrays) -> tuple[Ints, Ints]:
-    """First and second derivatives of the training rows at their margins."""
-    known = me.kept.get("gradients")
-    if known is None or known[0] is not state["margins"]:
-        found = objective_in(me.terms).gradients(state["margins"], training_rows(me)[1])
-        me.kept["gradients"] = known = (state["margins"], *found)
-    return known[1], known[2]
-
-
-def _validation_loss(me: Me, state: Arrays) -> int:
-    return objective_in(me.terms).losses(state["validation_margins"], validation_rows(me)[1])
-
-
-def _with_trees_used(me: Me, state: Arrays, trees: list[Tree]) -> Arrays:
-    """The state after the last round's trees, which must have room for this party's rows."""
-    binned = training_bins(me, cuts_in(state))
-    if me.terms.model.rows == 1:
-        for tree in trees:
-            own = np.bincount(leaves(binned, tree), minlength=tree.size)
-            check_own_rows(tree, np.arange(tree.size), own, me.terms.model)
-    return _used(me, state, trees)
-
-
-def _used(me: Me, state: Arrays, trees: list[Tree]) -> Arrays:
-    """The state with what these trees say added to the margins of all rows."""
-    margins = state["margins"].copy()
-    for k, tree in enumerate(trees):
-        add_values(margins[:, k], training_bins(me, cuts_in(state)), tree)
-    return state | {"margins": margins, "validation_margins": _values_added(me, state, trees)}
-
-
-def _values_added(me: Me, state: Arrays, trees: list[Tree]) -> NDArray[np.float64]:
-    """The margins of validation rows with what these trees say added."""
-    seen = state["validation_margins"].copy()
-    if len(seen):
-        for k, tree in enumerate(trees):
-            add_values(seen[:, k], validation_bins(me, cuts_in(state)), tree)
-    return seen

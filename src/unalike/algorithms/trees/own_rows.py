@@ -1,4 +1,4 @@
-"""A party's rows as trees need them: features and labels by purpose, and rows by bin, which are made once."""
+"""A party's rows as trees need them: by purpose, by bin, with their gradients, and after finished trees."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unalike.algorithms.protocol import Me, PublicTerms
+from unalike.algorithms.protocol import Arrays, Me, PublicTerms
+from unalike.algorithms.trees.told import check_own_rows
 from unalike.trees.bins import Binned, bin_rows
 from unalike.trees.cuts import Cuts
+from unalike.trees.grow import add_values, leaves
 from unalike.trees.objective import Objective, objective_of
+from unalike.trees.tree import Tree
 
 
 def objective_in(terms: PublicTerms) -> Objective:
     """What the trees of these terms are to lower."""
     return objective_of(terms.model, terms.classes, terms.target)
+
+
+def cuts_in(state: Arrays) -> Cuts:
+    """The cuts that a role keeps."""
+    return Cuts(state["values"][: state["starts"][-1]], state["starts"])
 
 
 def training_rows(me: Me) -> tuple[Any, NDArray[Any]]:
@@ -41,3 +49,61 @@ def training_bins(me: Me, cuts: Cuts) -> Binned:
 def validation_bins(me: Me, cuts: Cuts) -> Binned:
     """The validation rows by bin."""
     return me.remember("validation bins", lambda: bin_rows(validation_rows(me)[0], cuts))
+
+
+def is_same(kept: NDArray[Any], given: NDArray[Any]) -> bool:
+    """Whether two arrays are one, perhaps seen through another wrapper: then what was made of it still holds."""
+    place = kept.__array_interface__
+    return kept is given or {**place, "strides": kept.strides} == {
+        **given.__array_interface__,
+        "strides": given.strides,
+    }
+
+
+def drawn_rows(me: Me, round: int) -> int | NDArray[np.int64]:
+    """The rows that this round's trees are grown on: all, or those that a party draws for itself."""
+    count = len(me.rows.train)
+    if me.terms.model.rows == 1:
+        return count
+    return np.flatnonzero(me.random("batches", round).random(count) < me.terms.model.rows)
+
+
+def gradients(me: Me, state: Arrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """First and second derivatives of the training rows at their margins."""
+    known = me.kept.get("gradients")
+    if known is None or not is_same(known[0], state["margins"]):
+        found = objective_in(me.terms).gradients(state["margins"], training_rows(me)[1])
+        me.kept["gradients"] = known = (state["margins"], *found)
+    return known[1], known[2]
+
+
+def validation_loss(me: Me, state: Arrays) -> int:
+    """The sum of the losses of this party's validation rows at their margins, exact."""
+    return objective_in(me.terms).losses(state["validation_margins"], validation_rows(me)[1])
+
+
+def used_when_sound(me: Me, state: Arrays, trees: list[Tree]) -> Arrays:
+    """The state after the last round's trees, which must have room for this party's rows."""
+    binned = training_bins(me, cuts_in(state))
+    if me.terms.model.rows == 1:
+        for tree in trees:
+            own = np.bincount(leaves(binned, tree), minlength=tree.size)
+            check_own_rows(tree, np.arange(tree.size), own, me.terms.model)
+    return used(me, state, trees)
+
+
+def used(me: Me, state: Arrays, trees: list[Tree]) -> Arrays:
+    """The state with what these trees say added to the margins of all rows."""
+    margins = state["margins"].copy()
+    for k, tree in enumerate(trees):
+        add_values(margins[:, k % margins.shape[1]], training_bins(me, cuts_in(state)), tree)
+    return state | {"margins": margins, "validation_margins": validation_after(me, state, trees)}
+
+
+def validation_after(me: Me, state: Arrays, trees: list[Tree]) -> NDArray[np.float64]:
+    """The margins of validation rows with what these trees say added."""
+    seen = state["validation_margins"].copy()
+    if len(seen):
+        for k, tree in enumerate(trees):
+            add_values(seen[:, k % seen.shape[1]], validation_bins(me, cuts_in(state)), tree)
+    return seen

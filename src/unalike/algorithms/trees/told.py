@@ -29,25 +29,27 @@ def told(trees: list[Tree], *more: str) -> Arrays:
     return {name: np.stack([tree.arrays()[name][:used] for tree in trees]) for name in (*TOLD, *more)}
 
 
-def heard(inbox: Inbox, terms: PublicTerms, cuts: Cuts, outputs: int, *more: str) -> list[Tree]:
-    """The trees that the server tells, one for each output, if they are sound."""
+def heard(
+    inbox: Inbox, terms: PublicTerms, cuts: Cuts, count: int, *more: str, sender: int = SERVER
+) -> list[Tree]:
+    """So many trees that a role tells, the server if nobody else is named, if they are sound."""
     settings: Trees = terms.model
-    trees = [Tree.empty(settings) for _ in range(outputs)]
+    trees = [Tree.empty(settings) for _ in range(count)]
     used = None
     for name in (*TOLD, *more):
         dtype = trees[0].arrays()[name].dtype.name
-        array = want(inbox, SERVER, name, dtype, (outputs, used))
+        array = want(inbox, sender, name, dtype, (count, used))
         used = array.shape[1]
         if not 1 <= used <= most_nodes(settings):
-            raise WrongMail(SERVER, f"tells a tree of {used} nodes, from 1 to {most_nodes(settings)} can be.")
+            raise WrongMail(sender, f"tells a tree of {used} nodes, from 1 to {most_nodes(settings)} can be.")
         for tree, own in zip(trees, array, strict=True):
             tree.arrays()[name][:used] = own
     for tree in trees:
-        check_tree(tree, settings, cuts)
+        check_tree(tree, settings, cuts, sender)
     return trees
 
 
-def check_tree(tree: Tree, settings: Trees, cuts: Cuts) -> None:
+def check_tree(tree: Tree, settings: Trees, cuts: Cuts, sender: int = SERVER) -> None:
     """Refuse what is no tree, what splits on columns or bins that are none, and children of too few rows."""
     at = np.flatnonzero(tree.left >= 0)
     left, right, feature = tree.left[at], tree.right[at], tree.feature[at]
@@ -59,31 +61,33 @@ def check_tree(tree: Tree, settings: Trees, cuts: Cuts) -> None:
         or (right <= at).any()
         or depths(tree).max() > settings.depth
     ):
-        raise WrongMail(SERVER, "tells nodes that make no tree.")
+        raise WrongMail(sender, "tells nodes that make no tree.")
     if ((feature < 0) | (feature >= cuts.features)).any():
-        raise WrongMail(SERVER, f"tells a split on a column that none of the {cuts.features} is.")
+        raise WrongMail(sender, f"tells a split on a column that none of the {cuts.features} is.")
     if ((tree.bin[at] < 0) | (tree.bin[at] > np.diff(cuts.starts)[feature])).any():
-        raise WrongMail(SERVER, "tells a split behind a bin that its column does not have.")
+        raise WrongMail(sender, "tells a split behind a bin that its column does not have.")
     if not np.isfinite(tree.value).all():
-        raise WrongMail(SERVER, "tells a leaf's value that is no number.")
+        raise WrongMail(sender, "tells a leaf's value that is no number.")
     if channels_of(settings) == 3:
-        fewest = min(tree.rows[left].min(initial=settings.least_rows), tree.rows[right].min(initial=settings.least_rows))
+        fewest = min(
+            tree.rows[left].min(initial=settings.least_rows), tree.rows[right].min(initial=settings.least_rows)
+        )
         if fewest < settings.least_rows:
             raise WrongMail(
-                SERVER, f"tells of a node of {fewest} rows. At least {settings.least_rows} must be in each."
+                sender, f"tells of a node of {fewest} rows. At least {settings.least_rows} must be in each."
             )
         if (tree.rows[left] + tree.rows[right] != tree.rows[at]).any():
-            raise WrongMail(SERVER, "tells numbers of rows that do not add up.")
+            raise WrongMail(sender, "tells numbers of rows that do not add up.")
 
 
 def check_own_rows(tree: Tree, nodes: NDArray[Any], own: NDArray[Any], settings: Trees) -> None:
-    """Refuse numbers of rows that cannot be: a party alone has more in a node than all together are said to have."""
+    """Refuse numbers of rows that cannot be: a party alone has more in a node than all are said to have."""
     if channels_of(settings) == 3 and (own > tree.rows[nodes]).any():
         raise WrongMail(SERVER, "tells of fewer rows in a node than this party alone has there.")
 
 
 def heard_wanted(inbox: Inbox, trees: list[Tree], asked: set[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The nodes, by output and number, whose histograms the server wants: leaves, one of two siblings, once each."""
+    """The nodes, by output and number, that the server wants sums of: leaves, one of two siblings, once each."""
     wanted = [(int(k), int(node)) for k, node in want(inbox, SERVER, "wanted", "int32", (None, 2))]
     for k, node in wanted:
         if not (0 <= k < len(trees) and 0 < node < trees[k].size and trees[k].left[node] < 0):

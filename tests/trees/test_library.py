@@ -1,0 +1,113 @@
+"""The compiled core has the bits of numpy, for any number of threads, and says when there is none."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.engines.compiled.helpers import NEEDS_COMPILER
+from tests.trees.test_grow import CHOICES, made, same
+from unalike.models.trees import Trees
+from unalike.trees import library
+from unalike.trees.bins import bin_rows
+from unalike.trees.cuts import Cuts
+from unalike.trees.grow import Growing, grow, histograms, leaves
+from unalike.trees.objective import objective_of
+
+pytestmark = NEEDS_COMPILER
+
+
+def by_numpy(call):
+    """What ``call`` gives without the compiled core."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "core", lambda: None)
+        return call()
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    CHOICES,
+    st.integers(1, 3),
+    st.tuples(st.integers(1, 400), st.integers(1, 8), st.integers(0, 20), st.sampled_from([0.0, 0.1, 0.7])),
+    st.sampled_from([1.0, 0.6]),
+)
+def test_a_tree_has_the_bits_of_numpy(seed, choice, threads, shape, share):
+    rows, features, cuts, missing = shape
+    choice = Trees(**{**vars(choice), "rising": tuple(j for j in choice.rising if j < features)})
+    choice = Trees(**{**vars(choice), "falling": tuple(j for j in choice.falling if j < features)})
+    x, cuts, g, h = made(seed, rows, features, cuts, missing)
+    random = np.random.default_rng(seed)
+    allowed = random.random(features) < 0.8
+    sample = None if share == 1 else np.flatnonzero(random.random(rows) < share)
+    margins = random.normal(size=(2, rows, 2))
+    margins[1] = margins[0]
+    # Binned anew for numpy: nothing that the core keeps may help.
+    ours = grow(bin_rows(x, cuts), g, h, choice, allowed, sample, margins[0, :, 1], threads)
+    theirs = by_numpy(lambda: grow(bin_rows(x, cuts), g, h, choice, allowed, sample, margins[1, :, 1]))
+    same(ours, theirs)
+    assert margins[0].tobytes() == margins[1].tobytes()
+    assert ours.value.tobytes() == theirs.value.tobytes()
+
+
+@pytest.mark.parametrize("least_rows", [1, 30])
+@pytest.mark.parametrize("grow_by", ["levels", "leaves"])
+def test_many_rows_and_threads(least_rows, grow_by):
+    """So many rows that sums are moved on before they overflow, and work is shared."""
+    x, cuts, g, h = made(1, rows=60_000, features=9, most_cuts=300)
+    g *= 1000
+    h *= 4000
+    choice = Trees(least_rows=least_rows, grow=grow_by, least_weight=0.1)
+    theirs = by_numpy(lambda: grow(bin_rows(x, cuts), g, h, choice))
+    binned = bin_rows(x, cuts)
+    for threads in (1, 2, 5):
+        margins = np.zeros(len(x))
+        same(grow(binned, g, h, choice, margins=margins, threads=threads), theirs)
+        assert np.array_equal(margins, theirs.value[leaves(binned, theirs)])
+    nodes = np.zeros(1, np.int32)
+    full = [histograms(binned, g, h, Growing.start(len(x), choice), nodes, c) for c in (2, 3)]
+    assert np.array_equal(full[0], full[1][..., :2])
+    assert np.array_equal(
+        full[1], by_numpy(lambda: histograms(binned, g, h, Growing.start(len(x), choice), nodes, 3))
+    )
+
+
+def test_wide_codes():
+    """More slots than 16 bits can name."""
+    random = np.random.default_rng(0)
+    x = random.random((1500, 60)).astype(np.float32)
+    cuts = Cuts(np.sort(x, axis=0).T.reshape(-1), np.arange(61) * 1500)
+    binned = bin_rows(x, cuts)
+    assert binned.codes.dtype == np.uint32
+    g, h = random.integers(-1000, 1000, (2, 1500)).astype(np.int32)
+    for least_rows in (1, 4):
+        choice = Trees(least_rows=least_rows, least_weight=0.0, depth=3)
+        same(
+            grow(binned, g, np.abs(h), choice, threads=2), by_numpy(lambda c=choice: grow(binned, g, np.abs(h), c))
+        )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(["binary", "softmax", "squared-error", "poisson"]), st.booleans())
+def test_gradients_have_the_bits_of_numpy(seed, name, weighted):
+    random = np.random.default_rng(seed)
+    classes = {"binary": 2, "softmax": 5}.get(name, 0)
+    objective = objective_of(Trees(objective=name), classes, (1.5, 0.7))
+    margins = random.normal(size=(100, objective.outputs)) * random.choice([1, 2, 30 if classes else 1])
+    y = random.integers(0, classes, 100) if classes else random.poisson(2.0, 100) * 1.0
+    weights = random.random(100) if weighted else None
+    ours = objective.gradients(margins, y, weights)
+    theirs = by_numpy(lambda: objective.gradients(margins, y, weights))
+    assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_without_a_compiler_one_line_says_so(monkeypatch, capsys):
+    library.core.cache_clear()
+    monkeypatch.setenv("CC", "no-such-compiler")
+    x, cuts, g, h = made(1)
+    grow(bin_rows(x, cuts), g, h, Trees())
+    grow(bin_rows(x, cuts), g, h, Trees())
+    library.core.cache_clear()
+    line = capsys.readouterr().err
+    assert line.startswith("Trees are grown by numpy: there is no C compiler (no-such-compiler). ")
+    assert line.count("\n") == 1
