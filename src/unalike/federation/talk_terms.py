@@ -42,7 +42,7 @@ class _Overheard(InProcess):
 
 
 def said_in_rounds(work: TurnWork) -> list[tuple[bool, str, dict[str, int]]]:
-    """What leaves a site before round 1 and in a round: whether once, by which way, and of each name how many numbers.
+    """What leaves a site before round 1, and in a round: whether once, which way, and by name how many numbers.
 
     All parties have this site's rows; how much is said may be another with those of the others.
     """

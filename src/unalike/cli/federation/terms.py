@@ -46,9 +46,9 @@ _SENDS = {
     "updates": "what the model learnt here: changes of its weights, and sums that the algorithm makes of them",
     "scores on public rows": "how the model of this site scores the public rows that everybody has; no weights",
     "features": "features: what the net makes of this site's rows",
-    "sums of gradients": "sums over rows: for every node of a tree that is tried and every bin of a column, how far its "
-    "rows are from what is predicted (first and second derivatives of the loss), and how many they are",
-    "trees": "whole trees that were grown on this site's rows: columns, cuts, values and numbers of rows in each node",
+    "sums of gradients": "sums over rows: for every node of a tree that is tried and every bin of a column, how far "
+    "its rows are from what is predicted (first and second derivatives of the loss), and how many they are",
+    "trees": "whole trees that were grown on this site's rows: columns, cuts, values and how many rows a node has",
     "scores": "what this site's part of the model says of rows",
     "mean rows": "MEAN ROWS: averages of rows of this site's own table, which may show single ones",
     "rows": "ROWS of this site's own table",
@@ -100,7 +100,7 @@ def _who(terms: Terms, name: str) -> list[str]:
 
 
 def _what(terms: Terms) -> list[str]:
-    plan, run = terms.plan, terms.plan.spec
+    plan = terms.plan
     ignored = f", ignoring {', '.join(plan.ignore)}" if plan.ignore else ""
     needed = f"{plan.quorum} of {len(plan.parties)} sites" if plan.quorum else "every site that is asked"
     return [
@@ -119,8 +119,8 @@ def _model_and_work(terms: Terms) -> list[str]:
     if terms.plan.protocol is not None:
         return [
             f"  model      {MODELS.brief(MODELS.build(str(run.model)))}",
-            f"  training   up to {run.rounds} rounds; in each, all sites work on the next part of the model together,",
-            "             turn by turn, or one after the other; a round that a site leaves is begun again",
+            f"  training   up to {run.rounds} rounds; in each, all sites work on the next part of the model, turn by",
+            "             turn; a round that a site leaves is begun again",
         ]
     count, unit = (run.steps, "step") if run.steps else (run.epochs, "epoch")
     work = f"{count} local {unit}{'' if count == 1 else 's'}"
@@ -136,8 +136,8 @@ def _gradients(terms: Terms) -> list[str]:
         return []
     least = getattr(MODELS.build(str(terms.plan.spec.model)), "least_rows", 1)
     told = [
-        "  What these sums tell: of the first tree, how many rows have each label in every bin of every column. They "
-        "are exact, and no noise is in them. A bin with a single row tells that row's label."
+        "  What these sums tell: of the first tree, how many rows have each label in every bin of every column. "
+        "They are exact, and no noise is in them. A bin with a single row tells that row's label."
     ]
     if terms.hidden:
         whose = f"all {len(terms.plan.parties)} sites together, never of this site alone"
@@ -146,7 +146,7 @@ def _gradients(terms: Terms) -> list[str]:
     return [
         *told,
         f"  They are of {whose}. A node of a tree has {least} rows of all sites or more; a bin may have fewer.",
-        "  All sites are told the trees as they grow: columns, cuts, and the number of all sites' rows in each node.",
+        "  All sites are told the trees as they grow: columns, cuts, and how many rows of all sites a node has.",
     ]
 
 
