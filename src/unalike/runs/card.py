@@ -14,8 +14,8 @@ from unalike.models import MODELS
 from unalike.part_text import parse
 from unalike.partition import PARTITIONS
 from unalike.runs.command import command
-from unalike.runs.results import brief
 from unalike.runs.model_file import is_trees
+from unalike.runs.results import brief
 from unalike.runs.rounds_file import finite
 from unalike.scores import SCORES, SUMMARIES, goodness, key_of, score_of, shown
 

@@ -185,9 +185,7 @@ class Conversing:
             for name, size in carrier.bytes_added.items():
                 spoken.up[name] = spoken.up.get(name, 0) + size
         spoken.up, spoken.down = ({k: v * times for k, v in way.items()} for way in (spoken.up, spoken.down))
-        if (
-            self._masked is not None and round == 0
-        ):  # all introduce their keys to each other
+        if self._masked is not None and round == 0:  # all introduce their keys to each other
             spoken.up["keys"] = INTRODUCTION * len(self.members)
             spoken.down["keys"] = INTRODUCTION * len(self.members) * (len(self.members) - 1)
         return states, Spoken(spoken.turns, figures=spoken.figures) if self._pools else spoken

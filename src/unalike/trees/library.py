@@ -221,6 +221,8 @@ def grow_tree(
 def histogram(handle: Handle, g: Array, h: Array, rows: Array, channels: int, threads: int) -> NDArray[np.int64]:
     """The full histogram of some rows, int64 [slots, channels]."""
     full = np.zeros((int(handle.arrays["offsets"][-1]), channels), np.int64)
+    if not len(rows):
+        return full
     g, h, rows = _plain(g, np.int32), _plain(h, np.int32), _plain(rows, np.int32)
     arena = handle.arena()
     numbers = [ctypes.c_int64(n) for n in (len(rows), channels)]
