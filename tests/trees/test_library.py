@@ -93,7 +93,7 @@ def test_gradients_have_the_bits_of_numpy(seed, name, weighted):
     random = np.random.default_rng(seed)
     classes = {"binary": 2, "softmax": 5}.get(name, 0)
     objective = objective_of(Trees(objective=name), classes, (1.5, 0.7))
-    margins = random.normal(size=(100, objective.outputs)) * random.choice([1, 2, 30 if classes else 1])
+    margins = random.normal(size=(100, objective.outputs)) * random.choice([1, 2, 30] if classes else [1])
     y = random.integers(0, classes, 100) if classes else random.poisson(2.0, 100) * 1.0
     weights = random.random(100) if weighted else None
     ours = objective.gradients(margins, y, weights)

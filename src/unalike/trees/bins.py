@@ -162,11 +162,13 @@ def _bundled(columns: list[_Column], rows: int, cuts: Cuts) -> Binned:
         _, others, own = columns[feature]
         codes[others, place[feature]] = first[feature] + np.searchsorted(bins, own)
     default = np.array([column[0] for column in columns], np.int32)
-    columns = np.ascontiguousarray(codes.T)
+    # A little longer than it is: the compiled core reads four bytes at a time.
+    by_place = np.zeros(codes.size + 2, codes.dtype)[: codes.size].reshape(places, rows)
+    by_place[:] = codes.T
     return Binned(
         cuts,
         codes,
-        columns,
+        by_place,
         place,
         first,
         used,

@@ -45,20 +45,6 @@ def goes_left(
     return np.where(bins == missing, missing_left, bins <= bin)
 
 
-def divide_rows(
-    binned: Binned,
-    feature: int,
-    bin: int,
-    missing_left: bool,
-    order: NDArray[np.int32],
-    scratch: NDArray[np.int32],
-) -> int:
-    """Put the rows that go left first, in place, both sides in their order; how many go left."""
-    left = goes_left(binned, order, feature, bin, missing_left)
-    order[:] = np.concatenate([order[left], order[~left]])
-    return int(left.sum())
-
-
 def leaves(binned: Binned, tree: Tree) -> NDArray[np.int32]:
     """The leaf that each row ends in."""
     node = np.zeros(binned.rows, np.int32)

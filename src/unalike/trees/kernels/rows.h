@@ -1,4 +1,7 @@
 // Binned rows, as Python hands them over, and the memory that is kept from one tree to the next.
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>

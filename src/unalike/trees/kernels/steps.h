@@ -40,3 +40,31 @@ int64_t divide_rows(const Binned *b, int64_t feature, int64_t bin, int64_t missi
     memcpy(order + lefts, scratch, 4 * (size_t)(n - lefts));
     return lefts;
 }
+
+// Where each row ends, by moving all rows down the tree: its leaf, and what that adds to its margin. Either may be NULL.
+int64_t find_leaves(const Binned *b, const Tree *tree, int64_t nodes, int32_t *leaf, double *margins, int64_t stride,
+                    Arena *arena) {
+    int32_t *order = room(&arena->order, 4 * (size_t)(b->rows + AHEAD + 1));
+    int32_t *scratch = room(&arena->rights, 4 * (size_t)(b->rows + 1));
+    int64_t(*range)[2] = room(&arena->nodes, 16 * (size_t)nodes);
+    if (!order || !scratch || !range) return 0;
+    for (int64_t i = 0; i < b->rows; i++) order[i] = (int32_t)i;
+    memset(range, 0, 16 * (size_t)nodes);
+    range[0][1] = b->rows;
+    for (int64_t n = 0; n < nodes; n++) {
+        int64_t from = range[n][0], to = range[n][1], left = tree->left[n], right = tree->right[n];
+        if (left >= 0) {
+            int64_t lefts = divide_rows(b, tree->feature[n], tree->bin[n], tree->missing_left[n], order + from,
+                                        to - from, scratch);
+            range[left][0] = from;
+            range[left][1] = range[right][0] = from + lefts;
+            range[right][1] = to;
+            continue;
+        }
+        if (leaf)
+            for (int64_t i = from; i < to; i++) leaf[order[i]] = (int32_t)n;
+        if (margins)
+            for (int64_t i = from; i < to; i++) margins[order[i] * stride] += tree->value[n];
+    }
+    return 1;
+}
