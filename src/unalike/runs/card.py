@@ -137,8 +137,8 @@ def _made_of(model: str, figures: Mapping[str, Any]) -> dict[str, Any]:
     """The net and its size, or how many trees and their digest."""
     if not is_trees(model):
         return {"net": model, "weights": figures.get("weights")}
-    sha256 = figures.get("model_sha256")
-    return {"model": brief(MODELS, model), "trees": figures.get("trees"), "SHA-256 of the trees": sha256}
+    told = {"trees": figures.get("trees"), "SHA-256 of the trees": figures.get("model_sha256")}
+    return {"model": brief(MODELS, model)} | {name: value for name, value in told.items() if value is not None}
 
 
 def _goes_by(figures: Mapping[str, Any]) -> dict[str, Any]:
