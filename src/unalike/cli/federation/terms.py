@@ -46,8 +46,8 @@ _SENDS = {
     "updates": "what the model learnt here: changes of its weights, and sums that the algorithm makes of them",
     "scores on public rows": "how the model of this site scores the public rows that everybody has; no weights",
     "features": "features: what the net makes of this site's rows",
-    "sums of gradients": "sums over rows: for every node of a tree that is tried and every bin of a column, how far "
-    "its rows are from what is predicted (first and second derivatives of the loss), and how many they are",
+    "sums of gradients": "sums over rows: for every node of a tree that is tried and every bin of a column, how "
+    "far its rows are from what is predicted (first and second derivatives of the loss), and how many they are",
     "trees": "whole trees that were grown on this site's rows: columns, cuts, values and how many rows a node has",
     "scores": "what this site's part of the model says of rows",
     "mean rows": "MEAN ROWS: averages of rows of this site's own table, which may show single ones",
@@ -119,8 +119,8 @@ def _model_and_work(terms: Terms) -> list[str]:
     if terms.plan.protocol is not None:
         return [
             f"  model      {MODELS.brief(MODELS.build(str(run.model)))}",
-            f"  training   up to {run.rounds} rounds; in each, all sites work on the next part of the model, turn by",
-            "             turn; a round that a site leaves is begun again",
+            f"  training   up to {run.rounds} rounds; in each, all sites work on the next part of the model, turn",
+            "             by turn; a round that a site leaves is begun again",
         ]
     count, unit = (run.steps, "step") if run.steps else (run.epochs, "epoch")
     work = f"{count} local {unit}{'' if count == 1 else 's'}"
