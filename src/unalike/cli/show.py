@@ -158,6 +158,12 @@ def privacy_line(figures: Mapping[str, Any]) -> list[str]:
     return [told + (", for each party's upload." if privacy["noise"] == "party" else ".")]
 
 
+def stopped_line(figures: Mapping[str, Any]) -> list[str]:
+    """Where and why training ended before its last round, if it did."""
+    early = figures.get("stopped")
+    return [f"Stopped after round {early['round']}: {early['why']}."] if early else []
+
+
 def engine_line(figures: Mapping[str, Any]) -> list[str]:
     """Why it was this engine; runs of older versions do not say."""
     why = figures.get("why_this_engine")
