@@ -93,12 +93,11 @@ class HistogramTrees(BoostedTrees):
         me.kept["places"] = [*me.kept.get("places", [])[-1:], place]
         g, h = gradients(me, state)
         channels = channels_of(settings)
-        found = [
-            histograms(binned, g[k], h[k], place.rows[k], np.array([n]), channels)
-            * (len(place.rows[k].rows(n)) >= me.least_rows)
-            for k, n in wanted
-        ]
-        add = {"histograms": np.concatenate([np.zeros((0, binned.cuts.slots, channels), np.int64), *found])}
+        add = {"histograms": np.zeros((len(wanted), binned.cuts.slots, channels), np.int64)}
+        for number, (k, node) in enumerate(wanted):
+            if len(place.rows[k].rows(node)) >= max(1, me.least_rows):
+                found = histograms(binned, g[k], h[k], place.rows[k], np.array([node]), channels)
+                add["histograms"][number] = found[0]
         if turn.number == 1 and settings.patience:
             add["loss"] = np.array([validation_loss(me, state)], np.int64)
         return state, Say(add=add)

@@ -29,7 +29,12 @@ def cuts_in(state: Arrays) -> Cuts:
 
 def training_rows(me: Me) -> tuple[Any, NDArray[Any]]:
     """The features and labels of the rows that a party trains on."""
-    return _features(me, me.rows.train), me.rows.y[me.rows.train]
+    return _features(me, me.rows.train), training_labels(me)
+
+
+def training_labels(me: Me) -> NDArray[Any]:
+    """The labels of the rows that a party trains on."""
+    return me.remember("training labels", lambda: me.rows.y[me.rows.train])
 
 
 def validation_rows(me: Me) -> tuple[Any, NDArray[Any]]:
@@ -94,14 +99,14 @@ def gradients(me: Me, state: Arrays) -> tuple[NDArray[np.int32], NDArray[np.int3
     """First and second derivatives of the training rows at their margins."""
     known = me.kept.get("gradients")
     if known is None or not is_same(known[0], state["margins"]):
-        found = objective_in(me.terms).gradients(state["margins"], training_rows(me)[1])
+        found = objective_in(me.terms).gradients(state["margins"], training_labels(me))
         me.kept["gradients"] = known = (state["margins"], *found)
     return known[1], known[2]
 
 
 def validation_loss(me: Me, state: Arrays) -> int:
     """The sum of the losses of this party's validation rows at their margins, exact."""
-    return objective_in(me.terms).losses(state["validation_margins"], validation_rows(me)[1])
+    return objective_in(me.terms).losses(state["validation_margins"], me.rows.y[me.rows.validation])
 
 
 def used_when_sound(me: Me, state: Arrays, trees: list[Tree]) -> Arrays:
