@@ -125,7 +125,9 @@ def check_resumed(text: str, small: Small) -> None:
             f"{text}: after a stop in round {stop}, {wrong} is another one. Something that a later round needs is in "
             "no state: keep it in what start gives; me.remember is for what can be made again."
         )
-        assert _plain(rows[stop:]) == _plain(again), f"{text}: after a stop in round {stop} there are other figures"
+        assert _plain(rows[stop:]) == _plain(again), (
+            f"{text}: after a stop in round {stop} there are other figures"
+        )
 
 
 def check_merged(text: str, small: Small) -> None:
@@ -240,7 +242,9 @@ def _spoilt(inbox: Inbox) -> Iterator[tuple[int, str, Inbox]]:
     for sender, arrays in inbox.items():
         for name, array in arrays.items():
             other = np.float32 if array.dtype != np.float32 else np.float64
-            longer = np.concatenate([array, array[-1:]]) if array.ndim and len(array) else np.zeros((2, 2, 2, 2, 2))
+            longer = (
+                np.concatenate([array, array[-1:]]) if array.ndim and len(array) else np.zeros((2, 2, 2, 2, 2))
+            )
             for wrong in (array.astype(other), longer.astype(array.dtype)):
                 yield sender, name, {**inbox, sender: {**arrays, name: wrong}}
             yield sender, name, {**inbox, sender: {key: each for key, each in arrays.items() if key != name}}
