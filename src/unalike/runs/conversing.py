@@ -182,8 +182,8 @@ class Conversing:
             carrier = InProcess(self.protocol, self.roles.values(), states, None if merged else self._masked)
             spoken = converse(carrier, self.roles, round)
             states = carrier.states
-            mail = {"mail" if self.protocol.only_sums else self.protocol.sends: sum(spoken.up.values())}
-            spoken.up = {"sums": sum(carrier.bytes_added.values()), **mail}
+            mail = "mail" if self.protocol.only_sums else str(self.protocol.sends)
+            spoken.up = {"sums": sum(carrier.bytes_added.values()), mail: sum(spoken.up.values())}
             spoken.down = {"mail": sum(spoken.down.values())}
         ways = (spoken.up, spoken.down)
         spoken.up, spoken.down = ({name: size * times for name, size in way.items() if size} for way in ways)
