@@ -89,6 +89,12 @@ def _spec(file: Path | None, given: dict[str, Any], runs: Path, *, quiet: bool) 
     values = given if file is None else RunSpec.read_toml(file, **given)
     if values.get("algorithm") != AUTO:
         return RunSpec.from_mapping(values), False
+    from unalike.runs.model_file import is_trees
+
+    if is_trees(str(values.get("model", ""))):
+        if not quiet:
+            say("Algorithm: histogram. It grows the same trees whoever holds which row.")
+        return RunSpec.from_mapping(values | {"algorithm": "histogram"}), True
     from unalike.ranking.advice import text_of
     from unalike.ranking.evidence import advise_run
 
