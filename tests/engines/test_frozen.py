@@ -10,8 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from tests.contract import paper_algorithms
-from tests.helpers import NEEDS, Frozen, frozen_model
-from unalike.algorithms import ALGORITHMS
+from tests.helpers import NEEDS, Frozen, frozen_model, net_algorithms
 from unalike.data import load_dataset
 from unalike.errors import UserError
 from unalike.models import Net
@@ -23,9 +22,9 @@ from unalike.runs.simulation import Simulation
 from unalike.runs.small import small_dataset, small_simulation
 from unalike.runs.spec import RunSpec
 
-NEEDS_FEATURES = {entry.name for entry in ALGORITHMS if entry.cls.needs_features}
+NEEDS_FEATURES = {entry.name for entry in net_algorithms() if entry.cls.needs_features}
 NEEDS_NORM = {"fedbn"}
-SHIPPED = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
+SHIPPED = [entry.name for entry in net_algorithms() if entry.cls.__module__.startswith("unalike.")]
 SHIPPED = [name for name in SHIPPED if name not in NEEDS_NORM]
 SHIPPED += paper_algorithms.NAMES
 ENGINES = ("sequential", "vectorised", "compiled")

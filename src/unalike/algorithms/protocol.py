@@ -108,6 +108,8 @@ class Me:
     draw: Callable[[Use, tuple[int, ...]], np.random.Generator]
     kept: dict[str, Any] = field(default_factory=dict)
     """What :meth:`remember` has made."""
+    least_rows: int = 0
+    """A party's own rule: of fewer rows than this, but some, it adds nothing to a sum, whatever it is told."""
 
     @property
     def rows(self) -> Own:

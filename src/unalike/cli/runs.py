@@ -26,6 +26,7 @@ from unalike.cli.show import (
     privacy_line,
     say,
     sparkline,
+    stopped_line,
     table,
 )
 from unalike.cli.store import StoredRun, find_run, read_runs
@@ -116,7 +117,8 @@ def show_run(
         return
     draw(f"{run.path}  ({run.state}, {run.rounds_done} of {run.spec['rounds']} rounds)", "", *_spec_lines(run), "")
     if run.result is not None:
-        draw(figures_table(run.result), "", costs(run.result), *privacy_line(run.result), *engine_line(run.result))
+        draw(figures_table(run.result), "", costs(run.result), *stopped_line(run.result))
+        draw(*privacy_line(run.result), *engine_line(run.result))
         draw(*importance_line(run.result))
     elif run.figures:
         draw(figures_table({"rounds": run.figures["round"], **run.figures}, last="last evaluated round"))

@@ -158,6 +158,12 @@ def privacy_line(figures: Mapping[str, Any]) -> list[str]:
     return [told + (", for each party's upload." if privacy["noise"] == "party" else ".")]
 
 
+def stopped_line(figures: Mapping[str, Any]) -> list[str]:
+    """Where and why training ended before its last round, if it did."""
+    early = figures.get("stopped")
+    return [f"Stopped after round {early['round']}: {early['why']}."] if early else []
+
+
 def engine_line(figures: Mapping[str, Any]) -> list[str]:
     """Why it was this engine; runs of older versions do not say."""
     why = figures.get("why_this_engine")
@@ -166,6 +172,7 @@ def engine_line(figures: Mapping[str, Any]) -> list[str]:
 
 def importance_line(figures: Mapping[str, Any]) -> list[str]:
     """Of trees: the columns that they go by most."""
-    shares = figures.get("importance") or {}
-    most = ", ".join(f"{name} {share:.0%}" for name, share in list(shares.items())[:5])
+    from unalike.runs.headline import importance
+
+    most = ", ".join(f"{name} {share:.0%}" for name, share in list(importance(figures).items())[:5])
     return [f"Goes by: {most} of the gain. All columns: unalike runs importance."] if most else []

@@ -1,8 +1,8 @@
 """A site's own log of every message: when, which way, what kind, how many bytes, their hash, and what came of it.
 
 One sealed JSON line a message, appended and synced, so that a line that was changed, removed or added afterwards
-shows (``read_audit``). Of a protocol's round, which has hundreds of messages, the first has a line, and the others
-are counted in the next. A long log goes on in a new file, whose first line follows the last one of the file before.
+shows (``read_audit``). Of a protocol's round, which has hundreds of messages, the first has a line, and the next
+line counts the others. A long log goes on in a new file, whose first line follows the last one of the file before.
 Where it ends stands in a head that the site signs after every line: lines that are missing at the end show too. A
 kill between line and head leaves a head that is one line behind, and never one that is ahead.
 """

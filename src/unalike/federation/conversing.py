@@ -1,7 +1,7 @@
 """The server's side of a protocol between real sites: mail of a turn goes out as messages, and sums come back.
 
-All sites must answer: one that is missing is named, waited for and asked again, and nothing of a round that was not
-whole is used. What sites add comes under masks where the plan says so, in the same trip as their mail.
+All sites must answer: one that is missing is named, waited for and asked again, and nothing of a round that was
+not whole is used. What sites add comes under masks where the plan says so, in the same trip as their mail.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Heard:
 class SiteMail:
     """Carries the turns of one round: the server's step is made here, those of the parties at their sites.
 
-    ``told`` is, by party, the hash of what it was told since the run began. ``keys`` are those for sums in one trip
-    that are known so far.
+    ``told`` is, by party, the hash of what it was told since the run began. ``keys`` are those for sums in one
+    trip that are known so far.
     """
 
     def __init__(
@@ -109,7 +109,11 @@ class SiteMail:
         messages: dict[str, tuple[dict[str, Any], bytes]] = {}
         for number, name in names.items():
             listed, body = pack_mail(dict(inboxes[number]))
-            own = {"told": self.told[number].hex(), "mail": listed, BEGINS: self.told[number] == self._before[number]}
+            own = {
+                "told": self.told[number].hex(),
+                "mail": listed,
+                BEGINS: self.told[number] == self._before[number],
+            }
             messages[name] = {**about, **own}, body
             self.told[number] = after(self.told[number], mail_digest(turn.round, turn.number, listed, body))
         found = self._answers(messages)
@@ -181,7 +185,9 @@ class SiteMail:
             name: ({"kind": WHOLE, "schema": self._schema, "round": round, "told": self.told[number].hex()}, b"")
             for number, name in enumerate(self._plan.parties)
         }
-        found = self._asking.collect(messages, lambda name, answer: answer.header.get(AGAIN) is True, len(messages))
+        found = self._asking.collect(
+            messages, lambda name, answer: answer.header.get(AGAIN) is True, len(messages)
+        )
         if lost := sorted(name for name, again in found.items() if again):
             raise LostPlace(lost)
 
@@ -196,9 +202,9 @@ def _integers(adds: Any, data: bytes) -> Arrays:
 
 @dataclass
 class Conversation:
-    """A protocol's run with real sites: the server's state, and what each site was told until the last whole round.
+    """A protocol's run with real sites: the server's state, and what each was told until the last whole round.
 
-    ``say`` is the speaker's; nothing changes until a round is whole.
+    Nothing changes until a round is whole.
     """
 
     protocol: Protocol

@@ -25,9 +25,7 @@ class Journal:
         found = read_chain(data)
         if found.damage is not None:
             # An empty one instead would let what was answered once be asked again.
-            raise UserError(
-                f"Cannot read {path}: {found.damage}. Restore it, or join anew in another folder."
-            )
+            raise UserError(f"Cannot read {path}: {found.damage}. Restore it, or join anew in another folder.")
         self.rows = found.rows
         self._size, self._seal = found.ends[-1]
         if len(data) > self._size:

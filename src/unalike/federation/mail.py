@@ -1,7 +1,8 @@
 """Mail of a protocol as bytes: a list of names, types and shapes by role, and the arrays one after the other.
 
-There is one form for each mail, in ascending order of roles and names, so that a hash of the bytes is one of the mail.
-Whoever reads it trusts nothing: what is not in that form is refused before any of it is used.
+There is one form for each mail, in ascending order of roles and names, so that a hash of the bytes is one of the
+mail. Whoever reads it trusts nothing: what is not in that form is refused before any of it is used. What numbers
+may be, NaN among them, is for the protocol to say.
 """
 
 from __future__ import annotations
@@ -36,8 +37,6 @@ def pack_mail(mail: Mapping[int, Arrays]) -> tuple[Listed, bytes]:
             kind = array.dtype.name
             if kind not in _KINDS or not _NAME.fullmatch(name):
                 raise Refused(f"{shown(name, 40)!r} of type {kind} cannot be mailed; types are {', '.join(TYPES)}")
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise Refused(f"{name!r} is not finite")
             own.append([name, kind, list(array.shape)])
             parts.append(array.astype(_KINDS[kind], order="C", copy=False).tobytes())
         listed.append([role, own])
@@ -57,11 +56,13 @@ def unpack_first(listed: Any, body: bytes, roles: Collection[int]) -> tuple[dict
     mail: dict[int, Arrays] = {}
     at = count = 0
     try:
-        for role, own in listed:
+        for role, own in _list(listed):
             if type(role) is not int or role not in roles or role <= max(mail, default=-(2**31)):
-                raise Refused(f"its mail is of or for {shown(role, 20)}, who is none that it can be, or comes late")
+                raise Refused(
+                    f"its mail is of or for {shown(role, 20)}, who is none that it can be, or comes late"
+                )
             arrays: Arrays = {}
-            for name, kind, shape in own:
+            for name, kind, shape in _list(own):
                 count += 1
                 if not _NAME.fullmatch(name) or name <= max(arrays, default="") or count > MOST_ARRAYS:
                     raise Refused("the names in its mail are none, too many, or not in order")
@@ -70,6 +71,12 @@ def unpack_first(listed: Any, body: bytes, roles: Collection[int]) -> tuple[dict
     except (TypeError, KeyError, ValueError):
         raise Refused("its list of mail is malformed") from None
     return mail, body[at:]
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list) or not all(isinstance(one, list) for one in value):
+        raise TypeError(value)
+    return value
 
 
 def _array(kind: Any, shape: Any, body: bytes, at: int) -> tuple[np.ndarray[Any, Any], int]:
@@ -83,8 +90,6 @@ def _array(kind: Any, shape: Any, body: bytes, at: int) -> tuple[np.ndarray[Any,
     if end > len(body):
         raise Refused("its mail does not fit its body")
     array = np.frombuffer(body, _KINDS[kind], number, at).reshape(shape)
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise Refused("a number in its mail is not finite")
     return array.astype(array.dtype.newbyteorder("="), copy=True), end
 
 

@@ -1,8 +1,8 @@
 """What a site was asked on an occasion, for good: asked the same again it says the same, but not anything else.
 
 The noise of an exchange could be averaged away, single updates found as the difference of two sums, and rows from
-the figures of many models, if a server could ask as often as it likes. Questions are lines of a journal: a protocol
-asks hundreds in a round, and to write all of them anew each time would take longer than to answer.
+the figures of many models, if a server could ask as often as it likes. Questions are lines of a journal: a
+protocol asks hundreds in a round, and to write all of them anew each time would take longer than to answer.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class SitePairs:
         return {}, self.hide(session, shared, sorted(occasion.parties), asked, grid, self._bits)
 
     def told(self, message: Envelope) -> tuple[bytes, dict[str, bytes]]:
-        """The session of a sum, and the keys that this site shares with the others whose public ones come with it."""
+        """The session of a sum, and the keys that this site shares with others, whose public ones come with it."""
         try:
             session, keys = bytes.fromhex(message.header["session"]), dict(message.header["keys"])
         except (KeyError, TypeError, ValueError):
@@ -104,7 +104,13 @@ class SitePairs:
         return session, self._shared_with(keys)
 
     def hide(
-        self, session: bytes, shared: Mapping[str, bytes], names: Sequence[str], asked: bytes, grid: Grid, bits: int
+        self,
+        session: bytes,
+        shared: Mapping[str, bytes],
+        names: Sequence[str],
+        asked: bytes,
+        grid: Grid,
+        bits: int,
     ) -> bytes:
         """A vector under this site's masks with all others of these names, who are asked the same."""
         if not set(names) <= {*shared, self._name}:

@@ -168,8 +168,8 @@ class Plan:
             raise UserError(f"{name} is for parties with different columns; sites hold rows. Choose histogram.")
         if 0 < self.quorum < len(self.parties):
             raise UserError(
-                f"{name} needs every site in every turn: of a tree that a site has left nothing can be used. Leave "
-                f"the quorum of {self.quorum} out."
+                f"{name} needs every site in every turn: of a tree that a site has left nothing can be used. "
+                f"Leave the quorum of {self.quorum} out."
             )
 
     def _check_hidden(self) -> None:

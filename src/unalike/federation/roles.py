@@ -55,9 +55,10 @@ def first_told(plan: Plan, schema: Schema) -> bytes:
 def terms_digest(plan: Plan, schema: Schema) -> str:
     """SHA-256 of what a protocol starts from: where two sides agree, they have the same parts."""
     terms = public_terms(plan, schema)
-    told = f"{plan.digest} {schema.digest} {plan.spec.algorithm} {plan.spec.model} {terms.features} {terms.classes}"
+    told = (
+        f"{plan.digest} {schema.digest} {plan.spec.algorithm} {plan.spec.model} {terms.features} {terms.classes}"
+    )
     return sha256(told.encode()).hexdigest()
-
 
 
 def grown(terms: PublicTerms, arrays: Arrays) -> Grown:

@@ -36,7 +36,6 @@ from unalike.runs.record import MODEL, SEALS_MODEL, SEALS_WEIGHTS, WEIGHTS
 from unalike.scores import score_of, scores_of, shown, value_of
 from unalike.secure.crypto.primitives import signing_public
 
-
 SiteTraining = RemoteTraining | RemoteTalk
 """A training whose parties are real sites: by exchanges, or by a protocol's turns."""
 

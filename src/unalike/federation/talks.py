@@ -28,7 +28,7 @@ from unalike.scores import choose
 
 
 class RemoteTalk:
-    """A protocol's run whose parties are elsewhere. ``state`` is what the server keeps after the last whole round."""
+    """A protocol's run whose parties are elsewhere; ``state`` is the server's after the last whole round."""
 
     again = 0
     norms: Sequence[dict[str, float]] = ()

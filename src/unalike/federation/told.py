@@ -50,7 +50,7 @@ def site_figures(
 
 
 def wire_figures(speaker: Speaker, sent_by: Counter[str], sent_to: Counter[str]) -> Figures:
-    """The bytes that went over the wire since the counts before, in all and by site, with each one's slowest answer."""
+    """The bytes that went over the wire since these counts, in all and by site, with its slowest answer."""
     ups, downs = speaker.sent_by - sent_by, speaker.sent_to - sent_to
     up, down = ups.total(), downs.total()
     sites = {

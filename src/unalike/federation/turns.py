@@ -1,9 +1,9 @@
 """A site's role in a protocol: mail of a turn in, what it says out. Between rounds its state is in the vault.
 
 Within a round the state is in memory. A site that was started again says so, and the server plays the round again
-from the last whole one: the same questions are answered with the same bytes, and no others are answered. What a site
-has been told since the run began is chained into one hash. It is a part of the terms of every hidden sum, so that
-sites that were told different things, even many rounds ago, add nothing but noise.
+from the last whole one: the same questions are answered with the same bytes, and no others are answered. What a
+site has been told since the run began is chained into one hash. It is a part of the terms of every hidden sum, so
+that sites that were told different things, even many rounds ago, add nothing but noise.
 """
 
 from __future__ import annotations

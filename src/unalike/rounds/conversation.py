@@ -153,6 +153,10 @@ class InProcess:
         self.bytes_added: dict[str, int] = {}
         """By name: how many bytes of integers parties have put into sums."""
 
+    def step(self, number: int, turn: Turn, inbox: Inbox) -> tuple[Arrays, Say]:
+        """Let one role make its step: what it keeps then, and what it says."""
+        return self._protocol.step(self._roles[number], self.states[number], turn, inbox)
+
     def turn(self, turn: Turn, inboxes: Mapping[int, Inbox]) -> Mapping[int, Say]:
         """Let every role with an inbox make its step."""
         said: dict[int, Say] = {}
@@ -160,8 +164,7 @@ class InProcess:
         for number in sorted(inboxes):
             if number not in self._roles:
                 raise WrongMail(min(inboxes[number]), f"wrote to {role_name(number)}, which is not there.")
-            state = self.states[number]
-            self.states[number], say = self._protocol.step(self._roles[number], state, turn, inboxes[number])
+            self.states[number], say = self.step(number, turn, inboxes[number])
             said[number] = say
             if say.add is not None and number != SERVER:
                 parts[number] = say.add

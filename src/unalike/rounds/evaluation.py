@@ -62,7 +62,7 @@ def chosen_scores(chosen: Score, *, everything: bool) -> list[Score]:
     return [chosen, *(score for score in others if everything or score.name == "accuracy")]
 
 
-class Look(Protocol):
+class RoundLook(Protocol):
     """How rows are judged under the models of a round: of nets, or of whatever else was trained."""
 
     @property
@@ -96,7 +96,7 @@ def evaluate(
     return figures_of_round(NetLook(federation, models, threads), federation, scores, by_labels=by_labels)
 
 
-def figures_of_round(look: Look, rows: SplitRows, scores: Sequence[Score], *, by_labels: bool = False) -> Figures:
+def figures_of_round(look: RoundLook, rows: SplitRows, scores: Sequence[Score], *, by_labels: bool = False) -> Figures:
     """All figures of one round. A figure that does not exist (no such rows, no such model) is None.
 
     The first of the scores (where none are given, the task's own) is the one that the run goes by: rounds are
@@ -124,7 +124,7 @@ def figures_of_round(look: Look, rows: SplitRows, scores: Sequence[Score], *, by
 
 
 def _parties(
-    look: Look,
+    look: RoundLook,
     newcomers: set[int],
     of: Source,
     rows: Sequence[Array],

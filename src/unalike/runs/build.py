@@ -21,6 +21,7 @@ from unalike.partition import Partition, as_seen, make_partition
 from unalike.rounds.federation import Federation, SplitRows, take_public
 from unalike.rounds.rows import Rows, batch_of
 from unalike.runs.begin import read_weights
+from unalike.runs.meaning import is_grown
 from unalike.runs.spec import RunSpec
 
 
@@ -77,6 +78,8 @@ class RowKind:
 
 def fresh_net_maker(model: Model, rows: RowKind, outputs: int) -> Callable[[], Net]:
     """What makes nets of a model for such rows, with so many outputs: body and head, freshly initialised."""
+    if is_grown(model):
+        raise UserError(f"{MODELS.brief(model)} is no net, and this is for nets alone. Choose another --model.")
     reads = getattr(model, "reads", "numbers")
     if reads not in (rows.kind, "both"):
         raise UserError(

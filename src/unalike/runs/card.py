@@ -14,8 +14,9 @@ from unalike.models import MODELS
 from unalike.part_text import parse
 from unalike.partition import PARTITIONS
 from unalike.runs.command import command
-from unalike.runs.results import brief
+from unalike.runs.headline import importance
 from unalike.runs.model_file import is_trees
+from unalike.runs.results import brief
 from unalike.runs.rounds_file import finite
 from unalike.scores import SCORES, SUMMARIES, goodness, key_of, score_of, shown
 
@@ -137,15 +138,15 @@ def _made_of(model: str, figures: Mapping[str, Any]) -> dict[str, Any]:
     """The net and its size, or how many trees and their digest."""
     if not is_trees(model):
         return {"net": model, "weights": figures.get("weights")}
-    sha256 = figures.get("model_sha256")
-    return {"model": brief(MODELS, model), "trees": figures.get("trees"), "SHA-256 of the trees": sha256}
+    told = {"trees": figures.get("trees"), "SHA-256 of the trees": figures.get("model_sha256")}
+    return {"model": brief(MODELS, model)} | {name: value for name, value in told.items() if value is not None}
 
 
 def _goes_by(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Of trees: the columns that they gain most by."""
-    found = figures.get("importance")
-    rows = [[name, f"{share:.1%}"] for name, share in (found or {}).items()]
-    return {"goes by": [["column that the trees go by", "share of the gain"], *rows[:_MOST_COLUMNS]]} if rows else {}
+    rows = [[name, f"{share:.1%}"] for name, share in importance(figures).items()]
+    head = ["column that the trees go by", "share of the gain"]
+    return {"goes by": [head, *rows[:_MOST_COLUMNS]]} if rows else {}
 
 
 def _first(names: Sequence[str], most: int = 30) -> str:

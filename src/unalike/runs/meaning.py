@@ -6,14 +6,14 @@ that it says it uses.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from unalike.algorithms.protocol import Protocol
 from unalike.errors import UserError
 from unalike.runs.parts import registry
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the command line starts without numpy
+    from unalike.algorithms.protocol import Protocol
     from unalike.runs.spec import RunSpec
 
 EVERYWHERE = frozenset(
@@ -48,6 +48,8 @@ _OF_TREES = {
 
 def protocol_of(algorithm: str, model: str) -> Protocol | None:
     """The protocol that a run plays; None where nets are trained. Refuses what does not go together."""
+    from unalike.algorithms.protocol import Protocol
+
     algorithms, models = registry("algorithm"), registry("model")
     part, terms = algorithms.build(algorithm), models.terms(models.build(model))
     grown = [models.entry_of(term).name for term in terms if is_grown(term)]
@@ -80,11 +82,38 @@ def _instead(algorithm: str, model: str) -> Protocol:
     raise UserError(f"{model} are not averaged. Use --algorithm histogram.")
 
 
-def without_meaning(spec: RunSpec, protocol: Protocol | None) -> frozenset[str]:
-    """The fields that decide nothing in this run."""
-    if protocol is None:
+def without_meaning(options: Iterable[str], protocol: Protocol | None) -> frozenset[str]:
+    """Which of these fields decide nothing in a run."""
+    return frozenset() if protocol is None else frozenset(options) - EVERYWHERE - protocol.uses
+
+
+def unread(options: Iterable[str], recorded: Mapping[str, Any]) -> frozenset[str]:
+    """Which of these fields a record leaves out because they decide nothing: by names alone, without torch."""
+    from unalike.algorithms.instead import INSTEAD
+    from unalike.algorithms.protocol import Protocol
+
+    algorithms = registry("algorithm")
+    name = str(recorded.get("algorithm")).partition("(")[0]
+    trained = {each for entry in algorithms if issubclass(entry.cls, Protocol) for each in entry.cls.models}
+    if "lr" in recorded or str(recorded.get("model")).partition("(")[0] not in trained:
         return frozenset()
-    return frozenset(field.name for field in spec.options()) - EVERYWHERE - protocol.uses
+    try:
+        part = algorithms.build(INSTEAD.get(name, str(recorded.get("algorithm"))))
+    except UserError:  # a plug-in that is not here
+        return frozenset()
+    return without_meaning(options, part) if isinstance(part, Protocol) else frozenset()
+
+
+def brief_model(text: str) -> str:
+    """A model for people: trees without what is as by default; of a net all is told, since its size counts."""
+    from unalike.models.model import MODELS
+    from unalike.models.trees import Trees  # registers itself, and loads no torch
+
+    try:
+        model = MODELS.build(text) if text.startswith("trees") else None
+    except UserError:
+        return text
+    return MODELS.brief(model) if isinstance(model, Trees) else text
 
 
 def check_meaning(spec: RunSpec, protocol: Protocol) -> None:

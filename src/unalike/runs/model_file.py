@@ -78,7 +78,7 @@ class ModelFile:
     schema: Schema | None = None
     """how the columns of a table are coded, where the rows come from one"""
     units: Units | None = None
-    """where there is no such coding, how to read the numbers of a row in units that people know"""
+    """of trees, where there is no such coding: how to read the numbers of a row in units that people know"""
     gaps: bool = False
     """whether a number of a row may be missing"""
     dtype: Literal["float32", "float64"] = "float32"
@@ -100,6 +100,7 @@ class ModelFile:
 
         about = {name: getattr(spec, name) for name in ("dtype", "batch_norm", "loss", "score")}
         shift, scale = map(float, data.target)
+        coded = is_trees(str(spec.model)) and any(map(np.ndim, data.units))  # a net's weights have no units
         return cls(
             spec.key,
             spec.algorithm,
@@ -114,7 +115,7 @@ class ModelFile:
             data.task,
             (shift, scale),
             data.schema,
-            units=data.units if data.schema is None and any(map(np.ndim, data.units)) else None,
+            units=data.units if coded and data.schema is None else None,
             gaps=data.gaps,
             dataset=spec.dataset,
             code=code_of(str(spec.model), spec.loss),

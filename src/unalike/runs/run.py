@@ -23,6 +23,7 @@ from unalike.runs.checkpoint import CHECKPOINT_SECONDS
 from unalike.runs.files import named_folder
 from unalike.runs.folder import RunDirectory
 from unalike.runs.kept import kept_models, model_files
+from unalike.runs.meaning import check_given
 from unalike.runs.outcome import outcome
 from unalike.runs.paused import Paused, check_until
 from unalike.runs.playable import Playable, is_over
@@ -120,6 +121,7 @@ def run(
 def _of_fields(fields: dict[str, Any]) -> RunSpec:
     """The spec of a call's own words, in which a file of code may be named."""
     spec = RunSpec.from_mapping(fields)
+    check_given(spec, fields)
     if "model" in fields:
         name_code(str(spec.model))
     return spec

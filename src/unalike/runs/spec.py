@@ -17,7 +17,7 @@ from unalike.errors import UserError, unknown
 from unalike.own_code import explained, is_own, source_of
 from unalike.part_text import coerce
 from unalike.rounds.optimisers import LARGEST, USUAL_RATE, usual_rate
-from unalike.runs.meaning import check_meaning, protocol_of, without_meaning
+from unalike.runs.meaning import check_meaning, protocol_of, unread, without_meaning
 from unalike.runs.parts import PARTS, registry
 from unalike.runs.spec_text import DEFAULT_MODEL, as_text_field, canonical, is_channel, model_for, parties_of
 from unalike.scores import named
@@ -114,7 +114,7 @@ class RunSpec:
             object.__setattr__(self, "parties", parties_of(self.partition))
         object.__setattr__(self, "code", self._fingerprint())
         protocol = protocol_of(self.algorithm, str(self.model))
-        self.__dict__["left_out"] = without_meaning(self, protocol)
+        self.__dict__["left_out"] = without_meaning([each.name for each in self.options()], protocol)
         self._check()
         if protocol is not None:
             check_meaning(self, protocol)
@@ -235,7 +235,8 @@ class RunSpec:
     @classmethod
     def complete(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """The fields in a run's spec.toml, with the defaults of options that were not there at its time."""
-        fields = {field.name: values.get(field.name, field.default) for field in cls.options()}
+        unsaid = unread([each.name for each in cls.options()], values)
+        fields = {field.name: field.default for field in cls.options() if field.name not in unsaid}
         return {name: value for name, value in {**fields, **values}.items() if value is not None}
 
     @classmethod
@@ -247,7 +248,7 @@ class RunSpec:
     def as_recorded(cls, values: Mapping[str, Any], key: str) -> RunSpec:
         """The spec of a run as its folder has it: nothing is looked up: no data, no plug-ins."""
         made, hints = object.__new__(cls), get_type_hints(cls)
-        known = {"lr": USUAL_RATE} | cls.complete(values)
+        known = {each.name: each.default for each in cls.options()} | {"lr": USUAL_RATE} | cls.complete(values)
         if "lr" not in values:  # a protocol's, which has no use for it, nor for others that are not there
             made.__dict__["left_out"] = frozenset(field.name for field in cls.options()) - values.keys()
         for field in dataclasses.fields(cls):

@@ -151,9 +151,8 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         if len(self.classes_) < 2:
             raise ValueError(f"There must be two classes or more, but y has one class only: {self.classes_[0]!r}.")
         classes = tuple(map(str, self.classes_))
-        return Dataset(
-            "X", X, codes.astype(np.int64), None, None, classes, group=group, group_names=names, gaps=_gaps(X)
-        )  # type: ignore[arg-type]
+        more = _more(X, group, names)
+        return Dataset("X", X, codes.astype(np.int64), None, None, classes, **more)  # type: ignore[arg-type]
 
     def predict(self, X: Any, party: int | str | None = None) -> Array:
         """The most probable class of each row; by the model of one party, where each has its own."""
@@ -176,7 +175,8 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
 
     def _dataset(self, X: Array, y: Array, group: Array | None, names: tuple[str, ...]) -> Dataset:
         y = np.asarray(y, np.float64)
-        return Dataset("X", X, y, None, None, (), group=group, group_names=names, task="regression", gaps=_gaps(X))  # type: ignore[arg-type]
+        more = _more(X, group, names)
+        return Dataset("X", X, y, None, None, (), task="regression", **more)  # type: ignore[arg-type]
 
     def predict(self, X: Any, party: int | str | None = None) -> Array:
         """The predicted number of each row, in the units of ``y``."""
@@ -184,6 +184,7 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
         return self.result_.predict(X, party=self._party(party))
 
 
-def _gaps(X: Array) -> bool:
-    """Whether a number is missing, as only trees allow it."""
-    return not hasattr(X, "indptr") and bool(np.isnan(X).any())
+def _more(X: Array, group: Array | None, names: tuple[str, ...]) -> dict[str, Any]:
+    """Whose rows are whose, and whether a number is missing, as only trees allow it."""
+    gaps = not hasattr(X, "indptr") and bool(np.isnan(X).any())
+    return {"group": group, "group_names": names, "gaps": gaps}

@@ -159,6 +159,24 @@ def _columns(x: Any) -> Any:
             yield column, places(x[:, column]), 0
 
 
+def fills(cuts: Cuts, missing: Ints, buckets: Buckets, least_rows: int) -> NDArray[np.float32]:
+    """For each column the number that missing values count as, where they are too few for a bin of their own.
+
+    It lies in the fullest bin. NaN where no value is missing, or where enough are.
+    """
+    found = np.full(cuts.features, np.nan, np.float32)
+    for column in np.flatnonzero((missing > 0) & (missing < least_rows)):
+        own = buckets.where(buckets.column == column)
+        values = cuts.of_feature(int(column))
+        bins = np.searchsorted(values, number_at(own.low), side="right")
+        fullest = int(np.argmax(np.bincount(bins, own.rows, minlength=len(values) + 1)))
+        if not len(values):
+            found[column] = 0
+        else:
+            found[column] = values[fullest - 1] if fullest else np.nextafter(values[0], np.float32(-np.inf))
+    return found
+
+
 def cuts_between(buckets: Buckets, features: int, bins: int, least_rows: int) -> Cuts:
     """Cuts that divide each column into at most so many bins of about as many rows, each of at least the least.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from unalike.errors import UserError
 from unalike.models.trees import Trees
 from unalike.trees.arithmetic import GRID, Floats
 from unalike.trees.cuts import Arrays, Cuts
@@ -25,6 +26,13 @@ class Moves:
     missing_left: NDArray[np.uint8]
     left: NDArray[np.int32]
     right: NDArray[np.int32]
+
+    def check(self, features: int, nodes: int) -> None:
+        """Refuse what names columns or nodes that are not there, as a message from others may."""
+        for name, most in (("feature", features), ("node", nodes), ("left", nodes), ("right", nodes)):
+            numbers = getattr(self, name)
+            if len(numbers) and not 0 <= numbers.min() <= numbers.max() < most:
+                raise UserError(f"trees: a split names {name} {numbers.max()}; there are {most}.")
 
     def arrays(self) -> Arrays:
         """The moves as arrays, for a message."""
@@ -207,7 +215,7 @@ class Building:
         wanted[: len(self.wanted)] = self.wanted
         own = {name: getattr(self, name).copy() for name in _PLACES}
         tree = {f"tree_{name}": array.copy() for name, array in self.tree.arrays().items()}
-        flags = {"allowed": self.allowed.astype(np.uint8), "size": np.array([self.size], np.int64)}
+        flags: Arrays = {"allowed": self.allowed.astype(np.uint8), "size": np.array([self.size], np.int64)}
         return {**own, **tree, **flags, "hist": hist, "hist_node": hist_node, "wanted": wanted}
 
     @classmethod

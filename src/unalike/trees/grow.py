@@ -71,14 +71,23 @@ def histograms(
 def move(binned: Binned, growing: Growing, moves: Moves) -> Growing:
     """Rows by node after these splits; within a node they keep their order."""
     order, starts, ends = growing.order.copy(), growing.starts.copy(), growing.ends.copy()
-    handle, scratch = library.handle_of(binned), np.empty_like(order)
+    moves.check(binned.cuts.features, len(starts))
+    scratch = np.empty_like(order)
     columns = (moves.node, moves.feature, moves.bin, moves.missing_left, moves.left, moves.right)
     for node, feature, bin, missing_left, left, right in zip(*(c.tolist() for c in columns), strict=True):
         here = slice(starts[node], ends[node])
-        divide = reference.divide_rows if handle is None else library.divide_rows
-        middle = starts[node] + divide(handle or binned, feature, bin, bool(missing_left), order[here], scratch)
+        middle = starts[node] + _divide(binned, feature, bin, bool(missing_left), order[here], scratch)
         starts[left], ends[left], starts[right], ends[right] = starts[node], middle, middle, ends[node]
     return Growing(order, starts, ends)
+
+
+def _divide(binned: Binned, feature: int, bin: int, missing_left: bool, order: Ints, scratch: Ints) -> int:
+    """Put the rows that go left first, in place, both sides in their order; how many go left."""
+    if (handle := library.handle_of(binned)) is not None:
+        return library.divide_rows(handle, feature, bin, missing_left, order, scratch)
+    left = reference.goes_left(binned, order, feature, bin, missing_left)
+    order[:] = np.concatenate([order[left], order[~left]])
+    return int(left.sum())
 
 
 def grow(
@@ -98,6 +107,8 @@ def grow(
     The number of ``threads`` changes no bit.
     """
     if (handle := library.handle_of(binned)) is not None:
+        if margins is not None and margins.dtype != np.float64:
+            raise ValueError(f"margins must be float64, not {margins.dtype}.")
         own = margins if rows is None else None
         tree = library.grow_tree(
             handle, g, h, settings, allowed, rows, own, threads or library.threads_for(binned)
@@ -118,9 +129,18 @@ def grow(
 
 def leaves(binned: Binned, tree: Tree) -> NDArray[np.int32]:
     """The leaf that each row ends in."""
+    tree.check(binned.cuts.features)
+    if (handle := library.handle_of(binned)) is not None:
+        return library.leaves(handle, tree)
     return reference.leaves(binned, tree)
 
 
 def add_values(margins: Floats, binned: Binned, tree: Tree) -> None:
     """Add to each row's margin, in place, what the tree says; ``margins`` has one number a row."""
-    margins += tree.value[leaves(binned, tree)]
+    tree.check(binned.cuts.features)
+    if margins.shape != (binned.rows,) or margins.dtype != np.float64:
+        raise ValueError(f"margins must be float64, one for each of {binned.rows} rows, not {margins.shape}.")
+    if (handle := library.handle_of(binned)) is not None:
+        library.add_values(handle, tree, margins)
+    else:
+        margins += tree.value[leaves(binned, tree)]

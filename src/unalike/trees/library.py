@@ -1,4 +1,4 @@
-"""The compiled core of trees as Python calls it; without a compiler there is none, and numpy does the same work."""
+"""The compiled core of trees as Python calls it; without a compiler there is none, and numpy does the work."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ GRADIENTS: Final = {
     "squared-error": "gradients_squares",
     "poisson": "gradients_poisson",
 }
+BLOCK: Final = 512
+"""Rows whose exponentials the core keeps at a time (BLOCK in objective.h)."""
 FLAGS: Final = ("-ffp-contract=off", "-pthread")
 """Products and sums are rounded one by one, as in numpy."""
 _WORTH_A_THREAD: Final = 200_000
@@ -45,6 +47,7 @@ class _RowsC(ctypes.Structure):
         "used",
         "default",
         "before",
+        "base",
         "slot_bin",
         "slot_full",
         "offsets",
@@ -87,7 +90,7 @@ def core() -> ctypes.CDLL | None:
         _tell(f"Trees are grown by numpy: {problem}. The trees are the same, it takes about ten times as long.")
         return None
     library.arena_new.restype = ctypes.c_void_p
-    for name in ("grow_tree", "histogram_of", "divide_rows"):
+    for name in ("grow_tree", "histogram_of", "divide_rows", "find_leaves"):
         getattr(library, name).restype = ctypes.c_int64
     for name in GRADIENTS.values():
         getattr(library, name).restype = ctypes.c_int64
@@ -132,7 +135,7 @@ class Handle:
             "before": np.array(before, np.int32),
             "offsets": cuts.offsets,
         }
-        wide = int(binned.codes.dtype == np.uint32)
+        wide = int(binned.codes.dtype == np.uint16)
         numbers = (binned.rows, binned.places, binned.slots, cuts.features, wide)
         self.rows = _RowsC(*numbers, *(self.arrays[name].ctypes.data for name in _RowsC._arrays))
         self.idle: deque[_Arena] = deque()
@@ -163,6 +166,19 @@ def _plain(array: Array, dtype: type) -> Array:
     return np.ascontiguousarray(array, dtype)
 
 
+def _checked(
+    handle: Handle, g: Array, h: Array, rows: Array | None, margins: Array | None = None
+) -> tuple[Array, Array, Array | None]:
+    """Derivatives and row numbers as the core reads them: it must not read beyond the end of what it gets."""
+    count = int(handle.rows.rows)
+    rows = None if rows is None else _plain(rows, np.int32)
+    if rows is not None and len(rows) and not 0 <= rows.min() <= rows.max() < count:
+        raise ValueError(f"There are {count} rows, and not those from {rows.min()} to {rows.max()}.")
+    if len(g) != count or len(h) != count or (margins is not None and margins.shape != (count,)):
+        raise ValueError(f"{count} rows are binned; derivatives or margins are of another number.")
+    return _plain(g, np.int32), _plain(h, np.int32), rows
+
+
 def grow_tree(
     handle: Handle,
     g: Array,
@@ -173,7 +189,7 @@ def grow_tree(
     margins: Array | None,
     threads: int,
 ) -> Tree:
-    """A whole tree; ``margins`` of float64 may have a stride, and gets what the tree says for the rows looked at."""
+    """A whole tree; ``margins`` of float64 may have a stride, and gets what the tree says for these rows."""
     features, nodes = int(handle.rows.features), most_nodes(settings)
     told = _SettingsC(
         settings.depth,
@@ -191,8 +207,7 @@ def grow_tree(
     tree, signs = Tree.empty(settings), directions(settings, features)
     parts = _TreeC(*(getattr(tree, name).ctypes.data for name in _TreeC._arrays))
     may = np.ones(features, np.uint8) if allowed is None else _plain(allowed, np.uint8)
-    g, h = _plain(g, np.int32), _plain(h, np.int32)
-    rows = None if rows is None else _plain(rows, np.int32)
+    g, h, rows = _checked(handle, g, h, rows, margins)
     count = int(handle.rows.rows) if rows is None else len(rows)
     stride = 0 if margins is None else margins.strides[0] // 8
     arena = handle.arena()
@@ -221,14 +236,14 @@ def grow_tree(
 def histogram(handle: Handle, g: Array, h: Array, rows: Array, channels: int, threads: int) -> NDArray[np.int64]:
     """The full histogram of some rows, int64 [slots, channels]."""
     full = np.zeros((int(handle.arrays["offsets"][-1]), channels), np.int64)
-    g, h, rows = _plain(g, np.int32), _plain(h, np.int32), _plain(rows, np.int32)
+    g, h, chosen = _checked(handle, g, h, rows)
     arena = handle.arena()
     numbers = [ctypes.c_int64(n) for n in (len(rows), channels)]
     fine = handle.library.histogram_of(
         ctypes.byref(handle.rows),
         _at(g),
         _at(h),
-        _at(rows),
+        _at(chosen),
         *numbers,
         _at(full),
         ctypes.c_int64(threads),
@@ -257,6 +272,30 @@ def divide_rows(
     )
 
 
+def leaves(handle: Handle, tree: Tree) -> NDArray[np.int32]:
+    """The leaf that each row ends in."""
+    found = np.empty(int(handle.rows.rows), np.int32)
+    _find_leaves(handle, tree, found, None)
+    return found
+
+
+def add_values(handle: Handle, tree: Tree, margins: Array) -> None:
+    """Add what the tree says to each row's margin, float64, in place."""
+    _find_leaves(handle, tree, None, margins)
+
+
+def _find_leaves(handle: Handle, tree: Tree, found: Array | None, margins: Array | None) -> None:
+    held = {name: np.ascontiguousarray(getattr(tree, name)) for name in _TreeC._arrays}
+    parts = _TreeC(*(held[name].ctypes.data for name in _TreeC._arrays))
+    stride = 0 if margins is None else margins.strides[0] // 8
+    numbers = ctypes.c_int64(len(tree.left)), _at(found), _at(margins), ctypes.c_int64(stride)
+    arena = handle.arena()
+    fine = handle.library.find_leaves(ctypes.byref(handle.rows), ctypes.byref(parts), *numbers, arena.pointer)
+    handle.idle.append(arena)
+    if not fine:
+        raise MemoryError("There is not enough memory to look for the leaves of these rows.")
+
+
 def gradients(
     name: str, margins: Array, y: Array, weights: Array | None, numbers: tuple[float, ...] = ()
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
@@ -271,7 +310,7 @@ def gradients(
         return None
     g, h = np.empty((2, outputs, rows), np.int32)
     more: list[Any] = [ctypes.c_double(number) for number in numbers]
-    raised = np.empty(outputs)
+    raised = np.empty((outputs, BLOCK))
     if name == "softmax":
         more = [ctypes.c_int64(outputs), _at(raised)]
     call = getattr(library, GRADIENTS[name])

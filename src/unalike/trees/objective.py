@@ -113,7 +113,7 @@ class Binary(Objective):
 
     def predict(self, margins: Floats) -> NDArray[Any]:
         """The likelier class; the first where both are equal."""
-        return (margins[:, 0] > 0).astype(np.int64)
+        return np.asarray(margins[:, 0] > 0, np.int64)
 
     def sums(self, y: NDArray[Any]) -> NDArray[np.int64]:
         """How many rows each class has."""
@@ -152,7 +152,7 @@ class Softmax(Objective):
 
     def predict(self, margins: Floats) -> NDArray[Any]:
         """The likeliest class; the first of those that are."""
-        return np.argmax(margins, axis=1).astype(np.int64)
+        return np.asarray(np.argmax(margins, axis=1), np.int64)
 
     def sums(self, y: NDArray[Any]) -> NDArray[np.int64]:
         """How many rows each class has."""

@@ -22,9 +22,10 @@ def histogram(
     for start in range(0, len(rows), _AT_ONCE):
         part = rows[start : start + _AT_ONCE]
         for k in range(binned.places):
-            codes = binned.codes[part, k]
+            codes, own = binned.columns[k][part], slice(binned.base[k], binned.base[k + 1])
             for channel, weights in enumerate((g[part], h[part], None)[:channels]):
-                short[:, channel] += np.bincount(codes, weights, binned.slots).astype(np.int64)
+                sums = np.bincount(codes, weights, binned.base[k + 1] - binned.base[k])
+                short[own, channel] += sums.astype(np.int64)
     total = np.array([g[rows].sum(dtype=np.int64), h[rows].sum(dtype=np.int64), len(rows)][:channels])
     full = np.zeros((binned.cuts.slots, channels), np.int64)
     real = binned.slot_full >= 0
@@ -43,20 +44,6 @@ def goes_left(
     bins = binned.bins(feature, rows)
     missing = int(binned.cuts.starts[feature + 1] - binned.cuts.starts[feature]) + 1
     return np.where(bins == missing, missing_left, bins <= bin)
-
-
-def divide_rows(
-    binned: Binned,
-    feature: int,
-    bin: int,
-    missing_left: bool,
-    order: NDArray[np.int32],
-    scratch: NDArray[np.int32],
-) -> int:
-    """Put the rows that go left first, in place, both sides in their order; how many go left."""
-    left = goes_left(binned, order, feature, bin, missing_left)
-    order[:] = np.concatenate([order[left], order[~left]])
-    return int(left.sum())
 
 
 def leaves(binned: Binned, tree: Tree) -> NDArray[np.int32]:

@@ -50,7 +50,7 @@ def channels_of(settings: Trees) -> int:
 
 def least_sum(settings: Trees) -> int:
     """The least sum of second derivatives that a child has, in units of the grid; never none."""
-    return max(1, ceil(settings.least_weight * GRID))
+    return min(max(1, ceil(settings.least_weight * GRID)), 2**60)
 
 
 def directions(settings: Trees, features: int) -> NDArray[np.int8]:

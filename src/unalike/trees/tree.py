@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unalike.errors import UserError
 from unalike.models.trees import Trees
 from unalike.trees.cuts import Arrays, Cuts
 
@@ -66,6 +67,19 @@ class Tree:
     def size(self) -> int:
         """The number of nodes that are used."""
         return int(max(self.right.max(), self.left.max(), 0)) + 1
+
+    def check(self, features: int) -> None:
+        """Refuse a tree that is none, as a file from others may hold: children come after their parents."""
+        nodes = np.arange(len(self.left))
+        split = self.left >= 0
+        for name in ("left", "right"):
+            child = getattr(self, name)
+            if not (np.where(split, (child > nodes) & (child < len(nodes)), child == -1)).all():
+                raise UserError(
+                    f"trees: a node's {name} child is not one of the {len(nodes)} nodes that come after it."
+                )
+        if not (np.where(split, (self.feature >= 0) & (self.feature < features), self.feature == -1)).all():
+            raise UserError(f"trees: a node splits column {self.feature.max()}, there are {features}.")
 
     def arrays(self) -> Arrays:
         """The arrays by their names, for states, messages and files."""

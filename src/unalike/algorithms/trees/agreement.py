@@ -32,6 +32,7 @@ from unalike.trees.agreed import (
     MORE,
     Buckets,
     cuts_between,
+    fills,
     fine_counts,
     first_buckets,
     first_counts,
@@ -47,6 +48,7 @@ def room(terms: PublicTerms) -> Arrays:
     return {
         "values": np.zeros(terms.features * (terms.model.bins - 1), np.float32),
         "starts": np.zeros(terms.features + 1, np.int64),
+        "fill": np.full(terms.features, np.nan, np.float32),
         "base": np.zeros(objective_in(terms).outputs),
     }
 
@@ -87,17 +89,22 @@ def _first_answers(me: Me, state: Arrays, inbox: Inbox) -> tuple[Arrays, Buckets
             f"trees: patience={terms.model.patience} needs validation rows, and no party has any. "
             "Leave patience out, or keep rows for validation."
         )
-    sums = want(inbox, SUM, "labels", "int64", (None,))
+    nothing = objective_in(terms).sums(np.zeros(0, np.int64 if terms.classes else np.float64))
+    sums = want(inbox, SUM, "labels", "int64", nothing.shape)
     counts = want(inbox, SUM, "rows", "int64", (terms.features, MISSING + 1))
-    return state | {"base": objective_in(terms).base(sums)}, first_buckets(counts)
+    kept = {"base": objective_in(terms).base(sums), _KEPT + "missing": counts[:, MISSING]}
+    return state | kept, first_buckets(counts)
 
 
 def _finished(me: Me, state: Arrays, buckets: Buckets) -> tuple[Arrays, Say]:
     """Cut between the buckets, forget them, and tell all parties."""
     terms = me.terms
     cuts = cuts_between(buckets, terms.features, terms.model.bins, terms.model.least_rows)
-    state = with_cuts({name: array for name, array in state.items() if not name.startswith(_KEPT)}, cuts)
-    return state, to_all(me, cuts.arrays() | {"base": state["base"]})
+    fill = fills(cuts, state[_KEPT + "missing"], buckets, terms.model.least_rows)
+    kept = {name: array for name, array in state.items() if not name.startswith(_KEPT)}
+    return with_cuts(kept, cuts) | {"fill": fill}, to_all(
+        me, cuts.arrays() | {"fill": fill, "base": state["base"]}
+    )
 
 
 def with_cuts(state: Arrays, cuts: Cuts) -> Arrays:
@@ -153,10 +160,11 @@ def _told(me: Me, state: Arrays, inbox: Inbox) -> Arrays:
         raise WrongMail(SERVER, f"tells cuts of more than {me.terms.model.bins} bins, or of fewer than none.")
     values = want(inbox, SERVER, "values", "float32", (int(starts[-1]),))
     base = want(inbox, SERVER, "base", "float64", outputs)
+    fill = want(inbox, SERVER, "fill", "float32", (me.terms.features,))
     inner = np.ones(len(values), bool)
     inner[starts[:-1][sizes > 0]] = False
     if not np.isfinite(values).all() or (np.diff(values)[inner[1:]] <= 0).any() or not np.isfinite(base).all():
         raise WrongMail(SERVER, "tells cuts that do not ascend, or a start that is no number.")
-    state = with_cuts(state, Cuts(values, starts)) | {"base": base}
+    state = with_cuts(state, Cuts(values, starts)) | {"fill": fill, "base": base}
     margins = {name: np.zeros_like(state[name]) + base for name in ("margins", "validation_margins")}
     return state | margins

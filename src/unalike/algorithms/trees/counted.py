@@ -27,7 +27,7 @@ def bytes_of_round(trees: list[Tree], settings: Trees, cuts: Cuts) -> tuple[dict
         nodes += wanted
         down["wanted"] += 8 * wanted
         for name in TOLD:
-            down[name] += len(trees) * used * trees[0].arrays()[name].itemsize
+            down[name] += len(trees) * used * getattr(trees[0], name).itemsize
     return {"histograms": 8 * nodes * cuts.slots * channels_of(settings)}, down
 
 

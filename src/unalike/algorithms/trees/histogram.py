@@ -24,6 +24,7 @@ from unalike.algorithms.trees.own_rows import (
     used_when_sound,
     validation_after,
     validation_loss,
+    with_directions,
 )
 from unalike.algorithms.trees.shelf import allowed_columns, tree_at, with_trees
 from unalike.algorithms.trees.told import check_own_rows, heard, heard_wanted, new_moves, told
@@ -66,7 +67,7 @@ class HistogramTrees(BoostedTrees):
         state = {name: array for name, array in state.items() if not name.startswith("building")}
         trees = [building.tree for building in buildings]
         if not any(len(building.wanted) for building in buildings):
-            return state | with_trees(state, first, trees), NOTHING
+            return state | with_trees(state, first, [with_directions(tree, state) for tree in trees]), NOTHING
         wanted = [(k, node) for k, building in enumerate(buildings) for node in building.wanted.tolist()]
         mail = told(trees) | {"wanted": np.array(wanted, np.int32)}
         return state | _packed(buildings), to_all(me, mail)
@@ -78,7 +79,7 @@ class HistogramTrees(BoostedTrees):
 
     def answer(self, me: Me, state: Arrays, turn: Turn, inbox: Inbox) -> tuple[Arrays, Say]:
         """A party: use the last round's trees, then add its histograms of the nodes that are wanted."""
-        settings, binned = me.terms.model, training_bins(me, cuts_in(state))
+        settings, binned = me.terms.model, training_bins(me, state)
         outputs = self.trees_a_round(me.terms)
         if turn.number == 1:
             if turn.round > 1:
@@ -92,8 +93,11 @@ class HistogramTrees(BoostedTrees):
         me.kept["places"] = [*me.kept.get("places", [])[-1:], place]
         g, h = gradients(me, state)
         channels = channels_of(settings)
-        found = [histograms(binned, g[k], h[k], place.rows[k], np.array([n]), channels) for k, n in wanted]
-        add = {"histograms": np.concatenate([np.zeros((0, binned.cuts.slots, channels), np.int64), *found])}
+        add = {"histograms": np.zeros((len(wanted), binned.cuts.slots, channels), np.int64)}
+        for number, (k, node) in enumerate(wanted):
+            if len(place.rows[k].rows(node)) >= max(1, me.least_rows):
+                found = histograms(binned, g[k], h[k], place.rows[k], np.array([node]), channels)
+                add["histograms"][number] = found[0]
         if turn.number == 1 and settings.patience:
             add["loss"] = np.array([validation_loss(me, state)], np.int64)
         return state, Say(add=add)
@@ -111,9 +115,9 @@ class HistogramTrees(BoostedTrees):
         wanted = heard_wanted(inbox, trees, before.asked)
         moves = [new_moves(old, new) for old, new in zip(before.trees, trees, strict=True)]
         rows_now = [move(binned, rows, m) for rows, m in zip(before.rows, moves, strict=True)]
-        for tree, rows in zip(trees, rows_now, strict=True):
+        for tree, own in zip(trees, rows_now, strict=True):
             nodes = np.arange(tree.size)
-            check_own_rows(tree, nodes, (rows.ends - rows.starts)[nodes], me.terms.model)
+            check_own_rows(tree, nodes, (own.ends - own.starts)[nodes], me.terms.model)
         return _Place(turn, trees, rows_now, before.asked | set(wanted)), wanted
 
     def whole_round(self, me: Me, server: Arrays, party: Arrays, round: int) -> tuple[Arrays, Arrays] | None:
@@ -130,13 +134,14 @@ class HistogramTrees(BoostedTrees):
         if settings.patience:
             server = server | {"losses": server["losses"].copy()}
             server["losses"][round - 1] = validation_loss(me, party)
-        binned, after = training_bins(me, cuts_in(party)), party["margins"].copy()
+        binned, after = training_bins(me, party), party["margins"].copy()
         g, h = gradients(me, party)
         first = (round - 1) * outputs
         trees = [
             grow(binned, g[k], h[k], settings, allowed_columns(terms, first + k), margins=after[:, k])
             for k in range(outputs)
         ]
+        trees = [with_directions(tree, party) for tree in trees]
         seen = validation_after(me, party, trees) if len(me.rows.validation) else party["validation_margins"]
         me.kept["margins after"] = (round, party["margins"], after, seen)
         return server | with_trees(server, first, trees), party

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,12 @@ def cuts_in(state: Arrays) -> Cuts:
 
 def training_rows(me: Me) -> tuple[Any, NDArray[Any]]:
     """The features and labels of the rows that a party trains on."""
-    return _features(me, me.rows.train), me.rows.y[me.rows.train]
+    return _features(me, me.rows.train), training_labels(me)
+
+
+def training_labels(me: Me) -> NDArray[Any]:
+    """The labels of the rows that a party trains on."""
+    return me.remember("training labels", lambda: me.rows.y[me.rows.train])
 
 
 def validation_rows(me: Me) -> tuple[Any, NDArray[Any]]:
@@ -41,14 +47,35 @@ def _features(me: Me, places: NDArray[np.int64]) -> Any:
     return rows if rows.ndim == 2 else rows.reshape(len(places), -1)
 
 
-def training_bins(me: Me, cuts: Cuts) -> Binned:
+def training_bins(me: Me, state: Arrays) -> Binned:
     """The training rows by bin."""
-    return me.remember("training bins", lambda: bin_rows(training_rows(me)[0], cuts))
+    return me.remember("training bins", lambda: bin_rows(filled(training_rows(me)[0], state), cuts_in(state)))
 
 
-def validation_bins(me: Me, cuts: Cuts) -> Binned:
+def validation_bins(me: Me, state: Arrays) -> Binned:
     """The validation rows by bin."""
-    return me.remember("validation bins", lambda: bin_rows(validation_rows(me)[0], cuts))
+    return me.remember("validation bins", lambda: bin_rows(filled(validation_rows(me)[0], state), cuts_in(state)))
+
+
+def filled(x: Any, state: Arrays) -> Any:
+    """Rows with missing values filled in, in the columns where all parties have too few for a bin of their own."""
+    fill = state["fill"]
+    if np.isnan(fill).all():
+        return x
+    x = x.copy()
+    if hasattr(x, "indices"):
+        x.data = np.where(np.isnan(x.data), fill[x.indices], x.data)
+    else:
+        for column in np.flatnonzero(~np.isnan(fill)):
+            x[np.isnan(x[:, column]), column] = fill[column]
+    return x
+
+
+def with_directions(tree: Tree, state: Arrays) -> Tree:
+    """The tree, with missing values going where the number goes that they count as."""
+    fill = np.append(state["fill"], np.float32(np.nan))[tree.feature]
+    counted = ~np.isnan(fill)
+    return replace(tree, missing_left=np.where(counted, fill < tree.threshold, tree.missing_left).astype(np.uint8))
 
 
 def is_same(kept: NDArray[Any], given: NDArray[Any]) -> bool:
@@ -72,19 +99,19 @@ def gradients(me: Me, state: Arrays) -> tuple[NDArray[np.int32], NDArray[np.int3
     """First and second derivatives of the training rows at their margins."""
     known = me.kept.get("gradients")
     if known is None or not is_same(known[0], state["margins"]):
-        found = objective_in(me.terms).gradients(state["margins"], training_rows(me)[1])
+        found = objective_in(me.terms).gradients(state["margins"], training_labels(me))
         me.kept["gradients"] = known = (state["margins"], *found)
     return known[1], known[2]
 
 
 def validation_loss(me: Me, state: Arrays) -> int:
     """The sum of the losses of this party's validation rows at their margins, exact."""
-    return objective_in(me.terms).losses(state["validation_margins"], validation_rows(me)[1])
+    return objective_in(me.terms).losses(state["validation_margins"], me.rows.y[me.rows.validation])
 
 
 def used_when_sound(me: Me, state: Arrays, trees: list[Tree]) -> Arrays:
     """The state after the last round's trees, which must have room for this party's rows."""
-    binned = training_bins(me, cuts_in(state))
+    binned = training_bins(me, state)
     if me.terms.model.rows == 1:
         for tree in trees:
             own = np.bincount(leaves(binned, tree), minlength=tree.size)
@@ -96,7 +123,7 @@ def used(me: Me, state: Arrays, trees: list[Tree]) -> Arrays:
     """The state with what these trees say added to the margins of all rows."""
     margins = state["margins"].copy()
     for k, tree in enumerate(trees):
-        add_values(margins[:, k % margins.shape[1]], training_bins(me, cuts_in(state)), tree)
+        add_values(margins[:, k % margins.shape[1]], training_bins(me, state), tree)
     return state | {"margins": margins, "validation_margins": validation_after(me, state, trees)}
 
 
@@ -105,5 +132,5 @@ def validation_after(me: Me, state: Arrays, trees: list[Tree]) -> NDArray[np.flo
     seen = state["validation_margins"].copy()
     if len(seen):
         for k, tree in enumerate(trees):
-            add_values(seen[:, k % seen.shape[1]], validation_bins(me, cuts_in(state)), tree)
+            add_values(seen[:, k % seen.shape[1]], validation_bins(me, state), tree)
     return seen

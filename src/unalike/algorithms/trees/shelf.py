@@ -18,11 +18,10 @@ def no_trees(settings: Trees, count: int) -> Arrays:
 
 def with_trees(server: Arrays, first: int, trees: list[Tree]) -> Arrays:
     """The server's arrays of trees, with these in the places from ``first`` on."""
-    found = {}
-    for name in trees[0].arrays():
-        found[name] = server[name].copy()
-        for place, tree in enumerate(trees, start=first):
-            found[name][place] = tree.arrays()[name]
+    found = {name: server[name].copy() for name in trees[0].arrays()}
+    for place, tree in enumerate(trees, start=first):
+        for name, array in tree.arrays().items():
+            found[name][place] = array
     return found
 
 

@@ -26,7 +26,7 @@ TOLD: Final = ("feature", "bin", "missing_left", "left", "right", "rows")
 def told(trees: list[Tree], *more: str) -> Arrays:
     """Trees as mail: the named arrays of all, as far as nodes are used."""
     used = max((tree.size for tree in trees), default=0)
-    return {name: np.stack([tree.arrays()[name][:used] for tree in trees]) for name in (*TOLD, *more)}
+    return {name: np.stack([getattr(tree, name)[:used] for tree in trees]) for name in (*TOLD, *more)}
 
 
 def heard(
@@ -37,13 +37,13 @@ def heard(
     trees = [Tree.empty(settings) for _ in range(count)]
     used = None
     for name in (*TOLD, *more):
-        dtype = trees[0].arrays()[name].dtype.name
+        dtype = getattr(trees[0], name).dtype.name
         array = want(inbox, sender, name, dtype, (count, used))
         used = array.shape[1]
         if not 1 <= used <= most_nodes(settings):
             raise WrongMail(sender, f"tells a tree of {used} nodes, from 1 to {most_nodes(settings)} can be.")
         for tree, own in zip(trees, array, strict=True):
-            tree.arrays()[name][:used] = own
+            getattr(tree, name)[:used] = own
     for tree in trees:
         check_tree(tree, settings, cuts, sender)
     return trees
@@ -102,7 +102,7 @@ def new_moves(before: Tree, tree: Tree) -> Moves:
     """The splits that a tree has beyond those told before, which must have stayed as they were."""
     was = before.left >= 0
     for name in TOLD:
-        old, new = before.arrays()[name], tree.arrays()[name]
+        old, new = getattr(before, name), getattr(tree, name)
         if (old[was] != new[was]).any():
             raise WrongMail(SERVER, f"tells another {name!r} of a split than before.")
     at = np.flatnonzero((tree.left >= 0) & ~was)
@@ -113,7 +113,8 @@ def new_moves(before: Tree, tree: Tree) -> Moves:
 
 def depths(tree: Tree) -> NDArray[np.int64]:
     """How deep each node lies under the root; 0 for places that are not used."""
-    found = np.zeros(len(tree.left), np.int64)
-    for node in np.flatnonzero(tree.left >= 0):  # parents come before their children
-        found[tree.left[node]] = found[tree.right[node]] = found[node] + 1
-    return found
+    at = np.flatnonzero(tree.left >= 0)
+    found = [0] * len(tree.left)
+    for node, left, right in zip(at.tolist(), tree.left[at].tolist(), tree.right[at].tolist(), strict=True):
+        found[left] = found[right] = found[node] + 1  # parents come before their children
+    return np.array(found, np.int64)

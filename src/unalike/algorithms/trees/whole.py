@@ -15,6 +15,7 @@ from unalike.algorithms.trees.own_rows import (
     training_bins,
     used,
     validation_loss,
+    with_directions,
 )
 from unalike.algorithms.trees.shelf import allowed_columns
 from unalike.algorithms.trees.told import heard, told
@@ -30,14 +31,15 @@ def grown(me: Me, state: Arrays, round: int, first: int) -> list[Tree]:
 
     Rows and columns are drawn as the settings say.
     """
-    binned, settings = training_bins(me, cuts_in(state)), me.terms.model
+    binned, settings = training_bins(me, state), me.terms.model
     g, h = gradients(me, state)
     drawn = drawn_rows(me, round)
     rows = None if isinstance(drawn, int) else drawn
-    return [
-        grow(binned, g[k], h[k], settings, allowed_columns(me.terms, first + k), rows)
-        for k in range(objective_in(me.terms).outputs)
-    ]
+    outputs = range(objective_in(me.terms).outputs)
+    if not (drawn if rows is None else len(rows)):
+        return [Tree.empty(settings) for _ in outputs]
+    trees = [grow(binned, g[k], h[k], settings, allowed_columns(me.terms, first + k), rows) for k in outputs]
+    return [with_directions(tree, state) for tree in trees]
 
 
 def up_to_date(me: Me, state: Arrays, turn: Turn, inbox: Inbox, count: int) -> Arrays:

@@ -14,25 +14,41 @@ static inline double power_of_e(double x) {
     return result * scale.number;
 }
 
-// One row's derivatives on the grid; returns whether they are too great.
-static inline int put(double first, double second, const double *weights, int64_t i, int32_t *g, int32_t *h) {
-    if (weights) {
-        first *= weights[i];
-        second *= weights[i];
-    }
-    int fits = (fabs(first) < 1024.0) & (second < 1024.0);
-    g[i] = (int32_t)__builtin_rint((fits ? first : 0.0) * 0x1p20);
-    h[i] = (int32_t)__builtin_rint((fits ? second : 0.0) * 0x1p20);
-    return !fits;
+#define BLOCK 512
+
+// Derivatives of a block of rows, weighted and on the grid; returns how many are too great.
+static int64_t put(double *restrict first, double *restrict second, const double *restrict weights, int64_t n,
+                   int32_t *restrict g, int32_t *restrict h) {
+    int64_t wrong = 0;
+    if (weights)
+        for (int64_t i = 0; i < n; i++) {
+            first[i] *= weights[i];
+            second[i] *= weights[i];
+        }
+    for (int64_t i = 0; i < n; i++) wrong += !((fabs(first[i]) < 1024.0) & (second[i] < 1024.0));
+    if (wrong) return wrong;
+    for (int64_t i = 0; i < n; i++) g[i] = (int32_t)__builtin_rint(first[i] * 0x1p20);
+    for (int64_t i = 0; i < n; i++) h[i] = (int32_t)__builtin_rint(second[i] * 0x1p20);
+    return 0;
 }
 
-// Each returns the number of rows that pull too much. Margins are [rows][outputs], g and h [outputs][rows].
+#define BLOCKS                                                                                                     \
+    int64_t wrong = 0;                                                                                             \
+    double first[BLOCK], second[BLOCK];                                                                            \
+    for (int64_t from = 0, n; n = rows - from < BLOCK ? rows - from : BLOCK, from < rows; from += BLOCK)
+
+#define PUT(K) put(first, second, weights ? weights + from : NULL, n, g + (K) * rows + from, h + (K) * rows + from)
+
+// Each returns whether rows pull too much. Margins are [rows][outputs], g and h [outputs][rows].
 int64_t gradients_binary(const double *restrict margins, const int64_t *restrict y, const double *restrict weights,
                          int64_t rows, int32_t *restrict g, int32_t *restrict h) {
-    int64_t wrong = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        double p = 1.0 / (1.0 + power_of_e(-margins[i]));
-        wrong += put(p - (double)y[i], p * (1.0 - p), weights, i, g, h);
+    BLOCKS {
+        for (int64_t i = 0; i < n; i++) {
+            double p = 1.0 / (1.0 + power_of_e(-margins[from + i]));
+            first[i] = p - (double)y[from + i];
+            second[i] = p * (1.0 - p);
+        }
+        wrong += PUT(0);
     }
     return wrong;
 }
@@ -40,16 +56,24 @@ int64_t gradients_binary(const double *restrict margins, const int64_t *restrict
 int64_t gradients_softmax(const double *restrict margins, const int64_t *restrict y, const double *restrict weights,
                           int64_t rows, int64_t outputs, double *restrict raised, int32_t *restrict g,
                           int32_t *restrict h) {
-    int64_t wrong = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        const double *row = margins + i * outputs;
-        double top = row[0], total = 0.0;
-        for (int64_t k = 1; k < outputs; k++) top = row[k] > top ? row[k] : top;
-        for (int64_t k = 0; k < outputs; k++) raised[k] = power_of_e(row[k] - top);
-        for (int64_t k = 0; k < outputs; k++) total += raised[k];
+    double top[BLOCK], total[BLOCK];
+    BLOCKS {
+        const double *at = margins + from * outputs;
+        for (int64_t i = 0; i < n; i++) top[i] = at[i * outputs], total[i] = 0.0;
+        for (int64_t k = 1; k < outputs; k++)
+            for (int64_t i = 0; i < n; i++) top[i] = at[i * outputs + k] > top[i] ? at[i * outputs + k] : top[i];
+        for (int64_t k = 0; k < outputs; k++)
+            for (int64_t i = 0; i < n; i++) {
+                raised[k * BLOCK + i] = power_of_e(at[i * outputs + k] - top[i]);
+                total[i] += raised[k * BLOCK + i];
+            }
         for (int64_t k = 0; k < outputs; k++) {
-            double p = raised[k] / total;
-            wrong += put(p - (double)(y[i] == k), 2.0 * p * (1.0 - p), weights, i, g + k * rows, h + k * rows);
+            for (int64_t i = 0; i < n; i++) {
+                double p = raised[k * BLOCK + i] / total[i];
+                first[i] = p - (double)(y[from + i] == k);
+                second[i] = 2.0 * p * (1.0 - p);
+            }
+            wrong += PUT(k);
         }
     }
     return wrong;
@@ -57,17 +81,25 @@ int64_t gradients_softmax(const double *restrict margins, const int64_t *restric
 
 int64_t gradients_squares(const double *restrict margins, const double *restrict y, const double *restrict weights,
                           int64_t rows, double shift, double scale, int32_t *restrict g, int32_t *restrict h) {
-    int64_t wrong = 0;
-    for (int64_t i = 0; i < rows; i++) wrong += put(margins[i] - (y[i] - shift) / scale, 1.0, weights, i, g, h);
+    BLOCKS {
+        for (int64_t i = 0; i < n; i++) {
+            first[i] = margins[from + i] - (y[from + i] - shift) / scale;
+            second[i] = 1.0;
+        }
+        wrong += PUT(0);
+    }
     return wrong;
 }
 
 int64_t gradients_poisson(const double *restrict margins, const double *restrict y, const double *restrict weights,
                           int64_t rows, int32_t *restrict g, int32_t *restrict h) {
-    int64_t wrong = 0;
-    for (int64_t i = 0; i < rows; i++) {
-        wrong += !(y[i] >= 0.0);
-        wrong += put(power_of_e(margins[i]) - y[i], power_of_e(margins[i] + 0.7), weights, i, g, h);
+    BLOCKS {
+        for (int64_t i = 0; i < n; i++) {
+            wrong += !(y[from + i] >= 0.0);
+            first[i] = power_of_e(margins[from + i]) - y[from + i];
+            second[i] = power_of_e(margins[from + i] + 0.7);
+        }
+        wrong += PUT(0);
     }
     return wrong;
 }
