@@ -214,3 +214,19 @@ def test_any_table_of_numbers_with_gaps_is_coded(rows: list[list[str]]) -> None:
                 cells = [row["abc".index(name[0])] for row in rows]
                 found = np.concatenate([data.x, data.x_test])[:, place]
                 assert np.isnan(found).sum() == sum(cell in ("", "?") for cell in cells)
+
+
+def test_trees_learn_from_gaps_and_grow_alike_whoever_has_them(tmp_path: Path) -> None:
+    terms = {"model": "trees(depth=3)", "algorithm": "histogram", "rounds": 3, "validation": 0.0, "held_out": 0.0}
+    made = [
+        unalike.run(dataset="heart(missing=keep)", partition=split, runs=tmp_path, **terms)
+        for split in ("natural", "iid", "label-dirichlet(0.1)")
+    ]
+    data = load_dataset("heart(missing=keep)")
+    first, *others = (one.predict_proba(data.x_test) for one in made)
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+    unknown = made[0].predict_proba(np.full((1, len(data.features)), np.nan, np.float32))
+    assert unknown.sum() == pytest.approx(1)
+    assert made[0].accuracy is not None
+    assert made[0].accuracy > 0.7

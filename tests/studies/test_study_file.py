@@ -32,6 +32,7 @@ BUILT_IN = {
     "rfedavg-efficiency",
     "rfedavg-fairness",
     "cfl-tree",
+    "trees-noniid",
     "quick",
 }
 

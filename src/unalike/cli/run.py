@@ -92,6 +92,14 @@ def _spec(file: Path | None, given: dict[str, Any], runs: Path, *, quiet: bool) 
         chosen = RunSpec.from_mapping(values)
         check_given(chosen, given)
         return chosen, False
+    from unalike.runs.model_file import is_trees
+
+    if is_trees(str(values.get("model", ""))):
+        if not quiet:
+            say("Algorithm: histogram. It grows the same trees whoever holds which row.")
+        chosen = RunSpec.from_mapping(values | {"algorithm": "histogram"})
+        check_given(chosen, given)
+        return chosen, True
     from unalike.ranking.advice import text_of
     from unalike.ranking.evidence import advise_run
 
