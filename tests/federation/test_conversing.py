@@ -81,10 +81,17 @@ def messages(world, *kinds):
 
 @pytest.mark.parametrize(
     ("algorithm", "channel"),
-    [("toy-perceptron", "masked"), ("toy-mailing", None), ("histogram", None), ("histogram", "masked")],
+    [
+        ("toy-perceptron", "masked"),
+        ("toy-mailing", None),
+        ("histogram", None),
+        ("histogram", "masked"),
+        ("bagging", None),
+        ("cyclic", None),
+    ],
 )
 def test_the_bits_of_simulation(algorithm, channel, tmp_path):
-    world = make(tmp_path, channel, algorithm)
+    world = make(tmp_path, channel, algorithm, missing="indicate" if algorithm.startswith("toy") else "keep")
     found = world.serve()
     simulation = assert_as_simulated(world, found)
     (*_, row) = read_rounds(world.folder.run)
@@ -96,8 +103,7 @@ def test_the_bits_of_simulation(algorithm, channel, tmp_path):
     assert (again["server_sha256"], len(read_rounds(world.folder.run))) == (found["server_sha256"], 2)
 
 
-def test_a_softmax_of_three_classes_and_early_stop_over_sites(tmp_path):
-    """Several trees a round; patience ends the run for all, and the result says so."""
+def test_patience_ends_the_run_for_all_and_the_result_says_so(tmp_path):
     world = make(tmp_path, "masked", "histogram", rounds=30, model="trees(depth=2,bins=8,eta=1,patience=1)")
     found = world.serve()
     assert found["rounds"] < 30
@@ -108,7 +114,7 @@ def test_a_softmax_of_three_classes_and_early_stop_over_sites(tmp_path):
 
 
 def test_each_site_for_itself_keeps_its_own_model(tmp_path):
-    world = make(tmp_path, None, "toy-alone")
+    world = make(tmp_path, None, "local", model=TREES)
     found = world.serve()
     simulation, rows = world.simulation()
     assert found["server_sha256"] == simulation.state.server_digest()
@@ -214,7 +220,7 @@ def test_a_site_that_vanishes_inside_a_tree_is_named_waited_for_and_asked_again(
     assert len(set(again)) == 1
 
 
-@pytest.mark.parametrize("channel", [None, "masked"])
+@pytest.mark.parametrize("channel", ["masked"])
 def test_a_run_that_is_stopped_inside_a_tree_goes_on_later_to_the_same_bits(channel, tmp_path):
     world, met = make(tmp_path, channel, "histogram"), []
 

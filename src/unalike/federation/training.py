@@ -143,7 +143,7 @@ class RemoteTraining(Training):
 
     @property
     def speaker(self) -> Speaker:
-        """The server's voice."""
+        """Who signs, numbers and sends the server's messages."""
         return self.sites.speaker
 
     @property
