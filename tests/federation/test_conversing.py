@@ -194,6 +194,29 @@ def test_the_log_has_a_line_where_a_round_begins_and_counts_the_rest(tmp_path):
     assert all(row["turns"]["out"] == row["turns"]["in"] + 1 for row in rows if "turns" in row)
 
 
+def test_sites_are_told_what_is_new_of_a_model_and_all_of_it_after_a_restart(tmp_path):
+    world = make(tmp_path, None, "histogram", rounds=4)
+
+    def before(node, raw):
+        header = peek(raw).header
+        if node == NODE and (header["kind"], header.get("round")) == ("turn", 4) and header["begins"]:
+            world.start(NODE, NAME)
+        return raw
+
+    world.transport.before = before
+    found = world.serve()
+    tried = [(node, m) for node, m, _ in messages(world, "evaluate")]
+    whole = [(node, m.header["round"]) for node, m in tried if "since" not in m.header]
+    assert sorted(whole) == [(11, 1), (12, 1), (12, 4), (13, 1)]
+    assert len(tried) == 3 * 4 + 1
+    sizes = {m.header["round"]: len(m.body) for node, m in tried if node == 11}
+    assert sizes[3] < sizes[1] / 2
+    simulation, rows = world.simulation()
+    played = read_rounds(world.folder.run)
+    assert [row["accuracy"] for row in played] == pytest.approx([row["accuracy"] for row in rows], abs=1e-12)
+    assert found["accuracy"] == played[-1]["accuracy"]
+
+
 # Faults
 
 
