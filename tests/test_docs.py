@@ -352,8 +352,12 @@ def test_the_page_about_using_the_model(here):
     assert {path.name for path in (here / "model").iterdir()} == {
         *("model.onnx", "model.pt2", "weights.safetensors", "model.json", "card.md", "card.json")
     }
+    assert {path.name for path in (here / "trees").iterdir()} == {"xgboost.json", "trees.json"}
+    assert (here / "importance.svg").exists()
+    pytest.importorskip("xgboost")
     names = {"__name__": "example"}
     exec(compile(examples("use.md"), "use.md", "exec"), names)
+    assert names["same"] == pytest.approx(names["unknown"][:, 1], abs=1e-6)
     assert names["right"] == names["result"].accuracy
     assert names["chances"].shape == (len(names["names"]), 2)
     assert names["own"].classes == names["data"].classes

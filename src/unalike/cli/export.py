@@ -59,8 +59,8 @@ def export(
       unalike export 3f2a --to xgboost -o model
       unalike export 3f2a --to card -o model
 
-    Of a net, raw rows go in, in any number, and logits (or the predicted number) come out: scaling is inside. Trees
-    read a table's numbers in its own units. A folder with safetensors is all that `unalike predict` needs.
+    Of a net, raw rows go in, in any number, and logits (or the predicted number) come out: scaling is inside.
+    Trees read a table's numbers in its own units. A folder with safetensors is all that `unalike predict` needs.
     """
     with redirect_stdout(sys.stderr):
         load_plugins(plugin)

@@ -172,6 +172,7 @@ def engine_line(figures: Mapping[str, Any]) -> list[str]:
 
 def importance_line(figures: Mapping[str, Any]) -> list[str]:
     """Of trees: the columns that they go by most."""
-    shares = figures.get("importance") or {}
-    most = ", ".join(f"{name} {share:.0%}" for name, share in list(shares.items())[:5])
+    from unalike.runs.headline import importance
+
+    most = ", ".join(f"{name} {share:.0%}" for name, share in list(importance(figures).items())[:5])
     return [f"Goes by: {most} of the gain. All columns: unalike runs importance."] if most else []

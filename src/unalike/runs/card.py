@@ -14,6 +14,7 @@ from unalike.models import MODELS
 from unalike.part_text import parse
 from unalike.partition import PARTITIONS
 from unalike.runs.command import command
+from unalike.runs.headline import importance
 from unalike.runs.model_file import is_trees
 from unalike.runs.results import brief
 from unalike.runs.rounds_file import finite
@@ -143,9 +144,9 @@ def _made_of(model: str, figures: Mapping[str, Any]) -> dict[str, Any]:
 
 def _goes_by(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Of trees: the columns that they gain most by."""
-    found = figures.get("importance")
-    rows = [[name, f"{share:.1%}"] for name, share in (found or {}).items()]
-    return {"goes by": [["column that the trees go by", "share of the gain"], *rows[:_MOST_COLUMNS]]} if rows else {}
+    rows = [[name, f"{share:.1%}"] for name, share in importance(figures).items()]
+    head = ["column that the trees go by", "share of the gain"]
+    return {"goes by": [head, *rows[:_MOST_COLUMNS]]} if rows else {}
 
 
 def _first(names: Sequence[str], most: int = 30) -> str:

@@ -177,14 +177,16 @@ class Conversing:
         times = len(self.members) if merged else 1
         if merged and (quick := self._in_one_go(states, round)) is not None:
             states, up, down = quick
-            spoken = Spoken(up=dict(up), down=dict(down))
+            spoken = Spoken(up={"sums": sum(up.values())}, down={"mail": sum(down.values())})
         else:
             carrier = InProcess(self.protocol, self.roles.values(), states, None if merged else self._masked)
             spoken = converse(carrier, self.roles, round)
             states = carrier.states
-            for name, size in carrier.bytes_added.items():
-                spoken.up[name] = spoken.up.get(name, 0) + size
-        spoken.up, spoken.down = ({k: v * times for k, v in way.items()} for way in (spoken.up, spoken.down))
+            mail = {"mail" if self.protocol.only_sums else self.protocol.sends: sum(spoken.up.values())}
+            spoken.up = {"sums": sum(carrier.bytes_added.values()), **mail}
+            spoken.down = {"mail": sum(spoken.down.values())}
+        ways = (spoken.up, spoken.down)
+        spoken.up, spoken.down = ({name: size * times for name, size in way.items() if size} for way in ways)
         if self._masked is not None and round == 0:  # all introduce their keys to each other
             spoken.up["keys"] = INTRODUCTION * len(self.members)
             spoken.down["keys"] = INTRODUCTION * len(self.members) * (len(self.members) - 1)

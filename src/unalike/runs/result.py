@@ -141,7 +141,7 @@ class Result:
         which: Which = "final",
         party: int | str | None = None,
     ) -> list[Path]:
-        """Write the model for other programs into the folder ``path``: a format of ``unalike export``; or its card."""
+        """Write the model for other programs into the folder ``path``, in a format of ``unalike export``."""
         from unalike.runs.export import export
 
         return export(self, path, format, which, party)

@@ -22,12 +22,12 @@ MOST_PLACES_TRIED: Final = 64
 
 @dataclass(frozen=True, eq=False)
 class Binned:
-    """Rows by bin: ``codes[row, place]`` is a slot of this party's own, short histogram.
+    """Rows by bin: ``codes[row, place]`` names a slot of this party's own, short histogram, from ``base[place]`` on.
 
     Column ``j`` is in place ``place[j]``. Its ``used[j]`` slots begin at ``first[j]``, ascending by bin: those
     that occur, without the most frequent one, ``default[j]``. ``slot_bin`` is each slot's bin, ``slot_full`` its
-    place in the full histogram. ``base[k]`` is the slot of place ``k`` for "every column on its default", which
-    stands for no bin (-1 in both).
+    place in the full histogram. ``base[k]`` is the first slot of place ``k``, for "every column on its default",
+    which stands for no bin (-1 in both); behind the last place it is the number of slots.
     """
 
     cuts: Cuts
@@ -61,7 +61,8 @@ class Binned:
 
     def bins(self, feature: int, rows: NDArray[Any] | slice = slice(None)) -> NDArray[np.int32]:
         """The bins of one column for some rows, or all."""
-        codes = self.columns[self.place[feature]][rows].astype(np.int64)
+        place = self.place[feature]
+        codes = self.columns[place][rows].astype(np.int64) + self.base[place]
         first, used = int(self.first[feature]), int(self.used[feature])
         own = (codes >= first) & (codes < first + used)
         found = self.slot_bin[np.where(own, codes, 0)]
@@ -118,31 +119,40 @@ def _sparse_columns(x: Any, cuts: Cuts) -> list[_Column]:
 
 
 def _shared_places(columns: list[_Column], rows: int) -> NDArray[np.int32]:
-    """The place of each column: greedily, the fullest column first, the first place without a conflict."""
+    """The place of each column: greedily, the fullest column first, the first place without a conflict and with room.
+
+    Where a place's codes can be numbers of one byte, they are.
+    """
+    widths = [len(np.unique(column[2])) for column in columns]
+    most = 255 if max(widths, default=0) <= 255 else 2**16 - 1
     place = np.zeros(len(columns), np.int32)
     taken: list[NDArray[np.uint8]] = []
     counts: list[int] = []
+    slots: list[int] = []
     for feature in sorted(range(len(columns)), key=lambda f: (-len(columns[f][1]), f)):
         mine = np.zeros(rows, bool)
         mine[columns[feature][1]] = True
         packed, count = np.packbits(mine), len(columns[feature][1])
         for k in range(max(0, len(taken) - MOST_PLACES_TRIED), len(taken)):
-            if counts[k] + count <= rows and not np.any(taken[k] & packed):
+            fits = counts[k] + count <= rows and slots[k] + widths[feature] <= most
+            if fits and not np.any(taken[k] & packed):
                 taken[k] |= packed
                 counts[k] += count
+                slots[k] += widths[feature]
                 place[feature] = k
                 break
         else:
             place[feature] = len(taken)
             taken.append(packed)
             counts.append(count)
+            slots.append(widths[feature])
     return place
 
 
 def _bundled(columns: list[_Column], rows: int, cuts: Cuts) -> Binned:
     place = _shared_places(columns, rows)
     places = int(place.max()) + 1 if len(place) else 0
-    first, used, base = (np.zeros(n, np.int32) for n in (len(columns), len(columns), places))
+    first, used, base = (np.zeros(n, np.int32) for n in (len(columns), len(columns), places + 1))
     slot_bin: list[int] = []
     slot_full: list[int] = []
     tables = []
@@ -156,14 +166,14 @@ def _bundled(columns: list[_Column], rows: int, cuts: Cuts) -> Binned:
             slot_bin.extend(bins)
             slot_full.extend(cuts.offsets[feature] + bins)
             tables.append((feature, bins))
-    codes = np.empty((rows, places), np.uint16 if len(slot_bin) <= 2**16 else np.uint32)
-    codes[:] = base
+    base[places] = len(slot_bin)
+    codes = np.zeros((rows, places), np.uint8 if np.diff(base).max(initial=0) <= 256 else np.uint16)
     for feature, bins in tables:
         _, others, own = columns[feature]
-        codes[others, place[feature]] = first[feature] + np.searchsorted(bins, own)
+        codes[others, place[feature]] = first[feature] - base[place[feature]] + np.searchsorted(bins, own)
     default = np.array([column[0] for column in columns], np.int32)
     # A little longer than it is: the compiled core reads four bytes at a time.
-    by_place = np.zeros(codes.size + 2, codes.dtype)[: codes.size].reshape(places, rows)
+    by_place = np.zeros(codes.size + 4, codes.dtype)[: codes.size].reshape(places, rows)
     by_place[:] = codes.T
     return Binned(
         cuts,

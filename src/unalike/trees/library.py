@@ -47,6 +47,7 @@ class _RowsC(ctypes.Structure):
         "used",
         "default",
         "before",
+        "base",
         "slot_bin",
         "slot_full",
         "offsets",
@@ -134,7 +135,7 @@ class Handle:
             "before": np.array(before, np.int32),
             "offsets": cuts.offsets,
         }
-        wide = int(binned.codes.dtype == np.uint32)
+        wide = int(binned.codes.dtype == np.uint16)
         numbers = (binned.rows, binned.places, binned.slots, cuts.features, wide)
         self.rows = _RowsC(*numbers, *(self.arrays[name].ctypes.data for name in _RowsC._arrays))
         self.idle: deque[_Arena] = deque()

@@ -22,9 +22,10 @@ def histogram(
     for start in range(0, len(rows), _AT_ONCE):
         part = rows[start : start + _AT_ONCE]
         for k in range(binned.places):
-            codes = binned.codes[part, k]
+            codes, own = binned.columns[k][part], slice(binned.base[k], binned.base[k + 1])
             for channel, weights in enumerate((g[part], h[part], None)[:channels]):
-                short[:, channel] += np.bincount(codes, weights, binned.slots).astype(np.int64)
+                sums = np.bincount(codes, weights, binned.base[k + 1] - binned.base[k])
+                short[own, channel] += sums.astype(np.int64)
     total = np.array([g[rows].sum(dtype=np.int64), h[rows].sum(dtype=np.int64), len(rows)][:channels])
     full = np.zeros((binned.cuts.slots, channels), np.int64)
     real = binned.slot_full >= 0

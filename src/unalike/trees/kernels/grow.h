@@ -30,7 +30,7 @@ typedef struct {
     const int8_t *signs;
     Tree *tree;
     Arena *arena;
-    Team team;
+    Share team;
     Node *nodes;
     int64_t *words;
     int32_t *order, *lefts, *rights;
@@ -127,7 +127,7 @@ static void histogram_task(void *what, int64_t task, int thread) {
     void *sums = w->private + (size_t)thread * w->private_size;
     add_rows(w->b, w->words, w->order + t.start, t.end - t.start, sums, channels == 3);
     while (atomic_flag_test_and_set_explicit(&node->lock, memory_order_acquire)) sched_yield();
-    flush(sums, node->hist, w->b->slots, channels, !node->filled);
+    flush(w->b, sums, node->hist, channels, !node->filled);
     node->filled = 1;
     atomic_flag_clear_explicit(&node->lock, memory_order_release);
 }
@@ -182,8 +182,8 @@ static void hear(Growth *w) {
         cut_up(w, w->wanted[i], size, (Side){0, 0, 0, 0});
     }
     if (w->arena->failed) return;
-    team_do(&w->team, histogram_task, w, w->task_count);
-    team_do(&w->team, search_task, w, w->wanted_count);
+    team_do(w->team, histogram_task, w, w->task_count);
+    team_do(w->team, search_task, w, w->wanted_count);
     for (int64_t i = 0; i < w->wanted_count; i++) {
         int64_t pair[2] = {w->wanted[i], w->wanted[i] ? sibling_of(w, w->wanted[i]) : w->wanted[i]};
         for (int k = 0; k < 2; k++) {
@@ -291,7 +291,7 @@ static void move_rows(Growth *w, const int32_t *splits, int64_t count) {
         cut_up(w, node, w->team.threads > 1 ? DIVIDE_ROWS : INT64_MAX, side);
     }
     if (w->arena->failed) return;
-    team_do(&w->team, divide_task, w, w->task_count);
+    team_do(w->team, divide_task, w, w->task_count);
     for (int64_t i = 0; i < w->task_count;) {
         int64_t node = w->tasks[i].node, lefts = 0;
         for (; i < w->task_count && w->tasks[i].node == node; i++) lefts += w->tasks[i].lefts;
@@ -300,7 +300,7 @@ static void move_rows(Growth *w, const int32_t *splits, int64_t count) {
         left->end = right->start = left->start + lefts;
         right->end = w->nodes[node].end;
     }
-    if (w->team.threads > 1) team_do(&w->team, place_task, w, w->task_count);
+    if (w->team.threads > 1) team_do(w->team, place_task, w, w->task_count);
 }
 
 static int64_t leaves(const Growth *w) { return (w->size + 1) / 2; }
@@ -362,7 +362,7 @@ static void add_margins(Growth *w) {
     w->task_count = 0;
     for (int64_t n = 0; n < w->size; n++)
         if (w->tree->left[n] < 0) cut_up(w, n, 65536, (Side){0, 0, 0, 0});
-    if (!w->arena->failed) team_do(&w->team, margin_task, w, w->task_count);
+    if (!w->arena->failed) team_do(w->team, margin_task, w, w->task_count);
 }
 
 static int start(Growth *w, int64_t most_nodes, const int32_t *rows) {
@@ -370,9 +370,8 @@ static int start(Growth *w, int64_t most_nodes, const int32_t *rows) {
     const Binned *b = w->b;
     int64_t threads = w->team.threads, all = w->rows;
     prepare(a, b->slots, w->s->channels);
-    w->private_size = (size_t)(b->slots * (w->s->channels == 3 ? 16 : 8) + 127) / 64 * 64;
+    w->private_size = (size_t)(packed_slots(b) * (w->s->channels == 3 ? 16 : 8) + 127) / 64 * 64;
     w->search_size = scan_size(b);
-    int fresh = a->private.size < w->private_size * (size_t)threads || a->threads != threads;
     w->words = room(&a->words, 8 * (size_t)b->rows);
     w->order = room(&a->order, 4 * (size_t)(all + AHEAD + 1));
     w->rights = room(&a->rights, 4 * (size_t)(all + 1));
@@ -383,9 +382,7 @@ static int start(Growth *w, int64_t most_nodes, const int32_t *rows) {
     w->wanted = room(&a->picked, 8 * (size_t)most_nodes);
     if (!w->words || !w->order || !w->rights || !w->lefts || !w->private || !w->search || !w->nodes || !w->wanted)
         return 0;
-    (void)fresh;
     memset(w->private, 0, w->private_size * (size_t)threads);
-    a->threads = threads;
     if (rows)
         memcpy(w->order, rows, 4 * (size_t)all);
     else
@@ -396,7 +393,7 @@ static int start(Growth *w, int64_t most_nodes, const int32_t *rows) {
 
 static void pack(Growth *w, int64_t *sums) {
     Packing p = {.w = w};
-    team_do(&w->team, pack_task, &p, (w->rows + PACK_ROWS - 1) / PACK_ROWS);
+    team_do(w->team, pack_task, &p, (w->rows + PACK_ROWS - 1) / PACK_ROWS);
     sums[0] = p.sum_g;
     sums[1] = p.sum_h;
     sums[2] = w->s->channels == 3 ? w->rows : 0;
@@ -412,7 +409,7 @@ int64_t grow_tree(const Binned *b, const Settings *s, const int32_t *g, const in
     w.size = 1;
     w.margins = margins;
     w.stride = stride;
-    team_start(&w.team, threads);
+    w.team = team_take(threads);
     int fine = start(&w, most_nodes, rows);
     if (fine) {
         Node *root = &w.nodes[0];
@@ -432,6 +429,6 @@ int64_t grow_tree(const Binned *b, const Settings *s, const int32_t *g, const in
         if (margins && !arena->failed) add_margins(&w);
         fine = !arena->failed;
     }
-    team_end(&w.team);
+    team_give(w.team);
     return fine ? w.size : -1;
 }

@@ -9,84 +9,86 @@ typedef int64_t pair __attribute__((vector_size(16)));
 #define H_BITS 40
 #define INLINE static inline __attribute__((always_inline))
 
-#define ADD_ROWS(NAME, CODE)                                                                                       \
-    INLINE void NAME##_any(const CODE *codes, const int64_t *words, const int32_t *order, int64_t n, void *sums,    \
-                           int64_t stride, const int64_t places, const int counted) {                              \
+// Places with codes of one byte lie this far apart, so that a slot's address is a constant and the code.
+#define APART 264
+
+#define ADD_ROWS(NAME, CODE, AT)                                                                                   \
+    INLINE void NAME(const CODE *codes, const int64_t *words, const int32_t *order, int64_t n, void *sums,          \
+                     const int32_t *base, const int64_t places, const int counted) {                               \
         int64_t *one = sums;                                                                                       \
         pair *two = sums;                                                                                          \
+        (void)base;                                                                                                \
         for (int64_t i = 0; i < n; i++) {                                                                          \
             int64_t ahead = order[i + AHEAD];                                                                      \
-            __builtin_prefetch(codes + ahead * stride);                                                            \
-            __builtin_prefetch(codes + ahead * stride + places - 1);                                               \
+            __builtin_prefetch(codes + ahead * places);                                                            \
             __builtin_prefetch(words + ahead);                                                                     \
             int64_t row = order[i], word = words[row];                                                             \
-            const CODE *code = codes + row * stride;                                                               \
+            const CODE *code = codes + row * places;                                                               \
             if (counted) {                                                                                         \
                 pair both = {word >> 32, (word & 0xffffffff) | ((int64_t)1 << H_BITS)};                            \
-                _Pragma("GCC unroll 32") for (int64_t k = 0; k < places; k++) two[code[k]] += both;                \
+                _Pragma("GCC unroll 32") for (int64_t k = 0; k < places; k++) two[(AT) + code[k]] += both;         \
             } else {                                                                                               \
-                _Pragma("GCC unroll 32") for (int64_t k = 0; k < places; k++) one[code[k]] += word;                \
+                _Pragma("GCC unroll 32") for (int64_t k = 0; k < places; k++) one[(AT) + code[k]] += word;         \
             }                                                                                                      \
         }                                                                                                          \
     }
-ADD_ROWS(narrow, uint16_t)
-ADD_ROWS(wide, uint32_t)
+ADD_ROWS(add_narrow, uint8_t, k *APART)
+ADD_ROWS(add_wide, uint16_t, base[k])
 
+#define BOTH(ADD, CODES, K)                                                                                        \
+    if (counted)                                                                                                   \
+        ADD(CODES, words, order, n, sums, b->base, K, 1);                                                          \
+    else                                                                                                           \
+        ADD(CODES, words, order, n, sums, b->base, K, 0);
 #define CASE(K)                                                                                                    \
     case K:                                                                                                        \
-        if (counted)                                                                                               \
-            narrow_any(codes, words, order, n, sums, K, K, 1);                                                     \
-        else                                                                                                       \
-            narrow_any(codes, words, order, n, sums, K, K, 0);                                                     \
-        break;
+        BOTH(add_narrow, b->codes, K) break;
 
 // `order` must have AHEAD more entries that are numbers of rows.
 static void add_rows(const Binned *b, const int64_t *words, const int32_t *order, int64_t n, void *sums, int counted) {
-    int64_t places = b->places;
     if (b->wide) {
-        if (counted)
-            wide_any(b->codes, words, order, n, sums, places, places, 1);
-        else
-            wide_any(b->codes, words, order, n, sums, places, places, 0);
+        BOTH(add_wide, b->codes, b->places)
         return;
     }
-    const uint16_t *codes = b->codes;
-    switch (places) {
+    switch (b->places) {
         CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
         CASE(13) CASE(14) CASE(15) CASE(16) CASE(17) CASE(18) CASE(19) CASE(20) CASE(21) CASE(22) CASE(23) CASE(24)
         default:
-            if (counted)
-                narrow_any(codes, words, order, n, sums, places, places, 1);
-            else
-                narrow_any(codes, words, order, n, sums, places, places, 0);
+            BOTH(add_narrow, b->codes, b->places)
     }
 }
 
-// Move packed sums to int64 [channels][slots] and leave zeros; `fresh`: there is nothing yet to add to.
-static void flush(void *sums, int64_t *to, int64_t slots, int64_t channels, int fresh) {
+// How many packed slots there are.
+static int64_t packed_slots(const Binned *b) { return b->wide ? b->slots : b->places * APART; }
+
+static void flush_place(void *sums, int64_t n, int64_t *to, int64_t slots, int64_t channels) {
+    int64_t *restrict g = to, *restrict h = to + slots, mask = ((int64_t)1 << H_BITS) - 1;
     if (channels == 2) {
-        int64_t *one = sums, *g = to, *h = to + slots;
-        if (fresh)
-            for (int64_t s = 0; s < slots; s++) {
-                g[s] = one[s] >> 32;
-                h[s] = one[s] & 0xffffffff;
-                one[s] = 0;
-            }
-        else
-            for (int64_t s = 0; s < slots; s++) {
-                g[s] += one[s] >> 32;
-                h[s] += one[s] & 0xffffffff;
-                one[s] = 0;
-            }
+        int64_t *restrict one = sums;
+        for (int64_t s = 0; s < n; s++) {
+            g[s] += one[s] >> 32;
+            h[s] += one[s] & 0xffffffff;
+            one[s] = 0;
+        }
         return;
     }
-    int64_t *two = sums, *g = to, *h = to + slots, *n = to + 2 * slots, mask = ((int64_t)1 << H_BITS) - 1;
-    for (int64_t s = 0; s < slots; s++) {
+    int64_t *restrict two = sums, *restrict rows = to + 2 * slots;
+    for (int64_t s = 0; s < n; s++) {
         int64_t a = two[2 * s], c = two[2 * s + 1];
-        g[s] = (fresh ? 0 : g[s]) + a;
-        h[s] = (fresh ? 0 : h[s]) + (c & mask);
-        n[s] = (fresh ? 0 : n[s]) + (int64_t)((uint64_t)c >> H_BITS);
+        g[s] += a;
+        h[s] += c & mask;
+        rows[s] += (int64_t)((uint64_t)c >> H_BITS);
         two[2 * s] = two[2 * s + 1] = 0;
+    }
+}
+
+// Add packed sums to int64 [channels][slots] and leave zeros; `fresh`: there is nothing yet to add to.
+static void flush(const Binned *b, void *sums, int64_t *to, int64_t channels, int fresh) {
+    if (fresh) memset(to, 0, sizeof(int64_t) * (size_t)(b->slots * channels));
+    for (int64_t k = 0; k < b->places; k++) {
+        int64_t from = b->wide ? b->base[k] : k * APART;
+        char *packed = (char *)sums + from * (channels == 3 ? 16 : 8);
+        flush_place(packed, b->base[k + 1] - b->base[k], to + b->base[k], b->slots, channels);
     }
 }
 

@@ -1,7 +1,7 @@
 // Rows to the left and to the right of a split, in their order.
 
 typedef struct {
-    uint32_t first, lefts, from, to;  // codes from `first` on: the lowest `lefts` and those from..to go left
+    uint32_t first, lefts, from, to;  // codes from `first` on: the lowest `lefts`, and from..to, go left
 } Side;
 
 static Side side_of(const Binned *b, int64_t feature, int32_t bin, int missing_left) {
@@ -10,7 +10,7 @@ static Side side_of(const Binned *b, int64_t feature, int32_t bin, int missing_l
     int has_missing = used && b->slot_bin[first + used - 1] == missing;
     int plain_left = b->plain[feature] == missing ? missing_left : b->plain[feature] <= bin;
     int to_left = has_missing && missing_left;
-    Side s = {(uint32_t)first, (uint32_t)lefts, 1, 0};
+    Side s = {(uint32_t)(first - b->base[b->place[feature]]), (uint32_t)lefts, 1, 0};
     if (plain_left) {
         s.from = (uint32_t)(used - to_left);
         s.to = UINT32_MAX;
@@ -28,10 +28,10 @@ INLINE int64_t divide_sixteens(const void *column, const int bytes, const int32_
     int64_t l = 0, i = 0;
     for (; i + 16 <= n; i += 16) {
         __m512i rows = _mm512_loadu_si512(order + i), c;
-        if (bytes == 2)
-            c = _mm512_and_si512(_mm512_i32gather_epi32(rows, column, 2), _mm512_set1_epi32(0xffff));
+        if (bytes == 1)
+            c = _mm512_and_si512(_mm512_i32gather_epi32(rows, column, 1), _mm512_set1_epi32(0xff));
         else
-            c = _mm512_i32gather_epi32(rows, column, 4);
+            c = _mm512_and_si512(_mm512_i32gather_epi32(rows, column, 2), _mm512_set1_epi32(0xffff));
         c = _mm512_sub_epi32(c, first);
         __mmask16 left = _mm512_cmplt_epu32_mask(c, count) |
                          (_mm512_cmpge_epu32_mask(c, from) & _mm512_cmple_epu32_mask(c, to));
@@ -64,13 +64,13 @@ INLINE int64_t divide_sixteens(const void *column, const int bytes, const int32_
         }                                                                                                          \
         return l;                                                                                                  \
     }
-DIVIDE(divide_narrow, uint16_t)
-DIVIDE(divide_wide, uint32_t)
+DIVIDE(divide_narrow, uint8_t)
+DIVIDE(divide_wide, uint16_t)
 
 // The rows that go left; `lefts` may be `order` itself.
 static int64_t divide(const Binned *b, int64_t feature, const int32_t *order, int64_t n, Side s, int32_t *lefts,
                       int32_t *rights) {
     int64_t at = (int64_t)b->place[feature] * b->rows;
-    if (b->wide) return divide_wide((const uint32_t *)b->columns + at, order, n, s, lefts, rights);
-    return divide_narrow((const uint16_t *)b->columns + at, order, n, s, lefts, rights);
+    if (b->wide) return divide_wide((const uint16_t *)b->columns + at, order, n, s, lefts, rights);
+    return divide_narrow((const uint8_t *)b->columns + at, order, n, s, lefts, rights);
 }

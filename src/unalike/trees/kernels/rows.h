@@ -9,16 +9,18 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST_THREADS 64
 #define MOST_CHANNELS 3
 
-// Rows by bin. A row is `places` codes, each a slot of the short histogram; see bins.py.
+// Rows by bin. A row is `places` codes, each a slot of the short histogram counted from its place's base; see bins.py.
 typedef struct {
     int64_t rows, places, slots, features, wide;
-    const void *codes;    // [rows][places], uint16, or uint32 where `wide`
+    const void *codes;    // [rows][places], uint8, or uint16 where `wide`
     const void *columns;  // the same as [places][rows]
     const int32_t *place, *first, *used, *plain, *before;
+    const int32_t *base;  // [places + 1], where each place's slots begin
     const int32_t *slot_bin;
     const int64_t *slot_full, *offsets;
 } Binned;
@@ -50,7 +52,7 @@ static void *room(Room *r, size_t size) {
 }
 
 typedef struct {
-    int64_t slots, channels, threads;
+    int64_t slots, channels;
     int64_t **free_sums;  // histograms that nobody uses now
     int64_t free_count, free_room;
     Room words, order, lefts, rights, private, search, nodes, tasks, picked;

@@ -6,7 +6,7 @@ int64_t histogram_of(const Binned *b, const int32_t *g, const int32_t *h, const 
     Settings s = {.channels = channels};
     Growth w = {.b = b, .s = &s, .g = g, .h = h, .arena = arena};
     w.rows = row_count;
-    team_start(&w.team, threads);
+    w.team = team_take(threads);
     int fine = start(&w, 1, rows);
     int64_t *sums = fine ? take_sums(arena) : NULL;
     if (sums) {
@@ -17,7 +17,7 @@ int64_t histogram_of(const Binned *b, const int32_t *g, const int32_t *h, const 
         root->end = row_count;
         root->hist = sums;
         cut_up(&w, 0, w.team.threads > 1 && w.chunk > 8192 ? 8192 : w.chunk, (Side){0, 0, 0, 0});
-        if (!arena->failed) team_do(&w.team, histogram_task, &w, w.task_count);
+        if (!arena->failed) team_do(w.team, histogram_task, &w, w.task_count);
         for (int64_t j = 0; j < b->features; j++)
             for (int64_t c = 0; c < channels; c++) {
                 int64_t rest = root->sums[c], *to = full + c;
@@ -29,7 +29,7 @@ int64_t histogram_of(const Binned *b, const int32_t *g, const int32_t *h, const 
             }
         give_sums(arena, sums);
     }
-    team_end(&w.team);
+    team_give(w.team);
     return sums && !arena->failed;
 }
 
