@@ -211,7 +211,7 @@ def test_sites_are_told_what_is_new_of_a_model_and_all_of_it_after_a_restart(tmp
     assert len(tried) == 3 * 4 + 1
     sizes = {m.header["round"]: len(m.body) for node, m in tried if node == 11}
     assert sizes[3] < sizes[1] / 2
-    simulation, rows = world.simulation()
+    _, rows = world.simulation()
     played = read_rounds(world.folder.run)
     assert [row["accuracy"] for row in played] == pytest.approx([row["accuracy"] for row in rows], abs=1e-12)
     assert found["accuracy"] == played[-1]["accuracy"]
