@@ -34,10 +34,11 @@ def check_protocol(
 
     ``data``: other rows than the small ones of this package. ``say`` gets one line where everything holds.
     """
-    part: Any = ALGORITHMS.build(text)
+    algorithms: Any = ALGORITHMS
+    part = algorithms.build(text)
     if not isinstance(part, Protocol):
         raise UserError(f"{text} is no protocol. Use check_algorithm.")
-    assert ALGORITHMS.build(ALGORITHMS.describe(part)) == part, f"{text}: its text does not give it back"
+    assert algorithms.build(algorithms.describe(part)) == part, f"{text}: its text does not give it back"
 
     def small(**more: Any) -> Conversing:
         return small_conversing(text, data, **{**fields, **more})
@@ -45,7 +46,7 @@ def check_protocol(
     check_steps(text, small)
     check_order(text, small)
     check_resumed(text, small)
-    if part.only_sums and not small()._why_apart():
+    if part.only_sums and not small().why_apart():
         check_merged(text, small)
         check_short_cut(text, small)
     say(

@@ -76,7 +76,7 @@ class Conversing:
 
     def use(self, engine: str, say: Callable[[str], None]) -> None:
         """Play with all rows as one party's, where that gives the same bits, or with one party after the other."""
-        why_not = "" if self._pools else self._why_apart()
+        why_not = "" if self._pools else self.why_apart()
         if why_not and engine == MERGED:
             say(f"{self.spec.algorithm} is played party by party: {why_not}.")
         self.engine_name = APART if why_not or (engine == APART and not self._pools) else MERGED
@@ -104,7 +104,7 @@ class Conversing:
             states = {number: self.protocol.start(me) for number, me in self.roles.items()}
         self.state = _state(0, states)
 
-    def _why_apart(self) -> str:
+    def why_apart(self) -> str:
         """Why parties cannot be merged into one, in words; nothing where they can."""
         if not self.protocol.only_sums:
             return "the server hears more than sums of its parties"
@@ -229,10 +229,11 @@ class Conversing:
 
     def grown(self, arrays: Arrays) -> Grown:
         """A model that can be tried on rows."""
-        module, _, name = str(self.model.predictor).partition(":")
-        made: Grown = getattr(import_module(module), name).of(
-            arrays, self.model, self.terms.classes, self.terms.target
-        )
+        reader: Any = self.model.predictor
+        if isinstance(reader, str):
+            module, _, name = reader.partition(":")
+            reader = getattr(import_module(module), name)
+        made: Grown = reader.of(arrays, self.model, self.terms.classes, self.terms.target)
         return made
 
     def models(self, state: State) -> tuple[Arrays | None, dict[int, Arrays]]:

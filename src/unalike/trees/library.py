@@ -106,7 +106,9 @@ def threads_for(binned: Binned) -> int:
     if named.isdecimal() and int(named):
         return int(named)
     cores = os.cpu_count() or 1
-    busy = int(os.getloadavg()[0]) if hasattr(os, "getloadavg") else 0  # a thread that waits for a core holds up all
+    busy = (
+        int(os.getloadavg()[0]) if hasattr(os, "getloadavg") else 0
+    )  # a thread that waits for a core holds up all
     return max(1, min(cores, cores + 1 - busy))
 
 
