@@ -12,7 +12,7 @@ from click.exceptions import Exit, MissingParameter, UsageError
 from safetensors.torch import save_file
 
 from tests.base_install import parse
-from unalike import check_algorithm
+from unalike import check_algorithm, check_protocol
 from unalike.cli.main import call
 from unalike.errors import UserError
 from unalike.runs.parts import PARTS, registry
@@ -267,6 +267,16 @@ def test_own_algorithms_hold_the_contract(text, here):
     assert call(["list", "algorithms", "--plugin", "mine.py"]) == 0
     assert text in read(DOCS / "extending.md")
     check_algorithm(text)
+
+
+def test_an_own_protocol_holds_its_contract_and_is_a_run(here):
+    (here / "mine.py").write_text(examples("extending.md"))
+    assert call(["list", "algorithms", "--plugin", "mine.py"]) == 0
+    check_protocol("count-labels", say=lambda line: None)
+    words = ["run", "--plugin", "mine.py", "--algorithm", "count-labels", "--model", "label-shares", "--quiet"]
+    assert call([*words, "--dataset", "heart", "--channel", "masked"]) == 0
+    (folder,) = (path for path in (here / "runs").iterdir() if path.is_dir())
+    assert read_run(folder).result["stopped"]["round"] == 1
 
 
 TRIED = [

@@ -94,7 +94,8 @@ class World:
         train = plan.pop("train", {})
         if "trees" not in train.get("model", "") and "toy" not in train.get("model", ""):
             train = {"rounds": 3, "epochs": 1, "batch_size": 16, "lr": 0.05, **train}
-        made = Plan("heart", parties, public.hex(), "127.0.0.1:1", train, "outcome", missing="indicate", **plan)
+        plan = {"missing": "indicate", **plan}
+        made = Plan("heart", parties, public.hex(), "127.0.0.1:1", train, "outcome", **plan)
         made.write(server)
         for name in parties:
             key = make_key(path / "sites" / name / "keys" / "site.key")
@@ -132,7 +133,7 @@ class World:
     def simulation(self, participation=None, **changes):
         """The same run in one process."""
         public = str(self.path / "server" / TABLE) if self.plan.public else ""
-        tables = Sites(str(self.path / "tables"), "outcome", missing="indicate", public=public)
+        tables = Sites(str(self.path / "tables"), "outcome", missing=self.plan.missing, public=public)
         spec = replace(self.plan.spec_of(tables), **changes)
         if self.plan.protocol is not None:
             simulation = Conversing(spec, self.plan.protocol, say=lambda line: None)

@@ -118,6 +118,7 @@ def changed(name, place, value):
         (changed("right", (0, 0), 5), "children"),
         (changed("right", (0, 0), -1), "children"),
         (changed("left", (0, 1), 0), "children"),
+        (changed("right", (0, 1), 3), "children"),
         (changed("right", (0, 0), 1), "two parents"),
         (changed("feature", (0, 0), 3), "column"),
         (changed("feature", (0, 0), -1), "column"),

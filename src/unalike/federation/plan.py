@@ -23,7 +23,7 @@ from unalike.errors import UserError, unknown
 from unalike.federation import FIXED
 from unalike.federation.envelope import ANYBODY, MOST_BYTES, SERVER
 from unalike.runs.files import atomic_write
-from unalike.runs.meaning import protocol_of
+from unalike.runs.meaning import check_given, protocol_of
 from unalike.runs.rules import cohort_size
 from unalike.runs.spec import RunSpec
 from unalike.scores import choose
@@ -189,6 +189,7 @@ class Plan:
     def _settled(self) -> dict[str, Any]:
         """The fields of the run with their defaults: a later version's other default must not change a plan."""
         spec = RunSpec.from_mapping({**self.train, **self._fixed, "dataset": "sites"})
+        check_given(spec, self.train)
         return {key: value for key, value in spec.to_dict().items() if key not in FIXED}
 
     @property

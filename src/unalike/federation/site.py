@@ -22,7 +22,6 @@ from unalike.data.sites.agreement import check_agreed
 from unalike.data.sites.description import Description, describe
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
-from unalike.federation.contents import digest_of
 from unalike.federation.dealing import BOX, DEAL, KEY
 from unalike.federation.deployed import SiteModels
 from unalike.federation.envelope import SERVER, Envelope, Refused, pack, peek, read, shown, write
@@ -36,7 +35,7 @@ from unalike.federation.public import public_table
 from unalike.federation.site_sums import Answer, SiteSums
 from unalike.federation.summing import Occasion
 from unalike.federation.tried import TriedModels
-from unalike.federation.turns import BEGINS, TURN, WHOLE, TurnWork
+from unalike.federation.turns import AGAIN, BEGINS, TURN, WHOLE, TurnWork
 from unalike.federation.vault import Vault
 from unalike.federation.work import SiteWork
 from unalike.runs.files import atomic_write, private_folder
@@ -251,11 +250,13 @@ class Site:
         if self.plan.figures == "none":
             raise Refused("this federation's plan says that no figures leave a site")
         work = self._working(message)
-        told = (message.header.get("arrays"), message.header.get("mail"))
-        asked = digest_of(message.body, str(told[0] if told[1] is None else told[1]).encode())
+        models = self._models(work)
+        if models.lacks(message):
+            return {AGAIN: True}, b""
+        asked = models.asked(message)
         why = "this site has told the figures of another model of that round"
         self._once.ask(f"evaluate {work.round_of(message)}", asked, why)
-        arrays, body = pack(packed(self._models(work).evaluation(message, self._vault)))
+        arrays, body = pack(packed(models.evaluation(message, self._vault)))
         return {"arrays": arrays}, body
 
     def _finish(self, message: Envelope) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,13 +14,16 @@ from unalike.algorithms.protocol import Arrays
 from unalike.data.schema import Schema
 from unalike.federation.asking import Asking
 from unalike.federation.conversing import Conversation
+from unalike.federation.envelope import Envelope
+from unalike.federation.growth import arrays_digest, changes
 from unalike.federation.mail import pack_mail
 from unalike.federation.plan import Plan
 from unalike.federation.replay import ANSWERED, PREPARED
 from unalike.federation.roles import first_told, grown, terms_digest, the_server
 from unalike.federation.speaker import Outgoing, Speaker
 from unalike.federation.told import site_figures, wire_figures
-from unalike.federation.turns import as_tensor
+from unalike.federation.tried import PLACES, SINCE
+from unalike.federation.turns import AGAIN, as_tensor
 from unalike.own_code import explained
 from unalike.rounds.evaluation import Figures
 from unalike.rounds.state import State
@@ -43,6 +46,8 @@ class RemoteTalk:
         told = dict.fromkeys(range(len(plan.parties)), first_told(plan, schema))
         self._talk = Conversation(self.protocol, self.me, Asking(speaker), schema.digest, start, told)
         self._after = told
+        self._known: tuple[Arrays | None, set[str]] = (None, set())
+        """the model that was tried last, and the sites that have it"""
         self.state = State(0, _tensors(start), torch.zeros(0), {})
 
     @property
@@ -87,16 +92,36 @@ class RemoteTalk:
 
     def _evaluated(self, server: Arrays, number: int, *, last: bool) -> Figures:
         shared = self.protocol.model(self.me, server, server)
-        messages = self._about(shared, number, "evaluate", last=last)
         return site_figures(
             self.speaker,
-            messages,
+            lambda: self._asked_to_try(shared, number, last=last),
             self.score,
             self.me.terms.classes,
             last=last,
             shared=shared is not None,
             own=shared is None,
         )
+
+    def _asked_to_try(self, shared: Arrays | None, number: int, *, last: bool) -> Iterator[tuple[str, Envelope]]:
+        """What sites say of a model: those that have tried the one before are told only what is new of it."""
+        seconds, known, self._known = self.plan.deadline, self._known, (shared, set[str]())
+        whole = self._about(shared, number, "evaluate", last=last)
+        short = {}
+        if shared is not None and known[0] is not None:
+            found, places = changes(known[0], shared)
+            news = {SINCE: arrays_digest(known[0]), PLACES: places}
+            short = {
+                party: ({**header, **news}, body)
+                for party, (header, body) in self._about(found, number, "evaluate", last=last).items()
+                if party in known[1]
+            }
+        left = dict(whole)
+        for messages in (short, left):
+            for party, answer in self.speaker.ask(messages, seconds) if messages else ():
+                if answer.header.get(AGAIN) is not True:
+                    left.pop(party)
+                    self._known[1].add(party)
+                    yield party, answer
 
     def finish(self) -> list[str]:
         """Give every site the final model; those that were not reached."""

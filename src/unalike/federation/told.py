@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 
-from unalike.federation.envelope import Refused
+from unalike.federation.envelope import Envelope, Refused
 from unalike.federation.figures import checked_tallies, together, told_scores
 from unalike.federation.replay import SITES
-from unalike.federation.speaker import Outgoing, Speaker
+from unalike.federation.speaker import Speaker
 from unalike.rounds.evaluation import Figures, summary, without_each
 from unalike.scores import Score
 from unalike.tallies import Tally
@@ -15,7 +16,7 @@ from unalike.tallies import Tally
 
 def site_figures(
     speaker: Speaker,
-    messages: Outgoing,
+    ask: Callable[[], Iterable[tuple[str, Envelope]]],
     score: Score,
     classes: int,
     *,
@@ -25,7 +26,7 @@ def site_figures(
 ) -> Figures:
     """The figures of all sites' own rows, each counted at its site; none where the plan says so.
 
-    ``messages`` ask for them. ``shared``: whether all have one model, ``own``: whether each has its own.
+    ``ask`` asks for them. ``shared``: whether all have one model, ``own``: whether each has its own.
     """
     few, scores = (told_scores(score, rows, last=last) for rows in ("validation", "test"))
     figures: Figures = {"score": score.name, **together({}, "test", scores)}
@@ -34,7 +35,7 @@ def site_figures(
     if plan.figures == "none" or not (shared or own):
         return figures
     told: dict[str, dict[str, Tally]] = {}
-    for party, message in speaker.ask(messages, plan.deadline):
+    for party, message in ask():
         try:
             told[party] = checked_tallies(message, score, classes, last=last)
         except Refused as error:

@@ -126,8 +126,8 @@ class RemoteTraining(Training):
         """The figures of all sites' own rows, each counted at its site; none where the plan says so."""
         w = self.algorithm.global_model(self.task, after.server)
         return site_figures(
-            self.sites.speaker,
-            self._about(after, "evaluate"),
+            self.speaker,
+            lambda: self.speaker.ask(self._about(after, "evaluate"), self.plan.deadline),
             self.score,
             self.task.classes,
             last=after.round == self.spec.rounds,
@@ -143,7 +143,7 @@ class RemoteTraining(Training):
 
     @property
     def speaker(self) -> Speaker:
-        """The server's voice."""
+        """Who signs, numbers and sends the server's messages."""
         return self.sites.speaker
 
     @property

@@ -12,6 +12,7 @@ from unalike.algorithms.protocol import SERVER, Arrays
 from unalike.federation.contents import ENVELOPE
 from unalike.federation.envelope import Envelope, Refused, shown
 from unalike.federation.figures import parts_of, told_scores
+from unalike.federation.growth import arrays_digest, changed
 from unalike.federation.mail import unpack_mail
 from unalike.federation.roles import grown
 from unalike.federation.rows import split_rows
@@ -32,7 +33,9 @@ from unalike.runs.record import MODEL, file_sha256
 from unalike.scores import choose
 from unalike.tallies import Tally
 
-_HEADER = ("schema", "round", "last", "mail")
+SINCE, PLACES = "since", "places"
+"""In a message: the SHA-256 of the model that it goes on from, and where the rows of its arrays begin."""
+_HEADER = ("schema", "round", "last", "mail", SINCE, PLACES)
 
 
 class TriedModels:
@@ -42,7 +45,18 @@ class TriedModels:
         self.work, self._score = work, choose(work.spec.score, "classification")
         own = (work.plan.parties[work.number],)
         alone = Partition.of_owners("natural", np.zeros(len(work.data.y), np.int64), own)
+        self._last: Arrays | None = None
         self._rows, self._kept = SplitRows(work.data, alone), TriedRows(work.data)
+
+    def lacks(self, message: Envelope) -> bool:
+        """Whether a message tells only what is new of a model that this site does not have, as after a restart."""
+        since = message.header.get(SINCE)
+        return since is not None and (self._last is None or arrays_digest(self._last) != since)
+
+    def asked(self, message: Envelope) -> str:
+        """SHA-256 of the model that a message is about, however much of it is told."""
+        shared = self._told(message)
+        return "" if shared is None else arrays_digest(shared)
 
     def evaluation(self, message: Envelope, vault: Vault) -> dict[str, Tally]:
         """The tallies that the site tells of its own rows: what the plan's score needs; at the end, all."""
@@ -81,10 +95,22 @@ class TriedModels:
         round = work.round_of(message)
         if not round:
             raise Refused("no model is tried before round 1")
-        mail = unpack_mail(header.get("mail"), message.body, (SERVER,))
-        if SERVER in mail:
-            return mail[SERVER], None
+        shared = self._told(message)
+        if shared is not None:
+            self._last = shared
+            return shared, None
         return None, work.protocol.model(work.me, work.state_after(round, vault), {})
+
+    def _told(self, message: Envelope) -> Arrays | None:
+        """The model that all share, if there is one, from the message and from what was told before."""
+        mail = unpack_mail(message.header.get("mail"), message.body, (SERVER,))
+        if SERVER not in mail:
+            return None
+        if message.header.get(SINCE) is None:
+            return mail[SERVER]
+        if self._last is None or self.lacks(message):
+            raise Refused("it goes on from another model than this site has")
+        return changed(self._last, mail[SERVER], message.header.get(PLACES))
 
     def _judged(self, shared: Arrays | None, own: Arrays | None) -> dict[str, Judged]:
         """How well the model does on the site's own rows."""

@@ -96,7 +96,9 @@ def evaluate(
     return figures_of_round(NetLook(federation, models, threads), federation, scores, by_labels=by_labels)
 
 
-def figures_of_round(look: RoundLook, rows: SplitRows, scores: Sequence[Score], *, by_labels: bool = False) -> Figures:
+def figures_of_round(
+    look: RoundLook, rows: SplitRows, scores: Sequence[Score], *, by_labels: bool = False
+) -> Figures:
     """All figures of one round. A figure that does not exist (no such rows, no such model) is None.
 
     The first of the scores (where none are given, the task's own) is the one that the run goes by: rounds are

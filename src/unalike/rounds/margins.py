@@ -118,8 +118,8 @@ class MarginLook:
     @property
     def uses(self) -> Sequence[Use]:
         """Which models there are: what parties would deploy is the last."""
-        own: list[Use] = ["personal"] if self.personal else []
-        return (["shared"] if self.shared is not None else []) + own
+        there: dict[Use, bool] = {"shared": self.shared is not None, "personal": bool(self.personal)}
+        return [use for use, found in there.items() if found]
 
     def fewest(self, number: int) -> int:
         """One row of a party is enough."""

@@ -40,7 +40,7 @@ def check_algorithm(text: str, say: Callable[[str], None] = print, **fields: Any
 
     ``say`` gets one line where everything holds.
     """
-    part = ALGORITHMS.build(text)
+    part: Any = ALGORITHMS.build(text)
     if isinstance(part, Protocol):
         raise UserError(f"{text} is a protocol. Use check_protocol.")
     assert ALGORITHMS.build(ALGORITHMS.describe(part)) == part, f"{text}: its text does not give it back"

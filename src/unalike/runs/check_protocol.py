@@ -34,10 +34,11 @@ def check_protocol(
 
     ``data``: other rows than the small ones of this package. ``say`` gets one line where everything holds.
     """
-    part: object = ALGORITHMS.build(text)
+    algorithms: Any = ALGORITHMS
+    part = algorithms.build(text)
     if not isinstance(part, Protocol):
         raise UserError(f"{text} is no protocol. Use check_algorithm.")
-    assert ALGORITHMS.build(ALGORITHMS.describe(part)) == part, f"{text}: its text does not give it back"
+    assert algorithms.build(algorithms.describe(part)) == part, f"{text}: its text does not give it back"
 
     def small(**more: Any) -> Conversing:
         return small_conversing(text, data, **{**fields, **more})
@@ -45,7 +46,7 @@ def check_protocol(
     check_steps(text, small)
     check_order(text, small)
     check_resumed(text, small)
-    if part.only_sums and not small()._why_apart():
+    if part.only_sums and not small().why_apart():
         check_merged(text, small)
         check_short_cut(text, small)
     say(
@@ -122,8 +123,8 @@ def check_resumed(text: str, small: Small) -> None:
         again = play(then, ROUNDS - stop)
         wrong = _difference(_states(whole), _states(then))
         assert not wrong, (
-            f"{text}: after a stop in round {stop}, {wrong} is another one. Something that a later round needs is in "
-            "no state: keep it in what start gives; me.remember is for what can be made again."
+            f"{text}: after a stop in round {stop}, {wrong} is another one. Something that a later round needs is "
+            "in no state: keep it in what start gives; me.remember is for what can be made again."
         )
         assert _plain(rows[stop:]) == _plain(again), (
             f"{text}: after a stop in round {stop} there are other figures"
@@ -138,8 +139,8 @@ def check_merged(text: str, small: Small) -> None:
         merged.state, _ = merged.play_round()
     wrong = _difference({SERVER: _states(apart)[SERVER]}, {SERVER: _states(merged)[SERVER]})
     assert not wrong, (
-        f"{text}: one party with all rows gives {wrong} another value. Add whole numbers alone, and decide by their "
-        "sums; or say only_sums = False."
+        f"{text}: one party with all rows gives {wrong} another value. Add whole numbers alone, and decide by "
+        "their sums; or say only_sums = False."
     )
 
 
@@ -214,7 +215,7 @@ class _Backwards(InProcess):
 
     def step(self, number: int, turn: Turn, inbox: Inbox) -> tuple[Arrays, Say]:
         """The step, with its mail in the other order."""
-        other = {sender: dict(reversed(arrays.items())) for sender, arrays in reversed(inbox.items())}
+        other = {sender: dict(reversed(arrays.items())) for sender, arrays in reversed(list(inbox.items()))}
         return super().step(number, turn, other)
 
 
@@ -225,12 +226,13 @@ def _check_wrong_mail(text: str, played: Conversing, moment: _Moment) -> None:
         try:
             found = _bytes_of(*played.protocol.step(_fresh(moment.me), moment.state, moment.turn, inbox))
         except WrongMail as error:
-            assert error.sender == sender, f"{text}: {who} blames {role_name(error.sender)} for {name!r}"
-            continue
+            if error.sender == sender:
+                continue
+            raise AssertionError(f"{text}: {who} blames {role_name(error.sender)} for {name!r}") from error
         except Exception as error:
             raise AssertionError(
-                f"{text}: {who} fails on a wrong {name!r} of {role_name(sender)} ({type(error).__name__}: {error}). "
-                "Read mail with want."
+                f"{text}: {who} fails on a wrong {name!r} of {role_name(sender)}, with {type(error).__name__}: "
+                f"{error}. Read mail with want."
             ) from error
         assert found == moment.outcome, (
             f"{text}: {who} takes a wrong {name!r} of {role_name(sender)}. Read mail with want, and say its shape."

@@ -76,7 +76,7 @@ class Conversing:
 
     def use(self, engine: str, say: Callable[[str], None]) -> None:
         """Play with all rows as one party's, where that gives the same bits, or with one party after the other."""
-        why_not = "" if self._pools else self._why_apart()
+        why_not = "" if self._pools else self.why_apart()
         if why_not and engine == MERGED:
             say(f"{self.spec.algorithm} is played party by party: {why_not}.")
         self.engine_name = APART if why_not or (engine == APART and not self._pools) else MERGED
@@ -104,7 +104,7 @@ class Conversing:
             states = {number: self.protocol.start(me) for number, me in self.roles.items()}
         self.state = _state(0, states)
 
-    def _why_apart(self) -> str:
+    def why_apart(self) -> str:
         """Why parties cannot be merged into one, in words; nothing where they can."""
         if not self.protocol.only_sums:
             return "the server hears more than sums of its parties"
@@ -182,8 +182,8 @@ class Conversing:
             carrier = InProcess(self.protocol, self.roles.values(), states, None if merged else self._masked)
             spoken = converse(carrier, self.roles, round)
             states = carrier.states
-            mail = {"mail" if self.protocol.only_sums else self.protocol.sends: sum(spoken.up.values())}
-            spoken.up = {"sums": sum(carrier.bytes_added.values()), **mail}
+            mail = "mail" if self.protocol.only_sums else str(self.protocol.sends)
+            spoken.up = {"sums": sum(carrier.bytes_added.values()), mail: sum(spoken.up.values())}
             spoken.down = {"mail": sum(spoken.down.values())}
         ways = (spoken.up, spoken.down)
         spoken.up, spoken.down = ({name: size * times for name, size in way.items() if size} for way in ways)
@@ -229,10 +229,11 @@ class Conversing:
 
     def grown(self, arrays: Arrays) -> Grown:
         """A model that can be tried on rows."""
-        module, _, name = str(self.model.predictor).partition(":")
-        made: Grown = getattr(import_module(module), name).of(
-            arrays, self.model, self.terms.classes, self.terms.target
-        )
+        reader: Any = self.model.predictor
+        if isinstance(reader, str):
+            module, _, name = reader.partition(":")
+            reader = getattr(import_module(module), name)
+        made: Grown = reader.of(arrays, self.model, self.terms.classes, self.terms.target)
         return made
 
     def models(self, state: State) -> tuple[Arrays | None, dict[int, Arrays]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _SAID = ("algorithm", "parties", "model", "epochs", "lr")
 """Parameters that are left to unalike's defaults where they are None."""
 _KEPT = ("rounds", "batch_size", "optimiser", "sample", "channel", "validation", "held_out", "engine")
+_OF_NETS = ("batch_size", "optimiser", "sample")
 
 
 class Federated(BaseEstimator):  # type: ignore[misc]
@@ -73,7 +75,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         group, names = self._groups(X, party)
         self.party_names_ = names
         fields = {name: value for name in _SAID if (value := getattr(self, name)) is not None}
-        fields |= {name: getattr(self, name) for name in _KEPT}
+        fields |= {name: getattr(self, name) for name in self._kept()}
         fields["partition"] = self.partition or ("iid" if group is None else "natural")
         fields |= {"seed": self._seed(), "evaluate_every": self.rounds}
         try:
@@ -116,6 +118,12 @@ class Federated(BaseEstimator):  # type: ignore[misc]
     @property
     def _is_trees(self) -> bool:
         return is_trees(str(self.model))
+
+    def _kept(self) -> tuple[str, ...]:
+        """Parameters that are told as they are; of those that mean something to nets alone, only changed ones."""
+        usual = signature(Federated.__init__).parameters
+        alone = _OF_NETS if self._is_trees else ()
+        return tuple(name for name in _KEPT if name not in alone or getattr(self, name) != usual[name].default)
 
     def _accepted(self) -> dict[str, Any]:
         """What rows may be: trees take NaN as a missing value."""

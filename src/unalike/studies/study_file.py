@@ -307,7 +307,7 @@ def _every(text: Any) -> list[Any]:
     names = []
     for entry in ALGORITHMS:
         try:
-            part = ALGORITHMS.build(entry.name)
+            part: object = ALGORITHMS.build(entry.name)
         except UserError:  # it needs a parameter
             continue
         if not isinstance(part, Protocol):

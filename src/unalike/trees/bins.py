@@ -118,6 +118,24 @@ def _sparse_columns(x: Any, cuts: Cuts) -> list[_Column]:
     return found
 
 
+def _by_zero(columns: list[_Column], rows: int, cuts: Cuts) -> list[_Column]:
+    """Columns of two bins with that of 0 left out, though it may be the rarer one.
+
+    Of a coded category, one column may be 1 in most rows; left out at 0 it never meets the others.
+    """
+    found = []
+    for feature, (default, others, bins) in enumerate(columns):
+        zero = int(bins_of(np.zeros(1), cuts.of_feature(feature))[0])
+        if len(bins) and default != zero and (bins == zero).all():
+            mask = np.ones(rows, bool)
+            mask[others] = False
+            others = np.flatnonzero(mask)
+            found.append((zero, others, np.full(len(others), default, np.int32)))
+        else:
+            found.append((default, others, bins))
+    return found
+
+
 def _shared_places(columns: list[_Column], rows: int) -> NDArray[np.int32]:
     """The place of each column: greedily, the fullest column first, the first place without a conflict and with room.
 
@@ -150,7 +168,10 @@ def _shared_places(columns: list[_Column], rows: int) -> NDArray[np.int32]:
 
 
 def _bundled(columns: list[_Column], rows: int, cuts: Cuts) -> Binned:
-    place = _shared_places(columns, rows)
+    place, columns = min(
+        ((_shared_places(form, rows), form) for form in (columns, _by_zero(columns, rows, cuts))),
+        key=lambda pair: pair[0].max(initial=0),
+    )
     places = int(place.max()) + 1 if len(place) else 0
     first, used, base = (np.zeros(n, np.int32) for n in (len(columns), len(columns), places + 1))
     slot_bin: list[int] = []

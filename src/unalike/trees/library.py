@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 from collections import deque
 from functools import cache
 from importlib.resources import files
@@ -102,7 +103,13 @@ def threads_for(binned: Binned) -> int:
     if binned.codes.size < _WORTH_A_THREAD:
         return 1
     named = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
-    return int(named) if named.isdecimal() and int(named) else (os.cpu_count() or 1)
+    if named.isdecimal() and int(named):
+        return int(named)
+    cores = os.cpu_count() or 1
+    busy = (
+        int(os.getloadavg()[0]) if hasattr(os, "getloadavg") else 0
+    )  # a thread that waits for a core holds up all
+    return max(1, min(cores, cores + 1 - busy))
 
 
 class _Arena:
@@ -296,6 +303,26 @@ def _find_leaves(handle: Handle, tree: Tree, found: Array | None, margins: Array
         raise MemoryError("There is not enough memory to look for the leaves of these rows.")
 
 
+_BUFFERS: list[NDArray[np.int32]] = []
+_BUFFERS_LOCK = threading.Lock()
+_MOST_BUFFERS: Final = 4
+_NOBODY_ELSE: Final = 3
+"""References to a buffer that nobody uses: the list's, the loop's and the count's own."""
+
+
+def _used_again(shape: tuple[int, ...]) -> NDArray[np.int32]:
+    """Room for int32 numbers, in memory of earlier ones that nobody holds any more: fresh pages are dear."""
+    need = int(np.prod(shape))
+    with _BUFFERS_LOCK:
+        for buffer in _BUFFERS:
+            if sys.getrefcount(buffer) == _NOBODY_ELSE and need <= buffer.size <= 2 * need:
+                return buffer[:need].reshape(shape)
+        buffer = np.empty(need, np.int32)
+        _BUFFERS.append(buffer)
+        del _BUFFERS[:-_MOST_BUFFERS]
+        return buffer.reshape(shape)
+
+
 def gradients(
     name: str, margins: Array, y: Array, weights: Array | None, numbers: tuple[float, ...] = ()
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
@@ -308,7 +335,7 @@ def gradients(
     weights = None if weights is None else _plain(weights, np.float64)
     if len(y) != rows or (weights is not None and len(weights) != rows):
         return None
-    g, h = np.empty((2, outputs, rows), np.int32)
+    g, h = _used_again((2, outputs, rows))
     more: list[Any] = [ctypes.c_double(number) for number in numbers]
     raised = np.empty((outputs, BLOCK))
     if name == "softmax":

@@ -58,8 +58,9 @@ def owners(y, rows):
         (2, Trees(depth=6, bins=16, least_rows=5, grow="leaves", leaves=7)),
         (2, Trees(depth=3, bins=16, least_rows=1)),
         (2, Trees(depth=3, bins=16, least_rows=5, rising=(0,), falling=(3,))),
+        (0, Trees(depth=3, bins=16, least_rows=5, objective="poisson")),
     ],
-    ids=["binary", "softmax", "numbers, columns drawn", "leaves", "two sums", "monotone"],
+    ids=["binary", "softmax", "numbers, columns drawn", "leaves", "two sums", "monotone", "counts"],
 )
 def test_the_model_is_the_same_whoever_holds_which_row(classes, settings):
     x, y = small_rows(classes=classes)
@@ -99,6 +100,26 @@ def test_a_whole_round_has_the_bits_and_the_bytes_of_the_conversation(name):
         n: digest({n: a}) for n, a in spoken_states[SERVER].items()
     }
     assert digest(party) == digest(spoken_states[0])
+
+
+def test_a_whole_round_from_another_state_forgets_the_last():
+    x, y = small_rows()
+    everybody = np.zeros(len(y), np.int64)
+    server, me = roles_of(terms_of(x, y), x, y, everybody)
+    states, _ = play(PROTOCOL, [server, me], last=0)
+    first = PROTOCOL.whole_round(me, states[SERVER], states[0], 1)
+    other = {**first[1], "margins": first[1]["margins"] + 0.5}
+    again, fresh = me, roles_of(terms_of(x, y), x, y, everybody)[1]
+    found, expected = (PROTOCOL.whole_round(one, first[0], other, 2) for one in (again, fresh))
+    assert [digest(state) for state in found] == [digest(state) for state in expected]
+
+
+def test_each_tree_draws_its_own_columns():
+    terms = terms_of(*small_rows(10), Trees(columns=0.4))
+    drawn = np.array([allowed_columns(terms, number) for number in range(20)])
+    assert (drawn.sum(axis=1) == 2).all()
+    assert drawn.any(axis=0).all()
+    assert (drawn == [allowed_columns(terms, number) for number in range(20)]).all()
 
 
 def test_a_tree_needs_as_many_exchanges_as_it_is_deep():
@@ -205,6 +226,7 @@ def changed(name, place, value):
 
 LIES = {
     "another split than before": (5, changed("bin", (0, 0), 3), "another 'bin'"),
+    "another tree than before": (1, changed("bin", (0, 0), 3), "another 'bin'"),
     "no column": (3, changed("feature", (0, 0), 77), "none of the 5"),
     "no bin": (3, changed("bin", (0, 0), 99), "does not have"),
     "no tree": (3, changed("left", (0, 0), 2), "make no tree"),

@@ -65,9 +65,9 @@ class HistogramTrees(BoostedTrees):
             buildings = _unpacked(state, self.trees_a_round(terms), terms.model)
         _hear(buildings, inbox, terms.model)
         state = {name: array for name, array in state.items() if not name.startswith("building")}
-        trees = [building.tree for building in buildings]
+        trees = [with_directions(building.tree, state) for building in buildings]
         if not any(len(building.wanted) for building in buildings):
-            return state | with_trees(state, first, [with_directions(tree, state) for tree in trees]), NOTHING
+            return state | with_trees(state, first, trees), NOTHING
         wanted = [(k, node) for k, building in enumerate(buildings) for node in building.wanted.tolist()]
         mail = told(trees) | {"wanted": np.array(wanted, np.int32)}
         return state | _packed(buildings), to_all(me, mail)
@@ -83,7 +83,9 @@ class HistogramTrees(BoostedTrees):
         outputs = self.trees_a_round(me.terms)
         if turn.number == 1:
             if turn.round > 1:
-                state = used_when_sound(me, state, heard(inbox, me.terms, cuts_in(state), outputs, "value"))
+                finished = heard(inbox, me.terms, cuts_in(state), outputs, "value")
+                _check_same(me, turn.round - 1, finished)
+                state = used_when_sound(me, state, finished)
             rows = drawn_rows(me, turn.round)
             empty = [Tree.empty(settings) for _ in range(outputs)]
             place = _Place(turn, empty, [Growing.start(rows, settings) for _ in range(outputs)])
@@ -167,6 +169,14 @@ class _Place:
     trees: list[Tree]
     rows: list[Growing]
     asked: set[tuple[int, int]] = field(default_factory=set)
+
+
+def _check_same(me: Me, round: int, finished: list[Tree]) -> None:
+    """Refuse a finished tree that is not what this party saw of it, if it still knows."""
+    for place in me.kept.get("places", [])[-1:]:
+        if place.turn.round == round:
+            for before, tree in zip(place.trees, finished, strict=True):
+                new_moves(before, tree)
 
 
 def _hear(buildings: list[Building], inbox: Inbox, settings: Trees) -> None:

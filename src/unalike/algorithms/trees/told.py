@@ -51,18 +51,19 @@ def heard(
 
 def check_tree(tree: Tree, settings: Trees, cuts: Cuts, sender: int = SERVER) -> None:
     """Refuse what is no tree, what splits on columns or bins that are none, and children of too few rows."""
-    at = np.flatnonzero(tree.left >= 0)
+    split = tree.left >= 0
+    at = np.flatnonzero(split)
     left, right, feature = tree.left[at], tree.right[at], tree.feature[at]
     children = np.sort(np.concatenate([left, right]))
     if (
-        ((tree.right >= 0) != (tree.left >= 0)).any()
+        any((a < -1).any() or ((a >= 0) != split).any() for a in (tree.left, tree.right, tree.feature))
         or not np.array_equal(children, np.arange(1, 2 * len(at) + 1))
         or (left <= at).any()
         or (right <= at).any()
         or depths(tree).max() > settings.depth
     ):
         raise WrongMail(sender, "tells nodes that make no tree.")
-    if ((feature < 0) | (feature >= cuts.features)).any():
+    if (feature >= cuts.features).any():
         raise WrongMail(sender, f"tells a split on a column that none of the {cuts.features} is.")
     if ((tree.bin[at] < 0) | (tree.bin[at] > np.diff(cuts.starts)[feature])).any():
         raise WrongMail(sender, "tells a split behind a bin that its column does not have.")

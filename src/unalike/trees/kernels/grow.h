@@ -12,7 +12,7 @@ typedef struct {
     double lower, upper;
     int64_t *hist;
     atomic_flag lock;
-    int filled;
+    int filled, last;
     int32_t parent;
     Found found;
 } Node;
@@ -33,6 +33,7 @@ typedef struct {
     Share team;
     Node *nodes;
     int64_t *words;
+    const int32_t *all;  // all rows in their order, where none is left out
     int32_t *order, *lefts, *rights;
     int64_t rows, size, most, chunk;
     char *private, *search;
@@ -44,6 +45,11 @@ typedef struct {
     double *margins;
     int64_t stride;
 } Growth;
+
+// The rows of a node.
+static const int32_t *rows_of(const Growth *w, int64_t node) {
+    return (node == 0 && w->all ? w->all : w->order) + w->nodes[node].start;
+}
 
 static int task_room(Growth *w, int64_t count) {
     Task *before = w->arena->tasks.memory;
@@ -91,7 +97,7 @@ static void pack_task(void *what, int64_t task, int thread) {
     int32_t most_g = 0, most_h = 0;
     const int32_t *restrict g = w->g, *restrict h = w->h;
     int64_t *restrict words = w->words;
-    if (w->rows == w->b->rows) {
+    if (w->all) {
         for (int64_t i = from; i < to; i++) {
             words[i] = (int64_t)((uint64_t)g[i] << 32) + h[i];
             sum_g += g[i];
@@ -125,7 +131,7 @@ static void histogram_task(void *what, int64_t task, int thread) {
     Node *node = &w->nodes[t.node];
     int64_t channels = w->s->channels;
     void *sums = w->private + (size_t)thread * w->private_size;
-    add_rows(w->b, w->words, w->order + t.start, t.end - t.start, sums, channels == 3);
+    add_rows(w->b, w->words, rows_of(w, t.node) + (t.start - node->start), t.end - t.start, sums, channels == 3);
     while (atomic_flag_test_and_set_explicit(&node->lock, memory_order_acquire)) sched_yield();
     flush(w->b, sums, node->hist, channels, !node->filled);
     node->filled = 1;
@@ -257,7 +263,8 @@ static void divide_task(void *what, int64_t task, int thread) {
     const Node *n = &w->nodes[t->node];
     int whole = t->start == n->start && t->end == n->end;
     int32_t *lefts = (whole ? w->order : w->lefts) + t->start;
-    t->lefts = divide(w->b, w->tree->feature[t->node], w->order + t->start, t->end - t->start, t->side, lefts,
+    const int32_t *order = t->node == 0 && w->all ? NULL : w->order + t->start;
+    t->lefts = divide(w->b, w->tree->feature[t->node], order, t->start, t->end - t->start, t->side, lefts,
                       w->rights + t->start);
     if (whole) {
         memcpy(w->order + t->start + t->lefts, w->rights + t->start, 4 * (size_t)(t->end - t->start - t->lefts));
@@ -286,7 +293,8 @@ static void move_rows(Growth *w, const int32_t *splits, int64_t count) {
     w->task_count = 0;
     for (int64_t i = 0; i < count; i++) {
         int64_t node = splits[i], left = w->tree->left[node];
-        if (!w->margins && w->s->depth <= w->nodes[left].depth) continue;  // nobody will ask where they are
+        w->nodes[node].last = !may_split(w, left) && !may_split(w, left + 1);
+        if (w->nodes[node].last) continue;  // nobody will ask where they are
         Side side = side_of(w->b, w->tree->feature[node], w->tree->bin[node], w->tree->missing_left[node]);
         cut_up(w, node, w->team.threads > 1 ? DIVIDE_ROWS : INT64_MAX, side);
     }
@@ -353,29 +361,47 @@ static void margin_task(void *what, int64_t task, int thread) {
     (void)thread;
     Growth *w = what;
     const Task *t = &w->tasks[task];
-    double value = w->tree->value[t->node], *margins = w->margins;
-    int64_t stride = w->stride;
-    for (int64_t i = t->start; i < t->end; i++) margins[w->order[i] * stride] += value;
+    const Node *node = &w->nodes[t->node];
+    const int32_t *order = rows_of(w, t->node) + (t->start - node->start);
+    double *margins = w->margins;
+    int64_t stride = w->stride, n = t->end - t->start;
+    if (!node->last) {
+        double value = w->tree->value[t->node];
+        for (int64_t i = 0; i < n; i++) margins[order[i] * stride] += value;
+        return;
+    }
+    double left = w->tree->value[w->tree->left[t->node]], right = w->tree->value[w->tree->right[t->node]];
+    int64_t at = (int64_t)w->b->place[w->tree->feature[t->node]] * w->b->rows;
+    if (w->b->wide)
+        settle_wide((const uint16_t *)w->b->columns + at, order, n, t->side, left, right, margins, stride);
+    else
+        settle_narrow((const uint8_t *)w->b->columns + at, order, n, t->side, left, right, margins, stride);
 }
 
 static void add_margins(Growth *w) {
     w->task_count = 0;
-    for (int64_t n = 0; n < w->size; n++)
-        if (w->tree->left[n] < 0) cut_up(w, n, 65536, (Side){0, 0, 0, 0});
+    const Tree *tree = w->tree;
+    for (int64_t n = 0; n < w->size; n++) {
+        const Node *node = &w->nodes[n];
+        if (node->last)
+            cut_up(w, n, 65536, side_of(w->b, tree->feature[n], tree->bin[n], tree->missing_left[n]));
+        else if (tree->left[n] < 0 && (node->parent < 0 || !w->nodes[node->parent].last))
+            cut_up(w, n, 65536, (Side){0, 0, 0, 0});
+    }
     if (!w->arena->failed) team_do(w->team, margin_task, w, w->task_count);
 }
 
 static int start(Growth *w, int64_t most_nodes, const int32_t *rows) {
     Arena *a = w->arena;
     const Binned *b = w->b;
-    int64_t threads = w->team.threads, all = w->rows;
+    int64_t threads = w->team.threads, count = w->rows;
     prepare(a, b->slots, w->s->channels);
     w->private_size = (size_t)(packed_slots(b) * (w->s->channels == 3 ? 16 : 8) + 127) / 64 * 64;
     w->search_size = scan_size(b);
     w->words = room(&a->words, 8 * (size_t)b->rows);
-    w->order = room(&a->order, 4 * (size_t)(all + AHEAD + 1));
-    w->rights = room(&a->rights, 4 * (size_t)(all + 1));
-    w->lefts = room(&a->lefts, 4 * (size_t)(all + 1));
+    w->order = room(&a->order, 4 * (size_t)(count + AHEAD + 1));
+    w->rights = room(&a->rights, 4 * (size_t)(count + 1));
+    w->lefts = room(&a->lefts, 4 * (size_t)(count + 1));
     w->private = room(&a->private, w->private_size * (size_t)threads);
     w->search = room(&a->search, w->search_size * (size_t)threads);
     w->nodes = room(&a->nodes, sizeof(Node) * (size_t)most_nodes);
@@ -383,12 +409,12 @@ static int start(Growth *w, int64_t most_nodes, const int32_t *rows) {
     if (!w->words || !w->order || !w->rights || !w->lefts || !w->private || !w->search || !w->nodes || !w->wanted)
         return 0;
     memset(w->private, 0, w->private_size * (size_t)threads);
+    memset(w->order + count, 0, 4 * (AHEAD + 1));
     if (rows)
-        memcpy(w->order, rows, 4 * (size_t)all);
+        memcpy(w->order, rows, 4 * (size_t)count);
     else
-        for (int64_t i = 0; i < all; i++) w->order[i] = (int32_t)i;
-    for (int64_t i = all; i < all + AHEAD + 1; i++) w->order[i] = 0;
-    return 1;
+        w->all = identity(a, count, AHEAD + 1);
+    return rows || w->all;
 }
 
 static void pack(Growth *w, int64_t *sums) {

@@ -54,8 +54,8 @@ static void *room(Room *r, size_t size) {
 typedef struct {
     int64_t slots, channels;
     int64_t **free_sums;  // histograms that nobody uses now
-    int64_t free_count, free_room;
-    Room words, order, lefts, rights, private, search, nodes, tasks, picked;
+    int64_t free_count, free_room, identity_rows;
+    Room identity, words, order, lefts, rights, private, search, nodes, tasks, picked;
     int failed;
 } Arena;
 
@@ -69,10 +69,21 @@ static void drop_sums(Arena *a) {
 void arena_free(Arena *a) {
     drop_sums(a);
     free(a->free_sums);
-    Room *rooms[] = {&a->words, &a->order,  &a->lefts, &a->rights, &a->private,
-                     &a->search, &a->nodes, &a->tasks, &a->picked};
+    Room *rooms[] = {&a->identity, &a->words, &a->order, &a->lefts, &a->rights,
+                     &a->private,  &a->search, &a->nodes, &a->tasks, &a->picked};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) free(rooms[i]->memory);
     free(a);
+}
+
+// All rows in their order; `more` entries behind them are 0.
+static const int32_t *identity(Arena *a, int64_t rows, int64_t more) {
+    if (a->identity_rows == rows) return a->identity.memory;
+    int32_t *to = room(&a->identity, 4 * (size_t)(rows + more));
+    if (!to) return NULL;
+    for (int64_t i = 0; i < rows; i++) to[i] = (int32_t)i;
+    memset(to + rows, 0, 4 * (size_t)more);
+    a->identity_rows = rows;
+    return to;
 }
 
 // A histogram of sums: [channels][slots] of int64.

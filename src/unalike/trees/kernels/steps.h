@@ -36,7 +36,7 @@ int64_t histogram_of(const Binned *b, const int32_t *g, const int32_t *h, const 
 // Rows to both sides of a split, in place; returns how many go left. `scratch` is as long as `order`.
 int64_t divide_rows(const Binned *b, int64_t feature, int64_t bin, int64_t missing_left, int32_t *order, int64_t n,
                     int32_t *scratch) {
-    int64_t lefts = divide(b, feature, order, n, side_of(b, feature, (int32_t)bin, (int)missing_left), order, scratch);
+    int64_t lefts = divide(b, feature, order, 0, n, side_of(b, feature, (int32_t)bin, (int)missing_left), order, scratch);
     memcpy(order + lefts, scratch, 4 * (size_t)(n - lefts));
     return lefts;
 }
