@@ -24,7 +24,7 @@ def refuse_gaps(data: Dataset, reader: str = "a net") -> None:
 def indicated(data: Dataset, *, fill: bool = True) -> Dataset:
     """The data set with one more column for each that has gaps, ``<name>_missing``: 1 where the value is missing.
 
-    Columns that are missing together, as those of a category are, share it. With ``fill``, as measuring needs it, a
+    Columns that are missing together, as those of a category are, share it. With ``fill``, as measuring needs, a
     missing value is the mean of its column's others; else it stays NaN.
     """
     if not data.gaps:
