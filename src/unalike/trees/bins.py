@@ -137,7 +137,7 @@ def _by_zero(columns: list[_Column], rows: int, cuts: Cuts) -> list[_Column]:
 
 
 def _shared_places(columns: list[_Column], rows: int) -> NDArray[np.int32]:
-    """The place of each column: the fullest column first, each to the first place without a conflict and with room.
+    """The place of each column: the fullest column first, each to the first place with room and no conflict.
 
     Where a place's codes can be numbers of one byte, they are.
     """
