@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from unalike.algorithms import Algorithm, algorithm
+from unalike.algorithms import ALGORITHMS, Algorithm, algorithm
 from unalike.algorithms.contract import sent_to
 from unalike.data import Dataset
 from unalike.engines.sequential import Sequential
@@ -22,6 +22,11 @@ from unalike.rounds.order import Order, phases_of
 from unalike.rounds.worker import Recipe
 
 ENGINES = pytest.mark.parametrize("engine", [Sequential(), Vectorised()], ids=["sequential", "vectorised"])
+
+
+def net_algorithms():
+    """The registered algorithms of nets: protocols have a contract of their own."""
+    return [entry for entry in ALGORITHMS if issubclass(entry.cls, Algorithm)]
 
 
 class _Centre(nn.Module):

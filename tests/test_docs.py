@@ -12,7 +12,7 @@ from click.exceptions import Exit, MissingParameter, UsageError
 from safetensors.torch import save_file
 
 from tests.base_install import parse
-from unalike import check_algorithm
+from unalike import check_algorithm, check_protocol
 from unalike.cli.main import call
 from unalike.errors import UserError
 from unalike.runs.parts import PARTS, registry
@@ -269,6 +269,16 @@ def test_own_algorithms_hold_the_contract(text, here):
     check_algorithm(text)
 
 
+def test_an_own_protocol_holds_its_contract_and_is_a_run(here):
+    (here / "mine.py").write_text(examples("extending.md"))
+    assert call(["list", "algorithms", "--plugin", "mine.py"]) == 0
+    check_protocol("count-labels", say=lambda line: None)
+    words = ["run", "--plugin", "mine.py", "--algorithm", "count-labels", "--model", "label-shares", "--quiet"]
+    assert call([*words, "--dataset", "heart", "--channel", "masked"]) == 0
+    (folder,) = (path for path in (here / "runs").iterdir() if path.is_dir())
+    assert read_run(folder).result["stopped"]["round"] == 1
+
+
 TRIED = [
     ["data.md"],
     ["measure.md"],
@@ -352,8 +362,12 @@ def test_the_page_about_using_the_model(here):
     assert {path.name for path in (here / "model").iterdir()} == {
         *("model.onnx", "model.pt2", "weights.safetensors", "model.json", "card.md", "card.json")
     }
+    assert {path.name for path in (here / "trees").iterdir()} == {"xgboost.json", "trees.json"}
+    assert (here / "importance.svg").exists()
+    pytest.importorskip("xgboost")
     names = {"__name__": "example"}
     exec(compile(examples("use.md"), "use.md", "exec"), names)
+    assert names["same"] == pytest.approx(names["unknown"][:, 1], abs=1e-6)
     assert names["right"] == names["result"].accuracy
     assert names["chances"].shape == (len(names["names"]), 2)
     assert names["own"].classes == names["data"].classes

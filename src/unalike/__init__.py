@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from unalike.partition.partition import register_partition
     from unalike.rounds.optimisers import register_optimiser
     from unalike.runs.check import check_algorithm
+    from unalike.runs.check_protocol import check_protocol
     from unalike.runs.deploy import load
     from unalike.runs.paused import Paused
     from unalike.runs.result import Result
@@ -39,6 +40,7 @@ _HOME = {
     "unalike.data.dataset": ("register_dataset",),
     "unalike.data.making": ("dataset",),
     "unalike.runs.check": ("check_algorithm",),
+    "unalike.runs.check_protocol": ("check_protocol",),
     "unalike.runs.deploy": ("load",),
     "unalike.runs.paused": ("Paused",),
     "unalike.runs.result": ("Result",),
@@ -84,6 +86,7 @@ __all__ = [
     "algorithm",
     "allow_code",
     "check_algorithm",
+    "check_protocol",
     "compare",
     "dataset",
     "load",

@@ -24,6 +24,7 @@ Purpose = Literal[
     "extra",
     "newcomers",
     "coins",
+    "columns",
 ]
 
 _PURPOSES = {purpose: number for number, purpose in enumerate(get_args(Purpose), start=1)}

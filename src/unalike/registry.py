@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from unalike.errors import UserError, shown, unknown
 from unalike.own_code import explained
@@ -134,7 +134,8 @@ class Registry(Generic[T]):
         """The value of a field: of the type that its annotation says, which may be a part of this kind."""
         wanted = self._part_type(hint)
         if wanted is None:
-            read = {str: text_value_of, tuple[str, ...]: texts_value_of}.get(hint, value_of)
+            usual = text_value_of if get_origin(hint) is Literal else value_of  # as in objective=squared-error
+            read = {str: text_value_of, tuple[str, ...]: texts_value_of}.get(hint, usual)
             try:
                 return coerce(read(text), hint, label)
             except ValueError:

@@ -178,3 +178,26 @@ def test_auto_trains_models_of_the_parties_own_where_they_want_other_labels(unal
     assert result.code == 0
     assert result.json["spec"]["algorithm"] != "fedavg" or result.json["spec"]["fine_tune"]
     assert "other labels" in result.err
+
+
+def test_a_table_is_told_of_trees_with_a_command_and_images_are_not(unalike, tmp_path):
+    result = unalike("recommend", "--dataset", "heart", "--partition", "natural", "--runs", str(tmp_path))
+    assert "histogram was better than FedAvg with mlp(32,16) in" in " ".join(result.out.split())
+    assert '--model "trees(eta=0.1)" --algorithm histogram' in result.out
+    assert "trees" not in unalike("recommend", *FEW, "--partition", "iid", "--runs", str(tmp_path)).out
+
+
+def test_a_table_that_keeps_its_gaps_is_measured_and_told_of_trees(unalike, tmp_path):
+    result = unalike(
+        "recommend", "--dataset", "heart(missing=keep)", "--partition", "natural", "--runs", str(tmp_path)
+    )
+    assert result.code == 0
+    assert "only trees can read these rows" in " ".join(result.out.split())
+
+
+def test_auto_grows_trees_where_trees_are_the_model(unalike, tmp_path):
+    options = ["--dataset", "heart", "--partition", "natural", "--model", "trees(depth=2)", "--rounds", "1"]
+    result = unalike("run", *options, "--algorithm", "auto", "--runs", str(tmp_path))
+    assert result.code == 0
+    assert "Algorithm: histogram." in result.out + result.err
+    assert "histogram on heart" in result.out

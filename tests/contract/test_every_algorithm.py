@@ -6,15 +6,14 @@ import pytest
 
 from tests.contract import distilling_algorithms, paper_algorithms
 from tests.helpers import NEEDS as SHIPPED_NEEDS
-from tests.helpers import LayerNormBody, NormBody, TanhBody
-from unalike.algorithms import ALGORITHMS
+from tests.helpers import LayerNormBody, NormBody, TanhBody, net_algorithms
 from unalike.runs.check import check_algorithm
 
 assert all((LayerNormBody, NormBody, TanhBody))  # nets that are registered
 OURS = ("unalike.", "tests.contract.")
 REGISTERED = [
     entry.name
-    for entry in ALGORITHMS
+    for entry in net_algorithms()
     if entry.cls.__module__.startswith(OURS) and not entry.name.startswith("broken-")
 ]
 PAPERS = [*paper_algorithms.NAMES, *distilling_algorithms.NAMES]
@@ -64,7 +63,7 @@ def test_the_papers_are_there():
 
 
 FAMILIES = ("unalike.algorithms.personal", "unalike.algorithms.clustered")
-MANY = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith(FAMILIES)]
+MANY = [entry.name for entry in net_algorithms() if entry.cls.__module__.startswith(FAMILIES)]
 PAIRS = list(combinations(SETTINGS, 2))
 
 
@@ -84,7 +83,7 @@ def test_holds_the_contract(name, setting):
 
 def test_all_settings_are_played_by_both_families():
     for family in FAMILIES:
-        names = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith(family)]
+        names = [entry.name for entry in net_algorithms() if entry.cls.__module__.startswith(family)]
         assert {each for name in names for each in settings_of(name)} == set(SETTINGS)
 
 

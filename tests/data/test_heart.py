@@ -155,6 +155,20 @@ def test_drop_keeps_complete_patients_only(heart: Dataset) -> None:
         np.testing.assert_array_equal(part, known)
 
 
-def test_missing_has_two_choices() -> None:
-    with pytest.raises(UserError, match="heart's missing must be one of indicate, drop, got 'guess'"):
+def test_missing_has_three_choices() -> None:
+    with pytest.raises(UserError, match="heart's missing must be one of indicate, drop, keep, got 'guess'"):
         load_dataset("heart(missing=guess)")
+
+
+def test_kept_gaps_are_nan_and_all_else_is_as_ever(heart: Dataset) -> None:
+    kept = load_dataset("heart(missing=keep)")
+    assert kept.features == heart.features[:22]
+    for part, whole in ((kept.x, heart.x), (kept.x_test, heart.x_test)):
+        gone = np.isnan(part)
+        assert gone[:, kept.features.index("chol")].tolist() == (
+            whole[:, heart.features.index("chol_missing")].astype(bool).tolist()
+        )
+        assert not gone[:, [kept.features.index(name) for name in ("age", "sex", "cp_1", "cp_4")]].any()
+        np.testing.assert_array_equal(np.where(gone, 0, part), whole[:, :22])
+        thal = [place for place, name in enumerate(kept.features) if name.startswith("thal_")]
+        assert (gone[:, thal].sum(axis=1) % len(thal) == 0).all()  # all columns of a category, or none

@@ -10,22 +10,21 @@ from torch import nn
 from torch.nn import functional
 
 from tests.contract import paper_algorithms
-from tests.helpers import NEEDS, Frozen, frozen_model
-from unalike.algorithms import ALGORITHMS
+from tests.helpers import NEEDS, Frozen, frozen_model, net_algorithms
 from unalike.data import load_dataset
 from unalike.errors import UserError
 from unalike.models import Net
 from unalike.models.model import register_model
 from unalike.runs.check import check_algorithm
 from unalike.runs.extractor import run_extractor
-from unalike.runs.run import Watcher, final_weights, run
+from unalike.runs.run import Watcher, run
 from unalike.runs.simulation import Simulation
 from unalike.runs.small import small_dataset, small_simulation
 from unalike.runs.spec import RunSpec
 
-NEEDS_FEATURES = {entry.name for entry in ALGORITHMS if entry.cls.needs_features}
+NEEDS_FEATURES = {entry.name for entry in net_algorithms() if entry.cls.needs_features}
 NEEDS_NORM = {"fedbn"}
-SHIPPED = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
+SHIPPED = [entry.name for entry in net_algorithms() if entry.cls.__module__.startswith("unalike.")]
 SHIPPED = [name for name in SHIPPED if name not in NEEDS_NORM]
 SHIPPED += paper_algorithms.NAMES
 ENGINES = ("sequential", "vectorised", "compiled")
@@ -80,7 +79,7 @@ def test_equals_plain_pytorch(what, engine):
     if shutil.which("cc"):
         assert simulation.engine.name == engine
     net = Frozen(what).build((5,), 3)
-    net.load_state_dict(final_weights(simulation))
+    net.load_state_dict(simulation.final_weights())
     x, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
     for _ in range(2):
         simulation.state, _ = simulation.play_round()
@@ -90,7 +89,7 @@ def test_equals_plain_pytorch(what, engine):
             optimiser.zero_grad()
             functional.cross_entropy(net(x)[0], y).backward()
             optimiser.step()
-    for key, value in final_weights(simulation).items():
+    for key, value in simulation.final_weights().items():
         assert torch.allclose(value, net.state_dict()[key], atol=1e-6), key
 
 
@@ -225,9 +224,9 @@ class FrozenNorm:
 def test_running_statistics_go_on_unless_the_layer_stays_in_evaluation_mode(still):
     """As in PyTorch: ``requires_grad`` says nothing about statistics, evaluation mode does."""
     simulation = small_simulation("fedavg", model=f"test-frozen-norm(still={str(still).lower()})", batch_size=64)
-    before = {key: value.clone() for key, value in final_weights(simulation).items()}
+    before = {key: value.clone() for key, value in simulation.final_weights().items()}
     simulation.state, row = simulation.play_round()
-    after = final_weights(simulation)
+    after = simulation.final_weights()
     assert torch.equal(after["body.1.weight"], before["body.1.weight"])
     assert torch.equal(after["body.1.running_mean"], before["body.1.running_mean"]) is still
     assert ("running statistics" in row["traffic"]["up"]) is not still

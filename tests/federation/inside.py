@@ -13,6 +13,8 @@ from unalike.federation.replay import participation_in
 from unalike.federation.server import serve
 from unalike.federation.site import Site
 from unalike.federation.vault import Vault
+from unalike.runs.conversing import Conversing
+from unalike.runs.playable import is_over
 from unalike.runs.record import read_rounds
 from unalike.runs.simulation import Simulation
 from unalike.secure.crypto.primitives import signing_public
@@ -89,8 +91,11 @@ class World:
                 hand_out(public, folder)
             plan["public"] = digest_of_table(public)
         public = make_key(server / "keys" / "server.key")
-        train = {"rounds": 3, "epochs": 1, "batch_size": 16, "lr": 0.05, **plan.pop("train", {})}
-        made = Plan("heart", parties, public.hex(), "127.0.0.1:1", train, "outcome", missing="indicate", **plan)
+        train = plan.pop("train", {})
+        if "trees" not in train.get("model", "") and "toy" not in train.get("model", ""):
+            train = {"rounds": 3, "epochs": 1, "batch_size": 16, "lr": 0.05, **train}
+        plan = {"missing": "indicate", **plan}
+        made = Plan("heart", parties, public.hex(), "127.0.0.1:1", train, "outcome", **plan)
         made.write(server)
         for name in parties:
             key = make_key(path / "sites" / name / "keys" / "site.key")
@@ -128,11 +133,14 @@ class World:
     def simulation(self, participation=None, **changes):
         """The same run in one process."""
         public = str(self.path / "server" / TABLE) if self.plan.public else ""
-        tables = Sites(str(self.path / "tables"), "outcome", missing="indicate", public=public)
+        tables = Sites(str(self.path / "tables"), "outcome", missing=self.plan.missing, public=public)
         spec = replace(self.plan.spec_of(tables), **changes)
-        simulation = Simulation(spec, participation=participation, say=lambda line: None)
+        if self.plan.protocol is not None:
+            simulation = Conversing(spec, self.plan.protocol, say=lambda line: None)
+        else:
+            simulation = Simulation(spec, participation=participation, say=lambda line: None)
         rows = []
-        while simulation.state.round < spec.rounds:
+        while not is_over(simulation):
             simulation.state, row = simulation.play_round()
             rows.append(row)
         return simulation, rows

@@ -16,12 +16,15 @@ from unalike.data.sites import Sites
 from unalike.federation.plan import Plan
 from unalike.federation.public import TABLE
 from unalike.federation.replay import participation_in
+from unalike.runs.conversing import Conversing
+from unalike.runs.playable import is_over
 from unalike.runs.record import read_rounds
 from unalike.runs.simulation import Simulation
 
 ROOT = Path(__file__).parents[2]
 UNALIKE = [sys.executable, "-c", "from unalike.cli.start import main; main()"]
 PATIENCE = 180
+TRAIN = ("--epochs", "1", "--batch-size", "16", "--lr", "0.05")
 
 
 def free_port():
@@ -55,7 +58,7 @@ def processes_about(path):
 class Federation:
     """A server and three hospitals; everything goes through the command line."""
 
-    def __init__(self, path, *options, rows=80, hospitals=HOSPITALS, plugin=None):
+    def __init__(self, path, *options, rows=80, hospitals=HOSPITALS, plugin=None, train=TRAIN):
         self.path, self.server, self.tables = path, path / "server", path / "tables"
         write_tables(self.tables, rows, hospitals)
         self.plugin = plugin
@@ -63,7 +66,6 @@ class Federation:
         self.address = f"127.0.0.1:{free_port()}"
         parties = [part for name in hospitals for part in ("--party", name)]
         usual = ["--label", "outcome", "--missing", "indicate", "--address", self.address]
-        train = ["--epochs", "1", "--batch-size", "16", "--lr", "0.05"]
         assert (
             call(
                 ["federation", "init", str(self.server), *parties, *usual, *train, *options, *self._plugin(plugin)]
@@ -164,7 +166,11 @@ class Federation:
         public = str(self.server / TABLE) if plan.public else ""
         tables = Sites(str(self.gather_tables()), plan.label, plan.ignore, plan.missing, plan.test, public=public)
         played = participation_in(self.rounds)
-        simulation = Simulation(plan.spec_of(tables), participation=played, say=lambda line: None)
-        while simulation.state.round < plan.spec.rounds:
+        spec, quiet = plan.spec_of(tables), lambda line: None
+        if plan.protocol is None:
+            simulation = Simulation(spec, participation=played, say=quiet)
+        else:
+            simulation = Conversing(spec, plan.protocol, say=quiet)
+        while not is_over(simulation):
             simulation.state, _ = simulation.play_round()
         return simulation.state

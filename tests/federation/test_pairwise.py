@@ -1,6 +1,5 @@
 """Hidden sums in one trip: the bits of simulation, noise for a server that lies, and masks that are used once."""
 
-import json
 from contextlib import suppress
 
 import numpy as np
@@ -18,6 +17,7 @@ from unalike.federation import asking
 from unalike.federation.audit import read_audit
 from unalike.federation.envelope import Envelope, pack, peek, write
 from unalike.federation.folders import read_key
+from unalike.federation.once import Once
 from unalike.federation.pairing import KEY_FILE, SitePairs
 from unalike.federation.speaker import Speaker, Stopped
 from unalike.federation.summing import question
@@ -314,7 +314,7 @@ def test_the_key_is_gone_when_the_run_is_over(tmp_path):
     assert path.stat().st_mode & 0o077 == 0
     world.serve()
     assert not any((world.path / "sites" / name / KEY_FILE).exists() for name in HOSPITALS)
-    assert all(site._pairs is None for site in world.transport.sites.values())  # nor are they in memory
+    assert all(site._sums.pairs is None for site in world.transport.sites.values())  # nor are they in memory
     world.serve()  # a run that is over needs none
     assert len(kinds(world, "greet")) == 6
 
@@ -470,7 +470,7 @@ def test_a_server_that_dies_anywhere_goes_on(moment, channel, tmp_path):
     if "gauss" not in channel:
         assert_same(world, world.simulation()[0])
     for name in HOSPITALS:
-        known = json.loads((world.path / "sites" / name / "once.json").read_text())
+        known = Once(world.path / "sites" / name / "once.json").known
         assert all(len(answers) == 1 for what, answers in known.items() if what.startswith("masks"))
 
 

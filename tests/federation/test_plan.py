@@ -195,3 +195,10 @@ def test_the_plan_says_kinds_of_columns(tmp_path):
     for types, said in wrong.items():
         with pytest.raises(UserError, match=said):
             plan(types=types)
+
+
+def test_missing_values_are_kept_for_trees_alone():
+    with pytest.raises(UserError, match=r"missing=keep is for trees, but the model is mlp.*Use missing=indicate"):
+        plan(missing="keep")
+    trees = {"model": "trees", "algorithm": "histogram"}
+    assert plan(missing="keep", train=trees).digest != plan(missing="drop", train=trees).digest

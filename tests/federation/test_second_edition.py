@@ -1,6 +1,5 @@
 """Phases, rows of one's own, round 0, public rows and several nets between real sites: the bits of simulation."""
 
-import json
 import math
 
 import pytest
@@ -15,6 +14,7 @@ from unalike.channels.accountant import gauss_epsilon
 from unalike.data.table import read_table
 from unalike.errors import UserError
 from unalike.federation.envelope import Envelope, pack, peek, write
+from unalike.federation.once import Once
 from unalike.federation.terms import terms_of
 from unalike.runs.record import read_rounds
 
@@ -408,5 +408,5 @@ def test_the_same_public_rows_are_packed_and_learnt_everywhere(tmp_path, public)
 def test_once_json_has_round_0(tmp_path, public):
     world = world_of(tmp_path, "test-fedmd", public)
     world.serve()
-    asked = json.loads((tmp_path / "sites" / "va" / "once.json").read_text())
+    asked = Once(tmp_path / "sites" / "va" / "once.json").known
     assert {"exchange 0-0", "exchange 1-0", "exchange 1-1", "exchange 2-0", "exchange 2-1"} <= asked.keys()

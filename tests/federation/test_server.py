@@ -8,7 +8,7 @@ import torch
 
 from tests.federation import second_edition  # noqa: F401  registers a net
 from tests.federation.inside import HOSPITALS, World
-from unalike.algorithms import ALGORITHMS
+from tests.helpers import net_algorithms
 from unalike.channels.accountant import gauss_epsilon
 from unalike.data.table import read_table
 from unalike.errors import UserError
@@ -20,7 +20,7 @@ from unalike.runs.record import read_rounds
 from unalike.scores import scores_of
 
 CHANNELS = ["clip(0.5)", "quantise(8)", "topk(0.1)+quantise(8)", "masked", "clip(1.0)+masked(64)", "encrypted"]
-SHIPPED = [entry for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
+SHIPPED = [entry for entry in net_algorithms() if entry.cls.__module__.startswith("unalike.")]
 OURS = [entry.name for entry in SHIPPED if not entry.cls.pools and entry.name != "dapper"]  # has public rows
 NEEDS = {"fedbn": {"model": "site-normed"}}
 

@@ -211,9 +211,9 @@ def test_a_second_sum_over_other_parties_is_refused_also_after_a_restart(four):
 
 def test_who_vanishes_below_the_quorum_does_not_cost_the_exchange(four):
     """Nothing is unmasked, so that the sum of all can still be made."""
-    (four.path / "sites" / NAME / "once.json").unlink()
+    (four.path / "sites" / NAME / "once.jsonl").unlink()
     for node, name in enumerate(four.plan.parties, 11):
-        (four.path / "sites" / name / "once.json").unlink(missing_ok=True)
+        (four.path / "sites" / name / "once.jsonl").unlink(missing_ok=True)
         four.start(node, name)
 
     def before(node, raw):

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from tests.helpers import NEEDS
-from unalike.algorithms import ALGORITHMS
+from tests.helpers import NEEDS, net_algorithms
 from unalike.algorithms.contract import Algorithm, Phase
 from unalike.engines.sequential import Sequential
 from unalike.federation.envelope import Refused
@@ -15,7 +14,7 @@ from unalike.rounds.federation import Crew
 from unalike.rounds.ledger import Ledger
 from unalike.runs.small import small_simulation
 
-OURS = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
+OURS = [entry.name for entry in net_algorithms() if entry.cls.__module__.startswith("unalike.")]
 
 
 def asked(name, algorithm=None, **changes):

@@ -5,6 +5,7 @@ import pytest
 
 from unalike.data import Dataset
 from unalike.models import MODELS
+from unalike.runs.meaning import is_grown
 from unalike.runs.simulation import Simulation
 from unalike.runs.small import distance, play
 from unalike.runs.spec import RunSpec
@@ -20,6 +21,7 @@ RUNS = sorted(
     entry.name
     for entry in MODELS
     if entry.cls.__module__.startswith("unalike.") and entry.cls.__module__ != "unalike.models.own"
+    if not is_grown(entry.cls)
 )
 
 

@@ -318,3 +318,15 @@ def test_without_a_global_model_the_page_opens_with_a_curve_that_there_is():
     assert 'data-metric="train_loss" aria-pressed="true"' in text
     (both,) = settings([replace(record("local"), rounds=rounds), record("fedavg")])
     assert 'data-metric="score" aria-pressed="true"' in str(_training(both))
+
+
+def test_the_page_of_trees_shows_what_they_go_by():
+    trees = {"importance": {"age": 0.7, "sex<b>": 0.3}}
+    records = [replace(one, figures={**one.figures, **trees}) for one in two_algorithms()]
+    page = render(page_of_records("runs", records), use_data=False)
+    assert "What the trees go by" in page
+    assert "70.0%" in page
+    assert "sex<b>" not in page
+    odd = [replace(one, figures={**one.figures, "importance": {"age": "much", "sex": 0.3}}) for one in records]
+    assert "30.0%" in render(page_of_records("runs", odd), use_data=False)
+    assert "What the trees go by" not in render(page_of_records("runs", two_algorithms()), use_data=False)

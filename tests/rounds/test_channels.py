@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.helpers import NEEDS, PROBE, NormBody, Watched, probe
+from tests.helpers import NEEDS, PROBE, NormBody, Watched, net_algorithms, probe
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.contract import Algorithm, Ask
 from unalike.channels import Participation
@@ -22,7 +22,7 @@ from unalike.runs.run import run
 from unalike.runs.small import play, small_simulation
 from unalike.runs.spec import RunSpec
 
-NAMES = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
+NAMES = [entry.name for entry in net_algorithms() if entry.cls.__module__.startswith("unalike.")]
 NOISY = "clip(1.0)+gauss(0.5)"
 WHOLE = {"rounds": 2, "epochs": 1, "sample": 1.0}
 

@@ -8,7 +8,7 @@ from torch.nn import functional
 from unalike.errors import UserError
 from unalike.models import Batch
 from unalike.rounds.evaluation import Models, evaluate, summary
-from unalike.runs.run import outcome
+from unalike.runs.outcome import outcome
 from unalike.runs.small import play, small_simulation
 from unalike.scores import SCORES
 

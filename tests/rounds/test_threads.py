@@ -8,8 +8,7 @@ from torch import nn
 
 from tests.contract import paper_algorithms  # registers Ditto, ...
 from tests.contract.test_every_algorithm import NEEDS
-from tests.helpers import Watched
-from unalike.algorithms import ALGORITHMS
+from tests.helpers import Watched, net_algorithms
 from unalike.engines.sequential import Sequential
 from unalike.models import MODELS, Mlp, Net, Task
 from unalike.models.model import register_model
@@ -55,7 +54,7 @@ def played(threads, rounds=3, **fields):
     return play(simulation, rounds), seen
 
 
-SHIPPED = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
+SHIPPED = [entry.name for entry in net_algorithms() if entry.cls.__module__.startswith("unalike.")]
 
 
 @pytest.mark.parametrize("name", SHIPPED)

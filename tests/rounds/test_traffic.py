@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tests.helpers import NormBody
-from unalike.runs.run import outcome, run
+from unalike.runs.outcome import outcome
+from unalike.runs.run import run
 from unalike.runs.small import small_simulation
 from unalike.runs.spec import RunSpec
 

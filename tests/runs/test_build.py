@@ -11,7 +11,8 @@ import torch
 import unalike
 from unalike.errors import UserError
 from unalike.runs.checkpoint import Checkpoint
-from unalike.runs.run import Watcher, _foreign, _origin
+from unalike.runs.run import Watcher
+from unalike.runs.saving import _foreign, _origin
 from unalike.runs.simulation import Simulation
 
 X = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)

@@ -27,7 +27,10 @@ SMALL = {
 OWN = {"module", "pretrained", "typed"}
 """Nets of the user's own, which nobody can make up here."""
 NETS = sorted(
-    entry.name for entry in MODELS if entry.cls.__module__.startswith("unalike.") if entry.name not in OWN
+    entry.name
+    for entry in MODELS
+    if entry.cls.__module__.startswith("unalike.") and hasattr(entry.cls, "build")
+    if entry.name not in OWN
 )
 
 

@@ -320,7 +320,7 @@ def test_a_table_is_coded_as_in_training_without_its_file(tmp_path, monkeypatch)
     assert right(loaded, data, data.x_test, data.y_test) == loaded.accuracy
     patients(tmp_path / "new.csv", 30, 2, label=False, extra=("note",))
     columns = read_table("new.csv")
-    coded = data.schema.rows(columns)
+    coded = data.schema.rows(columns, "error")
     assert np.array_equal(loaded.predict_proba("csv:new.csv"), loaded.predict_proba(coded))
     assert set(loaded.predict("new.csv")) <= {"sick", "well"}
     (tmp_path / "bad.csv").write_text("age,sex\n50,other\n")

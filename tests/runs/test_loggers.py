@@ -124,7 +124,7 @@ def test_mlflow_has_parameters_and_every_round(mlflow, tmp_path):
 def test_mlflow_goes_on_in_the_same_run(mlflow, tmp_path, monkeypatch, checkpoint):
     with monkeypatch.context() as killed:
         if checkpoint:  # kill -9 leaves no last checkpoint
-            killed.setattr("unalike.runs.run._save", lambda simulation, folder: None)
+            killed.setattr("unalike.runs.run.save", lambda simulation, folder: None)
         play(MLflow(tmp_path), tmp_path, killed_after=3, checkpoint=checkpoint)
     assert steps(mlflow) == [1, 2, 3]
     play(MLflow(tmp_path), tmp_path)
@@ -231,7 +231,7 @@ def test_a_tensorboard_log_is_written_anew(tmp_path, monkeypatch, saved):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
     with monkeypatch.context() as killed:
         if not saved:  # rounds 1 to 3 are recorded, and played again
-            killed.setattr("unalike.runs.run._save", lambda simulation, folder: None)
+            killed.setattr("unalike.runs.run.save", lambda simulation, folder: None)
         play(TensorBoard(tmp_path), tmp_path, killed_after=3)
     play(TensorBoard(tmp_path), tmp_path)
     (file,) = (tmp_path / SPEC.folder / "tensorboard").iterdir()
@@ -289,7 +289,7 @@ def wandb_online(monkeypatch):
 
 def test_wandb_goes_on_in_the_same_run(wandb_online, tmp_path, monkeypatch):
     with monkeypatch.context() as killed:  # rounds 1 to 3 are recorded, and played again
-        killed.setattr("unalike.runs.run._save", lambda simulation, folder: None)
+        killed.setattr("unalike.runs.run.save", lambda simulation, folder: None)
         play(WandB(tmp_path), tmp_path, killed_after=3)
     play(WandB(tmp_path), tmp_path)
     WandB(tmp_path).finish(SPEC, read_rounds(tmp_path / SPEC.folder))

@@ -6,14 +6,13 @@ from sklearn import metrics
 from sklearn.linear_model import Ridge
 
 import unalike
-from tests.helpers import NEEDS, regression_data
-from unalike.algorithms import ALGORITHMS
+from tests.helpers import NEEDS, net_algorithms, regression_data
 from unalike.data import load_dataset
 from unalike.runs.run import run
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
 
-OURS = [entry.name for entry in ALGORITHMS if entry.cls.__module__.startswith("unalike.")]
+OURS = [entry.name for entry in net_algorithms() if entry.cls.__module__.startswith("unalike.")]
 
 
 def ridge(weight_decay):

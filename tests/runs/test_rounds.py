@@ -18,8 +18,8 @@ from unalike.models import Batch, Net, Task
 from unalike.models.model import register_model
 from unalike.rounds.evaluation import evaluate
 from unalike.rounds.state import State
+from unalike.runs.outcome import outcome
 from unalike.runs.rules import Diverged
-from unalike.runs.run import outcome
 from unalike.runs.simulation import Simulation
 from unalike.runs.small import play, small_dataset, small_simulation
 from unalike.runs.spec import RunSpec

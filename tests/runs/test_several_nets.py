@@ -13,7 +13,8 @@ from unalike.errors import UserError
 from unalike.models import Batch, Net
 from unalike.models.model import register_model
 from unalike.rounds.state import State
-from unalike.runs.run import Watcher, _origin, run
+from unalike.runs.run import Watcher, run
+from unalike.runs.saving import _origin
 from unalike.runs.small import distance, play, small_dataset, small_simulation
 
 assert distilling_algorithms.NAMES

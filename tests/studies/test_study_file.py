@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unalike.algorithms import ALGORITHMS
+from tests.helpers import net_algorithms
 from unalike.errors import UserError
 from unalike.studies.plan import plan_study
 from unalike.studies.study_file import built_in_studies, load_study, read_study
@@ -32,6 +32,7 @@ BUILT_IN = {
     "rfedavg-efficiency",
     "rfedavg-fairness",
     "cfl-tree",
+    "trees-noniid",
     "quick",
 }
 
@@ -193,7 +194,7 @@ def test_a_part_may_be_a_table_and_a_star_is_every_algorithm():
     assert plan_study(study).goals[0].planned.spec.algorithm == "fedprox(mu=0.5)"
     every = plan_study(read("title = 'x'\n[axes]\nalgorithm = ['*']")).goals
     names = {goal.planned.spec.algorithm.split("(")[0] for goal in every if goal.planned}
-    assert names == {entry.name for entry in ALGORITHMS}
+    assert names == {entry.name for entry in net_algorithms()}
 
 
 def test_the_quick_study_is_small():

@@ -44,14 +44,20 @@ from unalike.algorithms.qfedavg import QFedAvg
 from unalike.algorithms.rfedavg import RFedAvg
 from unalike.algorithms.rfedavg_plus import RFedAvgPlus
 from unalike.algorithms.scaffold import Scaffold
+from unalike.algorithms.trees.alone import LocalTrees
+from unalike.algorithms.trees.bagging import BaggedTrees
+from unalike.algorithms.trees.cyclic import CyclicTrees
+from unalike.algorithms.trees.histogram import HistogramTrees
 
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
     "Apfl",
     "Ask",
+    "BaggedTrees",
     "ByParty",
     "Cfl",
+    "CyclicTrees",
     "Dapper",
     "Ditto",
     "FeSem",
@@ -76,6 +82,7 @@ __all__ = [
     "FlHc",
     "Groups",
     "HeurFedAmp",
+    "HistogramTrees",
     "HypCluster",
     "Ifca",
     "KMeansModels",
@@ -83,6 +90,7 @@ __all__ = [
     "LgFedAvg",
     "LgFedAvgEnsemble",
     "Local",
+    "LocalTrees",
     "Mapper",
     "Mocha",
     "Moon",

@@ -26,6 +26,7 @@ from unalike.algorithms.contract import (
     Vectors,
     parts_of,
 )
+from unalike.algorithms.protocol import Protocol
 from unalike.errors import UserError
 from unalike.own_code import check_signature, is_own, place
 
@@ -41,6 +42,10 @@ _NEEDS = ("needs_each", "needs_sgd", "needs_features", "needs_exact", "measures_
 
 def checked(algorithm: object) -> Algorithm:
     """The algorithm, ready to be used by an engine; one that cannot be is refused in one line."""
+    if isinstance(algorithm, Protocol):
+        raise UserError(
+            f"{type(algorithm).__name__} is a protocol; this is for algorithms that train nets. Choose another."
+        )
     if not isinstance(algorithm, Algorithm):
         name = type(algorithm).__name__
         raise UserError(f"{name} is no Algorithm. Write: class {name}(Algorithm), from unalike import Algorithm.")

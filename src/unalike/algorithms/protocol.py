@@ -76,6 +76,8 @@ class PublicTerms:
     features: int
     classes: int
     """0 where numbers are predicted."""
+    target: tuple[float, float] = (0.0, 1.0)
+    """Where numbers are predicted: the shift and scale that standardise them."""
     hidden: bool = False
     """Whether sums are opened only whole, so that no single party's part is ever seen."""
     label_holder: int | None = None
@@ -87,7 +89,7 @@ class Own:
     """A party's own rows: features, labels, and the places of the rows that each purpose has.
 
     Features are as the data set has them, float32 or float64, perhaps a scipy CSR matrix, NaN where missing;
-    labels are int64, or numbers to predict.
+    labels are int64, or numbers to predict in their own units.
     """
 
     x: Any
@@ -106,6 +108,8 @@ class Me:
     draw: Callable[[Use, tuple[int, ...]], np.random.Generator]
     kept: dict[str, Any] = field(default_factory=dict)
     """What :meth:`remember` has made."""
+    least_rows: int = 0
+    """A party's own rule: of fewer rows than this, but some, it adds nothing to a sum, whatever it is told."""
 
     @property
     def rows(self) -> Own:
@@ -163,8 +167,14 @@ class Protocol:
     only_sums: ClassVar[bool] = False
     """Whether the server hears of parties by sums alone, so that one party with all rows gives the same model."""
 
+    server_begins: ClassVar[bool] = False
+    """Whether parties say nothing in turn 0, so that real sites need not be woken for it."""
+
     def start(self, me: Me) -> Arrays:
-        """What a role keeps before anything is said. Names, types and shapes stay until the end of the run."""
+        """What a role keeps before anything is said.
+
+        Names, types and shapes are the same after every round; within a round a role may keep more.
+        """
         raise NotImplementedError
 
     def step(self, me: Me, state: Arrays, turn: Turn, inbox: Inbox) -> tuple[Arrays, Say]:
@@ -174,9 +184,21 @@ class Protocol:
     def whole_round(self, me: Me, server: Arrays, party: Arrays, round: int) -> tuple[Arrays, Arrays] | None:
         """The server's and the only party's states after a round, in one go: the bits of the conversation, sooner.
 
-        ``me`` is the party. None: play the conversation. Only asked where ``only_sums`` holds.
+        ``me`` is the party. None: play the conversation. Only asked where ``only_sums`` holds, and where
+        :meth:`said` counts what the conversation would have said.
         """
         return None
+
+    def said(self, me: Me, server: Arrays, round: int) -> tuple[dict[str, int], dict[str, int]] | None:
+        """How many bytes one party sends and gets in such a round, by name; ``server`` is what it leaves.
+
+        What a party adds counts as sent. None: nobody has counted, so the conversation itself is played.
+        """
+        return None
+
+    def figures(self, server: Arrays, round: int) -> Mapping[str, float]:
+        """Figures of a round for its record, such as ``train_loss``, from what the server keeps after it."""
+        return {}
 
     def model(self, me: Me, state: Arrays, server: Arrays) -> Arrays | None:
         """The arrays of the model that a party would use; ``me`` the server: the one that all share, if any.

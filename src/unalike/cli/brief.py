@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from unalike.runs.meaning import brief_model
 from unalike.runs.parts import PARTS, registry
 from unalike.runs.results import brief as brief_part
-
-_WHOLE = ("model",)
-"""Parts that are told in full: to know what is as by default would load torch."""
 
 
 def brief(field: str, value: Any) -> str:
     """A field of a run's spec for people: a part without the parameters at the end that are as by default."""
     if value is None:
         return "?"
-    return brief_part(registry(field), value) if field in PARTS and field not in _WHOLE else str(value)
+    if field == "model":  # to know what is as by default of a net would load torch
+        return brief_model(str(value))
+    return brief_part(registry(field), value) if field in PARTS else str(value)

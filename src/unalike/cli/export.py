@@ -20,7 +20,7 @@ from unalike.errors import UserError
 if TYPE_CHECKING:
     from unalike.runs.model_file import Which
 
-FORMATS = ("safetensors", "torch", "onnx", "card")
+FORMATS = ("safetensors", "torch", "onnx", "json", "xgboost", "card")
 
 
 def export(
@@ -37,7 +37,7 @@ def export(
         typer.Option(
             "--to",
             metavar="FORMAT",
-            help="safetensors, torch (a torch.export program), onnx, or card (Markdown and JSON)",
+            help="safetensors, torch (a torch.export program), onnx; of trees, json or xgboost; or card",
             autocompletion=choices(*FORMATS),
         ),
     ],
@@ -56,10 +56,11 @@ def export(
     \b
     Examples:
       unalike export 3f2a --to onnx -o model
+      unalike export 3f2a --to xgboost -o model
       unalike export 3f2a --to card -o model
 
-    Raw rows go in, in any number, and logits (or the predicted number) come out: scaling is inside. A folder with
-    safetensors is all that `unalike predict` needs.
+    Of a net, raw rows go in, in any number, and logits (or the predicted number) come out: scaling is inside.
+    Trees read a table's numbers in its own units. A folder with safetensors is all that `unalike predict` needs.
     """
     with redirect_stdout(sys.stderr):
         load_plugins(plugin)

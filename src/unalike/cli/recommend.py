@@ -28,6 +28,7 @@ from unalike.errors import UserError
 
 if TYPE_CHECKING:
     from unalike.cli.table import Table
+    from unalike.data.dataset import Dataset
     from unalike.measure.situation import Situation
     from unalike.ranking.advice import Advice
     from unalike.tallies import Kind as Task
@@ -74,24 +75,29 @@ def recommend_algorithm(
     Labels and features are measured first. The ranking is from NIID-Bench's published tables, or from your own
     runs once there are enough with similar parties: of regression there are no tables. Where each party is judged
     on its own rows (--own-rows), or gives the same rows other labels, models of the parties' own are compared,
-    from runs made with this package. "unalike run --algorithm auto" takes the first.
+    from runs made with this package. "unalike run --algorithm auto" takes the first. For rows of a table, it says
+    how boosted trees compare with nets.
     """
     from unalike.ranking.evidence import advise
 
     load_plugins(plugin)
     task: Task = "classification"  # a stored measurement does not say
+    data = None
     if measurement:
         situation = _read(measurement)
     else:
-        situation, task = _measure(dataset, partition, parties, seed, protect)
-    advice = advise(situation, runs, task, own_rows=own_rows)
+        situation, data = _measure(dataset, partition, parties, seed, protect)
+        task = data.task
+    advice = advise(situation, runs, task, own_rows=own_rows, data=data)
     if as_json:
         print_json(advice.to_dict())
     else:
         _print(advice, None if measurement else (dataset, partition, parties, seed))
 
 
-def _measure(dataset: str, partition: str, parties: int | None, seed: int, protect: Any) -> tuple[Situation, Task]:
+def _measure(
+    dataset: str, partition: str, parties: int | None, seed: int, protect: Any
+) -> tuple[Situation, Dataset]:
     from unalike.data import load_dataset
     from unalike.measure import measure, party_features, party_labels
     from unalike.measure.situation import simulated_situation, situation_of, with_concept
@@ -102,12 +108,12 @@ def _measure(dataset: str, partition: str, parties: int | None, seed: int, prote
     if made.parties < 3 and protect != "none":
         raise UserError(f"With {made.parties} parties there is nobody to hide among. Use --protect none.")
     if made.parties == 1:
-        return simulated_situation(data, made), data.task
+        return simulated_situation(data, made), data
     two = protect == "none"  # in a simulation there is nobody to be protected from
     labels = measure(party_labels(data, made), protect=protect, allow_two=two)
     features = measure(party_features(data, made), of="features", protect=protect, allow_two=two)
     situation = situation_of(labels, features)
-    return with_concept(situation, data, made) if protect == "none" else situation, data.task
+    return with_concept(situation, data, made) if protect == "none" else situation, data
 
 
 def _read(files: Sequence[Path]) -> Situation:
@@ -128,6 +134,7 @@ def _read(files: Sequence[Path]) -> Situation:
 
 def _print(advice: Advice, where: tuple[str, str, int | None, int] | None) -> None:
     from unalike.ranking.advice import UNTRIED, text_of
+    from unalike.ranking.boosted import COMMAND
 
     draw(
         f"{text_of(advice.ranking[0].algorithm)}, {advice.confidence} confidence ({_situation(advice)})",
@@ -135,16 +142,19 @@ def _print(advice: Advice, where: tuple[str, str, int | None, int] | None) -> No
         *paragraphs(advice.reasons),
         "",
         *([] if advice.ranking[0] is UNTRIED else _evidence(advice)),
+        *paragraphs((*advice.trees, "") if advice.trees else ()),
         "What would change this:",
         *paragraphs(f"- {doubt}" for doubt in [*advice.doubts, *_other_question(advice)]),
     )
     if where is not None:
         dataset, partition, parties, seed = where
         count = "" if parties is None else f" --parties {parties}"
+        rows = f'--dataset "{dataset}" --partition "{partition}"{count} --seed {seed}'
         chosen = " ".join(f'--{name} "{value}"' for name, value in advice.options.items())
         draw(
             "",
-            f'Next: {program()} run --dataset "{dataset}" --partition "{partition}"{count} --seed {seed} {chosen}',
+            f"Next: {program()} run {rows} {chosen}",
+            *([f"Trees: {program()} run {rows} {COMMAND}"] if advice.trees else []),
         )
 
 

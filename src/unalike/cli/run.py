@@ -16,10 +16,11 @@ from unalike.cli.complete import choices
 from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, Quiet, RunsFolder
 from unalike.cli.plugin import load_plugins
 from unalike.cli.program import program
-from unalike.cli.show import costs, draw, figures_table, print_json, privacy_line, say
+from unalike.cli.show import costs, draw, figures_table, print_json, privacy_line, say, stopped_line
 from unalike.cli.signals import StopRequested
 from unalike.cli.spec_flags import with_flags
 from unalike.runs.checkpoint import CHECKPOINT_SECONDS
+from unalike.runs.meaning import check_given
 from unalike.runs.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -88,7 +89,17 @@ def _spec(file: Path | None, given: dict[str, Any], runs: Path, *, quiet: bool) 
     """The spec of the file and the flags, and whether its algorithm was ``auto``: the one that is recommended."""
     values = given if file is None else RunSpec.read_toml(file, **given)
     if values.get("algorithm") != AUTO:
-        return RunSpec.from_mapping(values), False
+        chosen = RunSpec.from_mapping(values)
+        check_given(chosen, given)
+        return chosen, False
+    from unalike.runs.model_file import is_trees
+
+    if is_trees(str(values.get("model", ""))):
+        if not quiet:
+            say("Algorithm: histogram. It grows the same trees whoever holds which row.")
+        chosen = RunSpec.from_mapping(values | {"algorithm": "histogram"})
+        check_given(chosen, given)
+        return chosen, True
     from unalike.ranking.advice import text_of
     from unalike.ranking.evidence import advise_run
 
@@ -189,6 +200,7 @@ def _print(result: Result, runs: Path) -> None:
         figures_table(result.figures),
         "",
         costs(result.figures),
+        *stopped_line(result.figures),
         *privacy_line(result.figures),
         f"Kept in {result.run_dir}",
         "",

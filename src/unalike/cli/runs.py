@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from unalike.cli import complete
 from unalike.cli.commands import App
 from unalike.cli.options import DEFAULT_RUNS, AsJson, Plugins, RunsFolder
+from unalike.cli.predict import OfParty, WhichModel
 from unalike.cli.show import (
     MISSING,
     age,
@@ -19,11 +20,13 @@ from unalike.cli.show import (
     draw,
     engine_line,
     figures_table,
+    importance_line,
     indented,
     print_json,
     privacy_line,
     say,
     sparkline,
+    stopped_line,
     table,
 )
 from unalike.cli.store import StoredRun, find_run, read_runs
@@ -31,6 +34,9 @@ from unalike.errors import UserError
 from unalike.runs.scales import scale_of
 from unalike.runs.spec import RunSpec
 from unalike.scores import score_of, shown
+
+if TYPE_CHECKING:
+    from unalike.runs.model_file import Which
 
 app = App(help="List, show and compare runs.")
 
@@ -111,7 +117,9 @@ def show_run(
         return
     draw(f"{run.path}  ({run.state}, {run.rounds_done} of {run.spec['rounds']} rounds)", "", *_spec_lines(run), "")
     if run.result is not None:
-        draw(figures_table(run.result), "", costs(run.result), *privacy_line(run.result), *engine_line(run.result))
+        draw(figures_table(run.result), "", costs(run.result), *stopped_line(run.result))
+        draw(*privacy_line(run.result), *engine_line(run.result))
+        draw(*importance_line(run.result))
     elif run.figures:
         draw(figures_table({"rounds": run.figures["round"], **run.figures}, last="last evaluated round"))
     _draw_curve(run)
@@ -148,6 +156,30 @@ def show_tree_of_run(
 
     load_plugins(plugin)
     show_tree(find_run(read_runs(runs), key, runs), output, node, weights, as_json)
+
+
+@app.command("importance")
+def show_importance_of_run(
+    key: RunKey,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE.svg", help="also a picture: SVG, PNG or PDF"),
+    ] = None,
+    which: WhichModel = None,
+    party: OfParty = None,
+    runs: RunsFolder = DEFAULT_RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Show which columns the trees of a run go by: what they gain and cover, and how often they are split at.
+
+    \b
+    Example:
+      unalike runs importance 3f2a -o importance.svg
+    """
+    from unalike.cli.importance import show_importance
+
+    chosen = cast("Which", which or "final")
+    show_importance(find_run(read_runs(runs), key, runs), output, chosen, party, as_json)
 
 
 def _spec_lines(run: StoredRun) -> list[Any]:

@@ -158,7 +158,21 @@ def privacy_line(figures: Mapping[str, Any]) -> list[str]:
     return [told + (", for each party's upload." if privacy["noise"] == "party" else ".")]
 
 
+def stopped_line(figures: Mapping[str, Any]) -> list[str]:
+    """Where and why training ended before its last round, if it did."""
+    early = figures.get("stopped")
+    return [f"Stopped after round {early['round']}: {early['why']}."] if early else []
+
+
 def engine_line(figures: Mapping[str, Any]) -> list[str]:
     """Why it was this engine; runs of older versions do not say."""
     why = figures.get("why_this_engine")
     return [f"Engine: {figures['engine']} ({why})."] if why else []
+
+
+def importance_line(figures: Mapping[str, Any]) -> list[str]:
+    """Of trees: the columns that they go by most."""
+    from unalike.runs.headline import importance
+
+    most = ", ".join(f"{name} {share:.0%}" for name, share in list(importance(figures).items())[:5])
+    return [f"Goes by: {most} of the gain. All columns: unalike runs importance."] if most else []

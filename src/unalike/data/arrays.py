@@ -38,8 +38,11 @@ def _plain(array: Any) -> Any:
     return array.copy() if min(array.strides, default=0) < 0 else array
 
 
-def check_rows(rows: Any, what: str, fewest: int = 1) -> None:
-    """Refuse rows that are too few, not numbers, not finite, or images whose channels come last."""
+def check_rows(rows: Any, what: str, fewest: int = 1, gaps: bool = False) -> None:
+    """Refuse rows that are too few, not numbers, not finite, or images whose channels come last.
+
+    With ``gaps`` NaN is a missing value, as trees can read it in the columns of a table.
+    """
     if rows.ndim < 2 or rows.shape[0] < fewest:
         remedy = "Check where they come from." if rows.ndim > 1 else "Give (rows, columns), such as x[:, None]."
         raise UserError(f"{what} have the shape {rows.shape}: there are no rows of numbers. {remedy}")
@@ -50,9 +53,12 @@ def check_rows(rows: Any, what: str, fewest: int = 1) -> None:
             f"{what} have the shape {rows.shape}: images must have their channels first. "
             "Use x.transpose(0, 3, 1, 2), and so for the test rows."
         )
-    bad = _not_finite(rows)
+    if gaps and (rows.ndim != 2 or hasattr(rows, "indptr") or rows.dtype.kind != "f"):
+        raise UserError(f"{what} are no dense table of float numbers, so no NaN can be kept. Leave missing out.")
+    bad = np.isinf(rows).any(axis=1).sum() if gaps else _not_finite(rows)
     if bad:
-        raise UserError(f"{what} hold NaN or infinite values in {bad} row(s). Remove or fill them first.")
+        held = "infinite values" if gaps else "NaN or infinite values"
+        raise UserError(f"{what} hold {held} in {bad} row(s). Remove or fill them first.")
 
 
 def check_one_each(labels: Any, what: str, rows: int) -> None:

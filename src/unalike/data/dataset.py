@@ -61,7 +61,8 @@ class Dataset:
     says how to read ``x`` in the units of the table that it was coded from. ``public`` are rows and labels that
     everybody has, beside those of the parties, where the data bring some. ``schema`` is the coding of the table
     that ``x`` was made from, where it was one: a table of new rows is coded by it, too. Without a global test set,
-    ``x_test`` and ``y_test`` None, there is no score on one.
+    ``x_test`` and ``y_test`` None, there is no score on one. With ``gaps``, NaN in ``x`` is a missing value, which
+    trees can read and nets cannot.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Dataset:
     task: Kind = "classification"
     target: Units = field(default_factory=Units)
     schema: Schema | None = None
+    gaps: bool = False
 
     def __post_init__(self) -> None:
         if self.task not in get_args(Kind):
@@ -97,8 +99,8 @@ class Dataset:
             value = getattr(self, part)
             if value is not None or not part.startswith("group"):
                 object.__setattr__(self, part, as_array(value, f"{self.name}'s {part}"))
-        check_rows(self.x, f"{self.name}'s training rows")
-        check_rows(self.x_test, f"{self.name}'s test rows", fewest=0)
+        check_rows(self.x, f"{self.name}'s training rows", gaps=self.gaps)
+        check_rows(self.x_test, f"{self.name}'s test rows", fewest=0, gaps=self.gaps)
         self._check_answers()
         if self.x.shape[1:] != self.x_test.shape[1:] or self.is_sparse != hasattr(self.x_test, "indptr"):
             raise UserError(

@@ -84,6 +84,7 @@ def _rows(data: Dataset, number: int) -> Iterator[Sequence[Any]]:
         for start in range(0, len(own), _AT_ONCE):
             some = own[start : start + _AT_ONCE]
             dense: Array = x[some].toarray() if data.is_sparse else x[some]
-            texts = dense.reshape(len(some), -1).astype(str).tolist()  # float32 in as many digits as it needs
+            texts = dense.reshape(len(some), -1).astype(str)  # float32 in as many digits as it needs
+            texts[texts == "nan"] = ""
             answers = [data.classes[k] for k in y[some]] if data.classes else y[some].astype(str).tolist()
-            yield from ([*row, answer] for row, answer in zip(texts, answers, strict=True))
+            yield from ([*row, answer] for row, answer in zip(texts.tolist(), answers, strict=True))

@@ -50,19 +50,19 @@ class Heart:
     become one column each.
 
     ``missing="indicate"``: a missing value is 0 (after standardising; all columns of a category), and a
-    column ``<feature>_missing`` is 1. ``missing="drop"``: patients with any missing value are left out,
-    and so are the indicators. That leaves 297 patients of Cleveland, one each of the Hungarian hospital and
-    the VA, none of Switzerland; a hospital without training patients is then no natural party. The test
-    patients are those of ``indicate`` that are complete.
+    column ``<feature>_missing`` is 1. ``missing="keep"``: it is NaN, which trees can read and nets cannot.
+    ``missing="drop"``: patients with any missing value are left out, and so are the indicators. That leaves 297
+    patients of Cleveland, one each of the Hungarian hospital and the VA, none of Switzerland; a hospital without
+    training patients is then no natural party. The test patients are those of ``indicate`` that are complete.
     """
 
-    missing: Literal["indicate", "drop"] = "indicate"
+    missing: Literal["indicate", "drop", "keep"] = "indicate"
 
     def load(self) -> Dataset:
         """Read the patients from the file that comes with the package."""
         table, hospital, disease = _read()
         test = choose_test_rows(hospital * 2 + disease, 0.2, _SPLIT_SEED)
-        x, names, units = _encode(table, indicate=self.missing == "indicate")
+        x, names, units = _encode(table, self.missing)
         keep = np.ones(len(x), bool)
         if self.missing == "drop":
             keep = ~np.any([np.isnan(column) for column in table.values()], axis=0)
@@ -80,6 +80,7 @@ class Heart:
             group_names=tuple(HOSPITALS[k] for k in present),
             group_test=np.array([list(present).index(k) if k in present else -1 for k in hospital[test]]),
             units=units,
+            gaps=self.missing == "keep",
         )
 
     def tables(self) -> dict[str, list[dict[str, str]]]:
@@ -110,16 +111,18 @@ def _read() -> tuple[dict[str, Array], Array, Array]:
     return table, hospital, disease
 
 
-def _encode(table: dict[str, Array], indicate: bool) -> tuple[Array, tuple[str, ...], Units]:
+def _encode(table: dict[str, Array], missing: str) -> tuple[Array, tuple[str, ...], Units]:
     """The float32 matrix that models are trained on, the names of its columns, and their units."""
     columns: dict[str, Array] = {}
     for name, values in table.items():
+        gone = np.isnan(values)
         if name in CATEGORIES:
-            columns |= {f"{name}_{value}": values == value for value in CATEGORIES[name]}
+            made = {f"{name}_{value}": values == value for value in CATEGORIES[name]}
         else:
             mean, deviation = CONTINUOUS.get(name, (0, 1))
-            columns[name] = np.nan_to_num((values - mean) / deviation, nan=0.0)
-    if indicate:
+            made = {name: np.where(gone, 0.0, (values - mean) / deviation)}
+        columns |= {key: np.where(gone, np.nan, one) for key, one in made.items()} if missing == "keep" else made
+    if missing == "indicate":
         gaps = [name for name in FEATURES if name not in ALWAYS_RECORDED]
         columns |= {f"{name}_missing": np.isnan(table[name]) for name in gaps}
     shift, scale = zip(*(CONTINUOUS.get(name, (0.0, 1.0)) for name in columns), strict=True)

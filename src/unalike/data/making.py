@@ -57,7 +57,7 @@ def dataset(
     Of a data frame, ``label`` and ``parties`` may be names of columns, ``ignore`` are columns to leave out,
     ``categories`` are columns whose numbers are codes, ``types`` say the kinds of others (``"born:date"``), and
     ``missing`` says what becomes of gaps; its columns are coded as those of ``csv:FILE`` are: categories, dates
-    and standardised numbers.
+    and standardised numbers. Of an array, too, ``missing="keep"`` lets NaN be a missing value, for trees.
     """
     _check_test(test)
     names: tuple[str, ...] = ()
@@ -69,13 +69,14 @@ def dataset(
             raise UserError("A data frame tells its own classes and kind. Leave classes and kind out.")
         said = (types, tuple(categories))
         return of_frame(x, y, label, parties, test, name, missing, tuple(ignore), task or "classification", *said)
-    if label is not None or ignore or categories or types or missing != "error":
+    if label is not None or ignore or categories or types or missing not in ("error", "keep"):
         raise UserError(
             "label, ignore, categories, types and missing are for data frames, whose columns have names. "
-            "Give x and y."
+            "Give x and y; of arrays, missing may be 'keep', for trees."
         )
     rows, y = _rows(x, y, name)
-    made = _of_arrays(rows, y, parties, test, classes, name, kind or "numbers", task or "classification")
+    keep = missing == "keep"
+    made = _of_arrays(rows, y, parties, test, classes, name, kind or "numbers", task or "classification", keep)
     made = replace(made, features=names) if (len(names),) == made.shape else made
     return _scaled(made, standardise)
 
@@ -136,15 +137,16 @@ def _of_arrays(
     name: str,
     kind: Literal["numbers", "tokens"],
     task: Kind,
+    gaps: bool,
 ) -> Dataset:
-    check_rows(x, f"{name}'s rows")
+    check_rows(x, f"{name}'s rows", gaps=gaps)
     if y is None:
         raise UserError(f"{name} has no labels. Give them as y: unalike.dataset(x, y).")
     apart = isinstance(test, tuple | list)
     x_test, y_test, parties_test = (*test, None)[:3] if apart else (None, None, None)
     if apart:
         x_test = _rows(x_test, (), name)[0]
-        check_rows(x_test, f"{name}'s test rows")
+        check_rows(x_test, f"{name}'s test rows", gaps=gaps)
     names: tuple[str, ...] = ()
     given, counts = ([y, y_test], [x.shape[0], x_test.shape[0]]) if apart else ([y], [x.shape[0]])
     if task == "regression":
@@ -155,15 +157,16 @@ def _of_arrays(
         answers, names = numbered(name, given, counts, classes)
     whose, party = _parties([parties, parties_test], counts)
     if apart:
-        own = natural_parties(whose, party, np.arange(len(party)) >= counts[0]) if parties is not None else {}
+        more = natural_parties(whose, party, np.arange(len(party)) >= counts[0]) if parties is not None else {}
         if parties_test is None:
-            own.pop("group_test", None)
-        return Dataset(name, x, answers[0], x_test, answers[1], names, kind=kind, task=task, **own)
+            more.pop("group_test", None)
+        return Dataset(name, x, answers[0], x_test, answers[1], names, kind=kind, task=task, gaps=gaps, **more)
     y = answers[0]
     chosen = some_test_rows(name, strata(y) if task == "regression" else y, party, test)
-    own = natural_parties(whose, party, chosen) if parties is not None else {}
+    more = natural_parties(whose, party, chosen) if parties is not None else {}
     held: tuple[Any, Any] = (x[chosen], y[chosen]) if chosen.any() else (None, None)
-    return Dataset(name, x[~chosen], y[~chosen], held[0], held[1], names, kind=kind, task=task, **own)
+    more |= {"kind": kind, "task": task, "gaps": gaps}
+    return Dataset(name, x[~chosen], y[~chosen], held[0], held[1], names, **more)
 
 
 def _parties(each: Sequence[Any], counts: Sequence[int]) -> tuple[Array, Array]:
@@ -207,12 +210,17 @@ def _moments(x: Any, axes: Any) -> tuple[Array, Array]:
     if hasattr(x, "indptr"):
         mean, squares = (np.asarray(part.mean(axis=0)).ravel() for part in (x, x.multiply(x)))
         return mean, np.sqrt(np.maximum(squares - mean**2, 0))
+    if np.isnan(x).any():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of columns that have no value at all
+            known = np.nanmean(x, axis=axes, dtype=np.float64), np.nanstd(x, axis=axes, dtype=np.float64)
+        return np.nan_to_num(known[0]), np.nan_to_num(known[1])
     return x.mean(axis=axes, dtype=np.float64), x.std(axis=axes, dtype=np.float64)
 
 
 def _look_at_scales(data: Dataset) -> None:
     """Say so where columns are on scales so different that a net hardly sees the smaller ones."""
-    if data.is_sparse or len(data.shape) != 1:
+    if data.is_sparse or len(data.shape) != 1 or data.gaps:  # trees do not mind
         return
     with np.errstate(over="ignore", invalid="ignore"):
         deviations = _moments(data.x, 0)[1]

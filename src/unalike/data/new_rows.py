@@ -40,11 +40,14 @@ class NewRows:
     labels: Array | None
     """the class of every row that is here, -1 where it is not known, or the number to predict, NaN where it is not
     known; None where no row tells it"""
+    keep: bool = False
+    """whether a missing value stays one, as NaN"""
 
     def code(self, places: Array) -> Array:
         """The rows at these places, counted among those that are here, as the net sees them (float32)."""
         each = zip(self.schema.fields, self.values, self.absent, strict=True)
-        return np.stack([part for one, v, gone in each for part in one.code(v[places], gone[places])], axis=1)
+        parts = [part for one, v, gone in each for part in one.code(v[places], gone[places], self.keep)]
+        return np.stack(parts, axis=1)
 
 
 def read_new_rows(
@@ -66,9 +69,10 @@ def read_new_rows(
     if not usable.all():
         own = [column.where(usable) for column in own]
         label = label and label.where(usable)
-    values = [_read(one, column, unknown) for one, column in zip(schema.fields, own, strict=True)]
+    values = [_read(one, column, missing, unknown) for one, column in zip(schema.fields, own, strict=True)]
     labels = None if label is None else _labels(schema.classes, label)
-    return NewRows(schema, usable, tuple(values), tuple(column.absent for column in own), labels)
+    absent = tuple(column.absent for column in own)
+    return NewRows(schema, usable, tuple(values), absent, labels, keep=missing == "keep")
 
 
 def _needed(name: str, named: Mapping[str, Column], others: Iterable[str]) -> Column:
@@ -85,9 +89,9 @@ def _needed(name: str, named: Mapping[str, Column], others: Iterable[str]) -> Co
     return column
 
 
-def _read(one: Field, column: Column, unknown: Unknown) -> Array:
+def _read(one: Field, column: Column, missing: Missing, unknown: Unknown) -> Array:
     """The column's values as numbers, once every one of them is known to fit."""
-    if column.missing and not one.indicate and unknown == "error":
+    if column.missing and not one.indicate and missing != "keep" and unknown == "error":
         raise column.gap("Nothing was missing there in training: fill it in, or use --unknown zeros.")
     if one.kind in MEASURED and one.kind != "ordinal":
         return _numbers(one, column)

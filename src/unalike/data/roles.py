@@ -14,7 +14,7 @@ from unalike.data.files import one_column
 from unalike.errors import UserError, together, unknown
 from unalike.part_text import as_text
 
-Missing = Literal["error", "indicate", "drop"]
+Missing = Literal["error", "indicate", "drop", "keep"]
 
 _SPLIT_SEED = 271828  # constant: every run, whatever its seed, is tested on the same rows
 
@@ -63,8 +63,8 @@ def complete(roles: Roles, missing: Missing) -> Roles:
     for column in [*needed, *roles.features]:
         if not column.missing:
             continue
-        if missing == "error" or (missing == "indicate" and column in needed):
-            remedy = "drop" if column in needed else "indicate or missing=drop"
+        if missing == "error" or (missing != "drop" and column in needed):
+            remedy = "drop" if column in needed else "indicate or missing=drop (trees: keep)"
             mistakes.append(column.gap(f"Fill it in, or use missing={remedy}."))
         if missing == "drop":
             keep &= ~column.absent

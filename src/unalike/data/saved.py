@@ -79,6 +79,7 @@ def save(data: Dataset, folder: Path) -> None:
         "sparse": {name: list(getattr(data, name).shape) for name in _ROWS} if data.is_sparse else None,
         **{name: getattr(data, name) for name in _TEXTS},
         "schema": None if data.schema is None else data.schema.to_dict(),
+        **({"gaps": True} if data.gaps else {}),
     }
     with whole_file(folder / str(header["rows"])) as file:
         file.write(content)
@@ -183,6 +184,7 @@ def _dataset(header: dict[str, Any], arrays: dict[str, Array]) -> Dataset:
         parts["public"] = arrays["public.x"], arrays["public.y"]
     if header["schema"] is not None:
         parts["schema"] = Schema.from_dict(header["schema"])
+    parts["gaps"] = header.get("gaps", False) is True
     return Dataset(**parts)
 
 

@@ -63,14 +63,19 @@ class Field:
             return column.spread(yes, False)
         return column.spread(_places(column, self.values), -1)
 
-    def code(self, values: Array, absent: Array) -> list[Array]:
-        """What was read as the net sees it: one array or, for a category, one for each of its values."""
+    def code(self, values: Array, absent: Array, keep: bool = False) -> list[Array]:
+        """What was read as the net sees it: one array or, for a category, one for each of its values.
+
+        A missing value is 0 everywhere, or NaN where it is to ``keep`` being one.
+        """
         if self.kind in MEASURED:
             made = [np.where(absent | np.isnan(values), 0.0, (values - self.shift) / self.scale)]
         elif self.kind == "binary":
             made = [values]
         else:
             made = [values == place for place in range(len(self.values))]
+        if keep:
+            made = [np.where(absent, np.nan, part) for part in made]
         return [part.astype(np.float32) for part in made + [absent] * self.indicate]
 
 
@@ -196,9 +201,9 @@ class Schema:
             if name not in named:
                 raise UserError(f"column {name}: it was agreed on, but is not in this table. Add it.")
         roles = complete(Roles(named[self.label], None, tuple(named[name] for name in wanted)), missing)
-        return self.rows(roles.features), self._answers(roles.label)
+        return self.rows(roles.features, missing), self._answers(roles.label)
 
-    def rows(self, columns: Sequence[Column]) -> Array:
+    def rows(self, columns: Sequence[Column], missing: Missing) -> Array:
         """The rows (float32) of a table whose gaps were looked at."""
         named = {column.name: column for column in columns}
         x = np.empty((columns[0].rows, len(self.features)), np.float32)
@@ -206,10 +211,10 @@ class Schema:
         with np.errstate(over="ignore", invalid="ignore"):
             for one in self.fields:
                 column = named[one.name]
-                for part in one.code(one.read(column), column.absent):
+                for part in one.code(one.read(column), column.absent, missing == "keep"):
                     x[:, next(place)] = part
-        if not np.isfinite(x).all():
-            feature = self.features[int(np.argmin(np.isfinite(x).all(axis=0)))]
+        if np.isinf(x).any():
+            feature = self.features[int(np.argmax(np.isinf(x).any(axis=0)))]
             raise UserError(f"column {feature}: a value is too large for its agreed scale. Rescale it everywhere.")
         return x
 

@@ -54,7 +54,8 @@ class CSV:
 
     Empty, ?, NA, N/A, NaN and null mean a missing value. ``missing="error"`` refuses them; ``"indicate"`` makes
     them 0 (after standardising; in all columns of a category) and adds a column ``<name>_missing``; ``"drop"``
-    leaves their rows out. A label or party may not be missing, unless its row is dropped.
+    leaves their rows out; ``"keep"`` lets them be missing, NaN in all columns of a category, which trees can read
+    and nets cannot. A label or party may not be missing, unless its row is dropped.
     """
 
     path: str
@@ -190,9 +191,18 @@ def _fingerprint(text: str) -> str:
         raise NotFound(f"There is no readable file {text}. Check the path.") from None
 
 
-def _fields(columns: Sequence[Column], train: Array, indicate: bool) -> tuple[tuple[Field, ...], tuple[str, ...]]:
-    """The coding of every column that varies, and the names of the others; all that is wrong is told at once."""
-    found = for_each(lambda column: fit(column, train, indicate), columns)
+def _fields(
+    columns: Sequence[Column], train: Array, missing: Missing
+) -> tuple[tuple[Field, ...], tuple[str, ...]]:
+    """The coding of every column that varies, and the names of the others; all that is wrong is told at once.
+
+    Of a column that is always the same where it is known, whether it is missing may tell something.
+    """
+
+    def told(column: Column) -> bool:
+        return missing == "indicate" or (missing == "keep" and column.kind == "constant")
+
+    found = for_each(lambda column: fit(column, train, told(column)), columns)
     fields = tuple(one for one in found if one)
     if not fields:
         raise UserError("No column varies, so there is nothing to learn from. Check the table.")
@@ -218,9 +228,9 @@ def coded(name: str, roles: Roles, fraction: float | None, missing: Missing, tas
         places = {name: place for place, name in enumerate(names)}
         party = roles.party.spread({text: places[value] for text, value in roles.party.values.items()}, -1)
     test = some_test_rows(name, kinds, party, fraction)
-    fields, constant = _fields(roles.features, ~test, missing == "indicate")
+    fields, constant = _fields(roles.features, ~test, missing)
     schema = Schema(roles.label.name, classes, fields, constant, missing)
-    x = schema.rows(roles.features)
+    x = schema.rows(roles.features, missing)
     return Dataset(
         name=name,
         x=x[~test],
@@ -233,4 +243,5 @@ def coded(name: str, roles: Roles, fraction: float | None, missing: Missing, tas
         units=schema.units,
         task=task,
         schema=schema,
+        gaps=missing == "keep",
     )

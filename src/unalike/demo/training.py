@@ -11,6 +11,7 @@ import torch
 from unalike.data.dataset import Array
 from unalike.rounds.evaluation import Figures
 from unalike.rounds.judging import judge
+from unalike.runs.playable import Playable
 from unalike.runs.run import Watcher, run
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
@@ -57,7 +58,8 @@ class _Keep(Watcher):
         self.simulation: Simulation | None = None
         self.answers: list[Array] = []
 
-    def started(self, simulation: Simulation) -> None:
+    def started(self, simulation: Playable) -> None:
+        assert isinstance(simulation, Simulation)  # the demo trains nets
         self.simulation = simulation
 
     def round_done(self, row: Figures) -> None:

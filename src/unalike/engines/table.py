@@ -43,7 +43,7 @@ def _auto() -> str:
 
 
 def _sequential() -> str:
-    return "One party after the other. Runs every net and every algorithm: the others' reference."
+    return "One party after the other. Runs every model and every algorithm: the others' reference."
 
 
 def _vectorised() -> str:
@@ -60,7 +60,8 @@ def _compiled() -> str:
         compiler = f"Not on this machine: {error}; another engine runs instead."
     return (
         "The net as C, compiled for this machine: float32 on a CPU, for nets that are chains of convolutions, "
-        f"2x2 max pooling, ReLU and linear layers. Others run on another engine, and a line says so. {compiler}"
+        "2x2 max pooling, ReLU and linear layers. Others run on another engine, and a line says so. Trees whose "
+        f"server hears sums alone: all rows as one party's, with the same bits. {compiler}"
     )
 
 

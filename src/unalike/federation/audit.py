@@ -1,7 +1,8 @@
 """A site's own log of every message: when, which way, what kind, how many bytes, their hash, and what came of it.
 
 One sealed JSON line a message, appended and synced, so that a line that was changed, removed or added afterwards
-shows (``read_audit``). A long log goes on in a new file, whose first line follows the last one of the file before.
+shows (``read_audit``). Of a protocol's round, which has hundreds of messages, the first has a line, and the next
+line counts the others. A long log goes on in a new file, whose first line follows the last one of the file before.
 Where it ends stands in a head that the site signs after every line: lines that are missing at the end show too. A
 kill between line and head leaves a head that is one line behind, and never one that is ahead.
 """
@@ -12,7 +13,7 @@ import hashlib
 import json
 import os
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -57,18 +58,18 @@ class Head:
     bytes_out: int = 0
 
     def after(self, row: Mapping[str, Any], made: str) -> Head:
-        """The head after one line more, which has the seal ``made``."""
-        came, went = row["way"] == "in", row["way"] == "out"
+        """The head after one line more, which has the seal ``made``; turns before it count with it."""
+        came, went, turns = row["way"] == "in", row["way"] == "out", row.get("turns", {})
         return replace(
             self,
             lines=self.lines + 1,
             seal=made,
             time=row["time"],
-            messages_in=self.messages_in + came,
-            messages_out=self.messages_out + went,
+            messages_in=self.messages_in + came + turns.get("in", 0),
+            messages_out=self.messages_out + went + turns.get("out", 0),
             refused=self.refused + (came and bool(row.get("outcome"))),
-            bytes_in=self.bytes_in + came * row["bytes"],
-            bytes_out=self.bytes_out + went * row["bytes"],
+            bytes_in=self.bytes_in + came * row["bytes"] + turns.get("bytes_in", 0),
+            bytes_out=self.bytes_out + went * row["bytes"] + turns.get("bytes_out", 0),
         )
 
     def write(self, folder: Path, signer: bytes) -> None:
@@ -109,6 +110,7 @@ class Audit:
     ) -> None:
         self._folder, self._path, self._signer = folder, folder / FILE, signer
         self._now, self._most_bytes, self.notice = now, most_bytes, ""
+        self._turns, self._turns_hash = Counter[str](), hashlib.sha256()
         older = _older(folder)
         found = read_chain(read_bytes(self._path) or b"", _last_seal(older[-1]) if older else FIRST)
         if found.damage is None:  # else what follows goes after the damage, which shows whenever the log is read
@@ -144,8 +146,18 @@ class Audit:
         self.note("log", b"", "head", f"{why}: lines before this one may be missing")
         self.notice = f"The log's end could not be checked: {why}. The log says so from now on."
 
+    def count(self, way: str, raw: bytes) -> None:
+        """Count a message of a turn, of which a round has hundreds: the next line has their sum and their hash.
+
+        A round's first message has a line of its own, so that after a kill it shows that something may have left.
+        """
+        self._turns.update({way: 1, f"bytes_{way}": len(raw)})
+        self._turns_hash.update(hashlib.sha256(raw).digest())
+
     def note(self, way: str, raw: bytes, kind: str, outcome: str = "", **more: Any) -> None:
         """Append a message that came ``in`` or went ``out``."""
+        if self._turns:
+            more["turns"] = {**self._turns, "sha256": self._turns_hash.hexdigest()}
         line = {
             "time": self._now().isoformat(timespec="milliseconds"),
             "way": way,
@@ -168,6 +180,7 @@ class Audit:
                 raise
         except OSError as error:
             raise storage_error(self._path, error) from error
+        self._turns, self._turns_hash = Counter(), hashlib.sha256()
         self._head = self._head.after(line, made)
         self._head.write(self._folder, self._signer)  # after the line: a head that is ahead would look like a cut
 

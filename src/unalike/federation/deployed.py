@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from unalike.federation.contents import layout
+from unalike.federation.contents import digest_of, layout
 from unalike.federation.envelope import Envelope, Refused
 from unalike.federation.figures import parts_of, told_scores
 from unalike.federation.using import site_model
@@ -45,6 +45,14 @@ class SiteModels:
         self._work = work
         self._recipe, (self._phases,) = deploying(work.spec, work.worker.recipe, [work.task])
         self._score = choose(work.spec.score, "classification")
+
+    def lacks(self, message: Envelope) -> bool:
+        """Nothing: a message has the whole model."""
+        return False
+
+    def asked(self, message: Envelope) -> str:
+        """SHA-256 of what a message tells of the model."""
+        return digest_of(message.body, str(message.header.get("arrays")).encode())
 
     def evaluation(self, message: Envelope, vault: Vault) -> dict[str, Tally]:
         """The tallies that the site tells of its own rows: what the plan's score needs; at the end, all."""

@@ -7,7 +7,7 @@ a server that tells two sites different things gets noise, since their masks do 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -33,10 +33,8 @@ KEY_FILE = Path("keys") / "pairs.key"
 def paired_total(asking: Asking, keys: dict[str, str], messages: Outgoing, length: int, bits: int) -> Grid:
     """The sum of all parties' grids, asked for until all are there. ``keys`` are those known so far."""
     speaker, names = asking.speaker, sorted(messages)
-    plan, roster = speaker.plan, speaker.roster
-    new = {name: ({"kind": GREET}, b"") for name in names if name not in keys}
-    keys |= asking.collect(new, lambda name, told: _told(name, told, roster, plan.digest), len(new))
-    identities = [*(roster[name] for name in names), signing_public(speaker.signer)]
+    meet(asking, keys, names)
+    identities = [*(speaker.roster[name] for name in names), signing_public(speaker.signer)]
     policy = pairwise.terms(new_session(), identities, length, question(*messages[names[0]]), bits)
     about = {"kind": ADD, "session": policy.session.hex(), "keys": {name: keys[name] for name in names}}
 
@@ -50,6 +48,14 @@ def paired_total(asking: Asking, keys: dict[str, str], messages: Outgoing, lengt
     asked = {name: ({**header, **about}, body) for name, (header, body) in messages.items()}
     found = asking.collect(asked, use, len(names))
     return pairwise.total(policy, {number: found[name] for number, name in enumerate(names)})
+
+
+def meet(asking: Asking, keys: dict[str, str], names: Sequence[str]) -> None:
+    """Ask those for their keys for sums in one trip whose are not known yet."""
+    plan, roster = asking.speaker.plan, asking.speaker.roster
+    new = {name: ({"kind": GREET}, b"") for name in names if name not in keys}
+    if new:
+        keys |= asking.collect(new, lambda name, told: _told(name, told, roster, plan.digest), len(new))
 
 
 class SitePairs:
@@ -80,6 +86,13 @@ class SitePairs:
 
         Two vectors under the same masks would tell their difference: the same terms have the same bytes, for good.
         """
+        session, shared = self.told(message)
+        occasion, grid = vector(message)
+        asked = question(message.header, message.body)
+        return {}, self.hide(session, shared, sorted(occasion.parties), asked, grid, self._bits)
+
+    def told(self, message: Envelope) -> tuple[bytes, dict[str, bytes]]:
+        """The session of a sum, and the keys that this site shares with others, whose public ones come with it."""
         try:
             session, keys = bytes.fromhex(message.header["session"]), dict(message.header["keys"])
         except (KeyError, TypeError, ValueError):
@@ -88,13 +101,22 @@ class SitePairs:
             raise Refused(
                 "the server has another key of this site for hidden sums than it has. Start the run again"
             )
-        shared = self._shared_with(keys)
-        occasion, grid = vector(message)
-        names = sorted(occasion.parties)
-        if not set(names) <= keys.keys():
+        return session, self._shared_with(keys)
+
+    def hide(
+        self,
+        session: bytes,
+        shared: Mapping[str, bytes],
+        names: Sequence[str],
+        asked: bytes,
+        grid: Grid,
+        bits: int,
+    ) -> bytes:
+        """A vector under this site's masks with all others of these names, who are asked the same."""
+        if not set(names) <= {*shared, self._name}:
             raise Refused("it has no key of a site that by the plan takes part in this exchange")
         identities = [*(self._roster[name] for name in names), self._server]
-        policy = pairwise.terms(session, identities, len(grid), question(message.header, message.body), self._bits)
+        policy = pairwise.terms(session, identities, len(grid), asked, bits)
         others = {number: shared[name] for number, name in enumerate(names) if name != self._name}
         answer = pairwise.hide(policy, names.index(self._name), others, grid)
         why = (
@@ -102,7 +124,7 @@ class SitePairs:
             "their difference. Stop the run and start it again: that makes new masks"
         )
         self._once.ask(f"masks {policy.digest.hex()}", sha256(answer).hexdigest(), why)
-        return {}, answer
+        return answer
 
     def _shared_with(self, keys: Mapping[str, Any]) -> dict[str, bytes]:
         """The keys shared with others, whose own must be signed by them, and the same in all of the run."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from unalike.algorithms import ALGORITHMS
+from unalike.algorithms.protocol import Protocol
 from unalike.channels import parse_channel
 from unalike.channels.masked import Masked
 from unalike.data.declared import declarations
@@ -22,6 +23,7 @@ from unalike.errors import UserError, unknown
 from unalike.federation import FIXED
 from unalike.federation.envelope import ANYBODY, MOST_BYTES, SERVER
 from unalike.runs.files import atomic_write
+from unalike.runs.meaning import check_given, protocol_of
 from unalike.runs.rules import cohort_size
 from unalike.runs.spec import RunSpec
 from unalike.scores import choose
@@ -133,11 +135,17 @@ class Plan:
     def _check_algorithm(self) -> None:
         """Write down what the algorithm sends and which code it is; refuse a plan that says something else."""
         algorithm, code = ALGORITHMS.build(self.spec.algorithm), self.spec.code or ""
-        sends = algorithm.sends
-        if algorithm.pools:
+        sends = algorithm.sends if self.protocol is None else self.protocol.sends
+        if self.protocol is not None:
+            self._check_protocol(self.protocol)
+        elif algorithm.pools:
             raise UserError(
                 f"{self.spec.algorithm} needs all rows at one place, but sites keep theirs. Choose another "
                 "algorithm: fedavg trains one model for all without that."
+            )
+        if self.missing == "keep" and not str(self.spec.model).startswith("trees"):
+            raise UserError(
+                f"missing=keep is for trees, but the model is {self.spec.model}. Use missing=indicate, or trees."
             )
         if sends == "nothing" and self.spec.channel is not None:
             raise UserError(f"{self.spec.algorithm} sends nothing that a channel could carry. Leave channel out.")
@@ -152,6 +160,17 @@ class Plan:
             )
         object.__setattr__(self, "sends", sends)
         object.__setattr__(self, "code", code)
+
+    def _check_protocol(self, protocol: Protocol) -> None:
+        """Refuse what a conversation of real sites cannot bear: other columns at each, and absent sites."""
+        name = ALGORITHMS.brief(protocol)  # type: ignore[arg-type]
+        if protocol.splits != "rows":
+            raise UserError(f"{name} is for parties with different columns; sites hold rows. Choose histogram.")
+        if 0 < self.quorum < len(self.parties):
+            raise UserError(
+                f"{name} needs every site in every turn: of a tree that a site has left nothing can be used. "
+                f"Leave the quorum of {self.quorum} out."
+            )
 
     def _check_hidden(self) -> None:
         """Refuse a quorum with which a server that lies could read one update out of sums that should hide it."""
@@ -170,6 +189,7 @@ class Plan:
     def _settled(self) -> dict[str, Any]:
         """The fields of the run with their defaults: a later version's other default must not change a plan."""
         spec = RunSpec.from_mapping({**self.train, **self._fixed, "dataset": "sites"})
+        check_given(spec, self.train)
         return {key: value for key, value in spec.to_dict().items() if key not in FIXED}
 
     @property
@@ -211,6 +231,11 @@ class Plan:
     def needed(self, asked: int) -> int:
         """How many answers an exchange with so many parties needs."""
         return min(asked, self.quorum) if self.quorum else asked
+
+    @cached_property
+    def protocol(self) -> Protocol | None:
+        """The protocol by which sites talk, where the algorithm is one; None where it averages vectors."""
+        return protocol_of(self.spec.algorithm, str(self.spec.model))
 
     @cached_property
     def one_trip(self) -> Masked | None:

@@ -60,4 +60,4 @@ def made_up_worker(schema: Schema, task: Task, recipe: Recipe, number: int, publ
 def made_up(schema: Schema) -> Dataset:
     """A few rows of zeros as a table that is coded by the schema has them."""
     x, y = np.zeros((4, len(schema.features)), np.float32), np.arange(4) % len(schema.classes)
-    return Dataset("sites", x, y, x, y, schema.classes, schema.features)
+    return Dataset("sites", x, y, x, y, schema.classes, schema.features, gaps=schema.missing == "keep")

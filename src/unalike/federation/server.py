@@ -22,9 +22,9 @@ from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
 from unalike.federation.replay import ANSWERED
 from unalike.federation.speaker import Speaker, Transport
+from unalike.federation.talks import RemoteTalk
 from unalike.federation.training import RemoteTraining
 from unalike.federation.using import site_model
-from unalike.federation.work import model_digest
 from unalike.measure.support import Of
 from unalike.rounds.evaluation import Figures
 from unalike.rounds.state import State
@@ -35,6 +35,9 @@ from unalike.runs.model_file import KeptRound
 from unalike.runs.record import MODEL, SEALS_MODEL, SEALS_WEIGHTS, WEIGHTS
 from unalike.scores import score_of, scores_of, shown, value_of
 from unalike.secure.crypto.primitives import signing_public
+
+SiteTraining = RemoteTraining | RemoteTalk
+"""A training whose parties are real sites: by exchanges, or by a protocol's turns."""
 
 
 def serve(
@@ -67,9 +70,13 @@ def serve(
         schema, sizes = agreement(plan, speaker, place)
         if place.job() == folders.MEASURE:
             return _measure(speaker, schema, place)
-        training = RemoteTraining(plan, schema, sizes, speaker, public)
-        training.sites.unmasking = place.unmasking()
-        training.sites.keep_unmasking = place.keep_unmasking
+        training: SiteTraining
+        if plan.protocol is not None:
+            training = RemoteTalk(plan, schema, speaker)
+        else:
+            training = RemoteTraining(plan, schema, sizes, speaker, public)
+            training.sites.unmasking = place.unmasking()
+            training.sites.keep_unmasking = place.keep_unmasking
         _check_models(place, training)
         return _play(training, record, place)
 
@@ -93,44 +100,48 @@ def _measure(speaker: Speaker, schema: Schema, place: folders.ServerFolder) -> F
     return found
 
 
-def _play(training: RemoteTraining, record: RunDirectory, place: folders.ServerFolder) -> Figures:
-    spec, speaker = training.spec, training.sites.speaker
+def _play(training: SiteTraining, record: RunDirectory, place: folders.ServerFolder) -> Figures:
+    spec, speaker = training.spec, training.speaker
     record.write_spec(spec.to_toml(), spec.same_run)
     saved = record.load_checkpoint(
         speaker.say, lambda checkpoint: _check_origin(checkpoint, training, record.path)
     )
     if saved is not None:
-        training.state = State.of(saved.round, saved.tensors)
-        training.sites.accepted = {int(k): v for k, v in saved.meta["accepted"].items()}
-        training.sites.durable = dict(training.sites.accepted)
+        training.resume(State.of(saved.round, saved.tensors), saved.meta["accepted"])
         speaker.say(f"Going on after round {saved.round} of {spec.rounds}.")
-    while training.state.round < spec.rounds:
+    while training.state.round < spec.rounds and training.stopped is None:
         place.tell(f"round {training.state.round + 1} of {spec.rounds}", round=training.state.round + 1)
         training.again = place.begin_round(training.state.round + 1)
         try:
             state, row = training.play_round()
         except UserError:  # an update that was blown up ends in no round: say whose it was
-            _say_far(speaker, {"round": training.state.round + 1, NORMS: training.sites.norms})
+            _say_far(speaker, {"round": training.state.round + 1, NORMS: training.norms})
             raise
         record.append_round(row)
         training.state = state
-        meta = {**_origin(training), "accepted": {str(k): v for k, v in training.sites.accepted.items()}}
+        meta = {**_origin(training), "accepted": training.accepted()}
         record.save_checkpoint(Checkpoint(state.round, state.tensors(), meta))
-        training.sites.durable = dict(training.sites.accepted)
+        training.kept()
         place.keep_heard(speaker.heard, speaker.roster)
         speaker.say(_line(row, spec.rounds))
         _say_far(speaker, row)
+    return _finish(training, record, place)
+
+
+def _finish(training: SiteTraining, record: RunDirectory, place: folders.ServerFolder) -> Figures:
+    """Hand out the final model, and keep it with the result."""
+    spec, rounds = training.spec, training.state.round
     left = training.finish()
     figures = _outcome(training, record.rounds(), left)
-    w = training.algorithm.global_model(training.task, training.state.server)
-    model = training.state.server if w is None else training.task.named(w, training.state.buffers)
+    model, usable = training.final()
     about = {"key": spec.key, "algorithm": spec.algorithm}
     figures[SEALS_WEIGHTS] = record.save_weights(model, about)
-    kept = KeptRound(spec.rounds) if w is None else KeptRound(spec.rounds, WEIGHTS, figures[SEALS_WEIGHTS])
+    kept = KeptRound(rounds, WEIGHTS, figures[SEALS_WEIGHTS]) if usable else KeptRound(rounds)
     described = replace(site_model(training.plan, training.schema), stages={"final": kept})
     figures[SEALS_MODEL] = record.save_files({MODEL: described.encode()})
     record.write_result(figures)
-    place.tell("finished" + (f"; not reached with the final model: {', '.join(left)}" if left else ""))
+    why = f" after round {rounds}: {training.stopped}" if rounds < spec.rounds else ""
+    place.tell(f"finished{why}" + (f"; not reached with the final model: {', '.join(left)}" if left else ""))
     return figures
 
 
@@ -140,22 +151,22 @@ def _say_far(speaker: Speaker, row: Figures) -> None:
             speaker.say(one.line(party))
 
 
-def _check_models(place: folders.ServerFolder, training: RemoteTraining) -> None:
+def _check_models(place: folders.ServerFolder, training: SiteTraining) -> None:
     for party, model in place.models.items():
-        if model != model_digest(training.task_of(training.plan.number(party))):
+        if model != training.model_digest(training.plan.number(party)):
             raise UserError(
                 f"{party} makes another model from the plan than the server. Install the same versions of unalike "
                 "and torch on both."
             )
 
 
-def _origin(training: RemoteTraining) -> dict[str, str]:
+def _origin(training: SiteTraining) -> dict[str, str]:
     """What a checkpoint must share with a training to be of it; another torch would mix other bits in."""
     versions = {"version": unalike.__version__, "torch": torch.__version__}
     return {"plan": training.plan.digest, "schema": training.schema.digest, **versions}
 
 
-def _check_origin(saved: Checkpoint, training: RemoteTraining, run: Path) -> None:
+def _check_origin(saved: Checkpoint, training: SiteTraining, run: Path) -> None:
     """Refuse to go on from what another plan, schema or program made; to begin anew is for a person to decide."""
     for key, value in _origin(training).items():
         if saved.meta.get(key, value if key == "torch" else None) != value:  # older checkpoints do not name it
@@ -165,7 +176,7 @@ def _check_origin(saved: Checkpoint, training: RemoteTraining, run: Path) -> Non
             )
 
 
-def _outcome(training: RemoteTraining, rows: list[Figures], left: list[str]) -> Figures:
+def _outcome(training: SiteTraining, rows: list[Figures], left: list[str]) -> Figures:
     last = rows[-1]
     scores = (score.key for score in scores_of(training.score.task))
     kept = ("score", "loss", "train_loss", "parties", "personal", *scores)
@@ -176,11 +187,18 @@ def _outcome(training: RemoteTraining, rows: list[Figures], left: list[str]) -> 
         **training.privacy(last),
         **{key: sum(row[key] for row in rows) for key in ("bytes_up", "bytes_down", "seconds")},
         "server_sha256": training.state.server_digest(),
-        "weights": training.task.size,
-        "engine": training.sites.name,
+        **training.about_model(),
+        **_early(training),
+        "engine": "sites",
         "not_reached": left,
         "version": unalike.__version__,
     }
+
+
+def _early(training: SiteTraining) -> Figures:
+    """Where and why a training ended before its last round, if it did."""
+    done = training.state.round
+    return {"stopped": {"round": done, "why": training.stopped}} if done < training.spec.rounds else {}
 
 
 def _line(row: Figures, rounds: int) -> str:

@@ -14,10 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unalike.channels import parse_channel
-from unalike.channels.encrypted import Encrypted
 from unalike.channels.errors import ChannelError
-from unalike.channels.masked import Masked
 from unalike.channels.stage import Grid
 from unalike.data.schema import Schema
 from unalike.data.sites import read_site_table, site_data
@@ -25,18 +22,20 @@ from unalike.data.sites.agreement import check_agreed
 from unalike.data.sites.description import Description, describe
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
-from unalike.federation.contents import digest_of
-from unalike.federation.dealing import BOX, DEAL, KEY, SiteKeys
+from unalike.federation.dealing import BOX, DEAL, KEY
 from unalike.federation.deployed import SiteModels
 from unalike.federation.envelope import SERVER, Envelope, Refused, pack, peek, read, shown, write
 from unalike.federation.figures import packed
 from unalike.federation.folders import AGREED, PUBLIC, SEEN, Card
-from unalike.federation.measuring import BITS, SUM, SiteMeasure
+from unalike.federation.measuring import SUM, SiteMeasure
 from unalike.federation.once import Once, read_json
-from unalike.federation.pairing import ADD, GREET, KEY_FILE, SitePairs
+from unalike.federation.pairing import ADD, GREET
 from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
-from unalike.federation.summing import Occasion, Protection, SiteSum
+from unalike.federation.site_sums import Answer, SiteSums
+from unalike.federation.summing import Occasion
+from unalike.federation.tried import TriedModels
+from unalike.federation.turns import AGAIN, BEGINS, TURN, WHOLE, TurnWork
 from unalike.federation.vault import Vault
 from unalike.federation.work import SiteWork
 from unalike.runs.files import atomic_write, private_folder
@@ -44,8 +43,6 @@ from unalike.secure.crypto.primitives import signing_public
 
 MOST_SCHEMAS = 10
 """So many codings of its table a site tries before it has trained: columns may have to be mended."""
-Answer = tuple[dict[str, Any], bytes]
-"""The header's own part of an answer, and its body."""
 
 
 @dataclass
@@ -70,14 +67,15 @@ class Site:
             self._tell(self._audit.notice)
         self._vault = Vault(self.folder / "state")
         seen = read_json(self.folder / SEEN)
-        self._seen = tuple(Envelope(seen).number) if seen else (0, 0)
         self._agreed = read_json(self.folder / AGREED)
-        self._work: SiteWork | None = None
-        self._summing: dict[str, SiteSum] = {}
-        self._pairs: SitePairs | None = None
+        self._work: SiteWork | TurnWork | None = None
+        self._tried: TriedModels | None = None
         self._once = Once(self.folder / "once.json")
+        self._seen = max(tuple(Envelope(seen).number) if seen else (0, 0), self._once.number)
         self._measure: SiteMeasure | None = None
         self._server = {SERVER: bytes.fromhex(self.plan.server)}
+        known = self.folder, self.name, self.plan, self.signer, self._server[SERVER], self._once
+        self._sums = SiteSums(*known, self._roster)
         self.columns = read_site_table(self.table, self.plan.types)
         self._public = public_table(self.folder, self.plan.public)
         self._described = self.describe()  # a table that does not fit is told here, and never to the server
@@ -94,6 +92,8 @@ class Site:
             message = read(raw, self._server, self.name, self.plan.most_bytes)
             kind, number = message.kind, message.number
             self._check(message, number)
+            if kind == TURN:
+                return self._turn(raw, message)
             self._audit.note("in", raw, kind, number=number)
             header, body = self._act(message)
             answer = self._sealed("answer", number, header, body)
@@ -101,6 +101,19 @@ class Site:
             return answer
         except Exception as error:  # whatever a message does, the site lives on
             return self._refusal(raw, kind if kind != "?" else _claimed(raw), number, error)
+
+    def _turn(self, raw: bytes, message: Envelope) -> bytes:
+        """The answer in a turn: a round's first message has a line in the log, and the others are counted."""
+        if first := message.header.get(BEGINS) is True:
+            self._audit.note("in", raw, TURN, number=message.number, round=message.header.get("round"))
+        header, body = self._act(message)
+        answer = self._sealed("answer", message.number, header, body)
+        if self._once.number < tuple(message.number):  # seen.json has that of other messages
+            self._once.ask_all(number=message.number)
+        if not first:
+            self._audit.count("in", raw)
+        self._audit.count("out", answer)
+        return answer
 
     def _refusal(self, raw: bytes, kind: str, number: list[int], error: Exception) -> bytes:
         """The answer to a message that is refused, or that failed: the reason, without what is this site's own."""
@@ -136,7 +149,8 @@ class Site:
             raise Refused(f"its number {number} was seen before: it is a replay, or out of order")
         self._check_heard(message.header.get("heard", {}))
         self._seen = tuple(number)
-        atomic_write(self.folder / SEEN, json.dumps({"number": number}).encode())
+        if message.kind != TURN:  # of a turn, before its answer leaves, together with what was asked
+            atomic_write(self.folder / SEEN, json.dumps({"number": number}).encode())
 
     def _check_heard(self, told: Any) -> None:
         """Refuse to go on where the server has an answer that this folder knows nothing of."""
@@ -155,17 +169,19 @@ class Site:
             "describe": self._describe,
             "agree": self._agree,
             "exchange": lambda asked: self._ready(asked).answer(asked, self._vault),
-            "sum": self._sum,
-            GREET: self._paired_sum,
-            ADD: self._paired_sum,
+            "sum": lambda asked: self._sums.step(asked, self._grid),
+            GREET: lambda asked: self._sums.in_one_trip(asked, self._grid),
+            ADD: lambda asked: self._sums.in_one_trip(asked, self._grid),
+            TURN: lambda asked: self._talking(asked).answer(asked, self._vault, self._sums),
+            WHOLE: lambda asked: self._talking(asked).keep(asked, self._vault),
             "evaluate": self._evaluate,
             "measure-support": lambda asked: self._measuring(asked).support(asked),
             "measure-policy": lambda asked: self._measuring(asked).agree(asked),
             "measure-compare": lambda asked: self._measuring(asked).compare(asked),
-            SUM: self._measure_sum,
-            BOX: lambda asked: self._keys().tell(),
-            DEAL: lambda asked: self._take_keys(lambda keys: keys.deal(asked)),
-            KEY: lambda asked: self._take_keys(lambda keys: keys.take(asked)),
+            SUM: lambda asked: self._sums.counts(asked, lambda again: self._measuring(again).vector(again)),
+            BOX: lambda asked: self._sums.keys().tell(),
+            DEAL: lambda asked: self._sums.take_keys(lambda keys: keys.deal(asked)),
+            KEY: lambda asked: self._sums.take_keys(lambda keys: keys.take(asked)),
             "finish": self._finish,
         }
         act = acts.get(message.kind)
@@ -212,42 +228,8 @@ class Site:
                     f"the server names another key of {name} than {path.name} at this site. Telephone {name}"
                 )
 
-    def _sum(self, message: Envelope) -> Answer:
-        """A step of a secure sum; the site trains at the step that sends its vector."""
-        hidden = parse_channel(self.plan.spec.channel).hidden
-        sizes = self.plan.cohort, self.plan.needed(self.plan.cohort)
-        if self.plan.one_trip is not None:
-            raise Refused("by this site's plan hidden sums are made in one trip, with all who are asked")
-        if isinstance(hidden, Masked):
-            summing = self._sums("masked", lambda: Protection(hidden.bits), *sizes)
-        elif isinstance(hidden, Encrypted):
-            summing = self._sums("encrypted", lambda: Protection(context=self._keys().context()), *sizes)
-        else:
-            raise Refused("this site has not agreed to secure sums")
-        return summing.answer(message, self._grid)
-
     def _grid(self, message: Envelope) -> tuple[Occasion, Grid]:
         return self._ready(message).grid(message, self._vault)
-
-    def _paired_sum(self, message: Envelope) -> Answer:
-        """The site's key for sums in one trip, or what it adds to one."""
-        masked, known = self.plan.one_trip, (self.name, self.signer, self._roster(), self._server[SERVER])
-        if masked is None:
-            raise Refused("this site has not agreed to sums in one trip")
-        if self._pairs is None:
-            self._pairs = SitePairs(self.folder, *known, masked.bits, self.plan.digest, self._once)
-        return self._pairs.greet() if message.kind == GREET else self._pairs.answer(message, self._grid)
-
-    def _measure_sum(self, message: Envelope) -> Answer:
-        everybody = len(self.plan.parties)
-        summing = self._sums("measure", lambda: Protection(BITS), everybody, everybody)
-        return summing.answer(message, lambda asked: self._measuring(asked).vector(asked))
-
-    def _sums(self, what: str, how: Callable[[], Protection], cohort: int, fewest: int) -> SiteSum:
-        known = self.name, self.signer, self._roster(), self._server[SERVER]
-        if what not in self._summing:
-            self._summing[what] = SiteSum(*known, how(), cohort, fewest, self._once)
-        return self._summing[what]
 
     def _roster(self) -> dict[str, bytes]:
         if "roster" not in self._agreed:
@@ -255,21 +237,10 @@ class Site:
         self._compare_with_own_cards(self._agreed["roster"])  # one may have come since
         return {name: bytes.fromhex(key) for name, key in self._agreed["roster"].items()}
 
-    def _keys(self) -> SiteKeys:
-        if not isinstance(parse_channel(self.plan.spec.channel).hidden, Encrypted):
-            raise Refused("this federation's plan has no encrypted channel")
-        path = self.folder / "keys" / "sum.key"
-        return SiteKeys(path, self.name, self.signer, self._roster(), self.plan.digest)
-
-    def _take_keys(self, act: Callable[[SiteKeys], Answer]) -> Answer:
-        answer = act(self._keys())
-        self._summing.pop("encrypted", None)  # new keys are for new sums
-        return answer
-
     def _measuring(self, message: Envelope) -> SiteMeasure:
         if not self.plan.measure:
             raise Refused("this federation's plan says that sites are not measured")
-        work = self._ready(message)
+        work = self._working(message)
         if self._measure is None:
             data = work.data
             self._measure = SiteMeasure(self.name, self.plan.parties, data, self.signer, self._once)
@@ -278,24 +249,47 @@ class Site:
     def _evaluate(self, message: Envelope) -> Answer:
         if self.plan.figures == "none":
             raise Refused("this federation's plan says that no figures leave a site")
-        work = self._ready(message)
-        asked = digest_of(message.body, str(message.header.get("arrays")).encode())
+        work = self._working(message)
+        models = self._models(work)
+        if models.lacks(message):
+            return {AGAIN: True}, b""
+        asked = models.asked(message)
         why = "this site has told the figures of another model of that round"
         self._once.ask(f"evaluate {work.round_of(message)}", asked, why)
-        arrays, body = pack(packed(SiteModels(work).evaluation(message, self._vault)))
+        arrays, body = pack(packed(models.evaluation(message, self._vault)))
         return {"arrays": arrays}, body
 
     def _finish(self, message: Envelope) -> Answer:
         path = self.folder / "model.safetensors"
-        figures = SiteModels(self._ready(message)).finish(message, path, self._vault)
-        self._pairs = None
-        (self.folder / KEY_FILE).unlink(missing_ok=True)  # who steals it later cannot open what was recorded
+        figures = self._models(self._working(message)).finish(message, path, self._vault)
+        self._sums.end()
         atomic_write(self.folder / "figures.json", json.dumps(figures, indent=1).encode())
         where = f"the model is in {path}" if figures else "this algorithm leaves no model at a site"
         self._tell(f"Training is over: {where}.")
         return {}, b""
 
+    def _models(self, work: SiteWork | TurnWork) -> SiteModels | TriedModels:
+        if isinstance(work, SiteWork):
+            return SiteModels(work)
+        if self._tried is None or self._tried.work is not work:
+            self._tried = TriedModels(work)
+        return self._tried
+
     def _ready(self, message: Envelope) -> SiteWork:
+        """What the site works with, where its algorithm averages vectors."""
+        work = self._working(message)
+        if not isinstance(work, SiteWork):
+            raise Refused(f"{self.plan.spec.algorithm} is talked through in turns, and has no exchanges")
+        return work
+
+    def _talking(self, message: Envelope) -> TurnWork:
+        """What the site works with, where its algorithm is a protocol."""
+        work = self._working(message)
+        if not isinstance(work, TurnWork):
+            raise Refused(f"{self.plan.spec.algorithm} has exchanges, and no turns")
+        return work
+
+    def _working(self, message: Envelope) -> SiteWork | TurnWork:
         """What the site works with, made anew after a restart from what it agreed to."""
         if "schema" not in self._agreed:
             raise Refused("nothing was agreed on yet")
@@ -304,9 +298,12 @@ class Site:
             raise Refused("the server uses another schema than was agreed on")
         return work
 
-    def _make_work(self, schema: Schema) -> SiteWork:
+    def _make_work(self, schema: Schema) -> SiteWork | TurnWork:
         data = site_data(self.name, schema, self.columns, self.plan.missing, self.plan.test)
-        self._work = SiteWork(self.plan, schema, data, self.number, self.signer, self._once, self._public)
+        if self.plan.protocol is None:
+            self._work = SiteWork(self.plan, schema, data, self.number, self.signer, self._once, self._public)
+        else:
+            self._work = TurnWork(self.plan, schema, data, self.number, self._once)
         self._measure = None  # it counts coded rows
         return self._work
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from unalike.data.sites.agreement import agree
 from unalike.data.sites.description import Description, describe
 from unalike.errors import UserError
 from unalike.federation.plan import Plan
+from unalike.federation.talk_terms import said_in_rounds
+from unalike.federation.turns import TurnWork
 from unalike.federation.work import SiteWork
 from unalike.own_code import explained
 from unalike.rounds.rehearse import rehearse
@@ -36,7 +39,10 @@ _MOST_ROWS = 40
 
 @dataclass(frozen=True)
 class Disclosure:
-    """What leaves the site in one exchange of a round: each name, and how many numbers it is."""
+    """What leaves the site in one exchange of a round: each name, and how many numbers it is.
+
+    ``kind`` is what is asked; of a protocol, whether it is added to the others' or mailed as it is.
+    """
 
     kind: str
     sizes: dict[str, int]
@@ -74,34 +80,30 @@ def terms_of(plan: Plan, name: str, columns: Sequence[Column], public: Sequence[
     told = describe(columns, plan.label, plan.ignore, plan.missing, plan.test)
     work = _rehearsed(plan, name, list(columns), told, public)
     channel = parse_channel(spec.channel)
-    # With noise, all sites weigh the same and tell no loss.
-    unsaid = ("weight", "loss") if channel.uniform_weights else ()
-    uploads = tuple(
-        replace(one, sizes={key: size for key, size in one.sizes.items() if size and key not in unsaid})
-        for one in _uploads(work)
-    )
-    entry = ALGORITHMS.entry_of(work.algorithm)
+    part: Any = work.protocol if isinstance(work, TurnWork) else work.algorithm
+    uploads = _said(work) if isinstance(work, TurnWork) else _uploads(work, channel)
+    entry = ALGORITHMS.entry_of(part)
     return Terms(
         plan=plan,
-        algorithm=ALGORITHMS.brief(work.algorithm),
+        algorithm=ALGORITHMS.brief(part),
         summary=entry.summary,
         paper=entry.paper,
         description=told,
         uploads=uploads,
-        weights=work.task.size,
+        weights=0 if isinstance(work, TurnWork) else work.task.size,
         hidden=_hidden(plan, channel),
         channel=CHANNELS.brief(channel) if channel.parts else "",
         noise=_noise(channel),
         epsilon=_epsilon(plan, plan.number(name), channel, uploads),
         delta=None if channel.noise is None else channel.noise.delta,
-        public=0 if work.worker.public is None else len(work.worker.public),
+        public=0 if isinstance(work, TurnWork) or work.worker.public is None else len(work.worker.public),
         rows=table_digest(columns),
     )
 
 
 def _rehearsed(
     plan: Plan, name: str, columns: list[Column], told: Description, public: Sequence[Column] | None
-) -> SiteWork:
+) -> SiteWork | TurnWork:
     """The site's own part of the run, on a few of its rows."""
     classes = told.classes
     if public is not None:
@@ -112,10 +114,20 @@ def _rehearsed(
     classes = classes if len(classes) > 1 else (*classes, f"not {classes[0]}")
     schema = agree({name: replace(told, classes=classes)})
     data = site_data(name, schema, columns, plan.missing, plan.test)
+    if plan.protocol is not None:
+        return TurnWork(plan, schema, _fewer(data), plan.number(name))
     return SiteWork(plan, schema, _fewer(data), plan.number(name), public=public)
 
 
-def _uploads(work: SiteWork) -> tuple[Disclosure, ...]:
+def _said(work: TurnWork) -> tuple[Disclosure, ...]:
+    """What leaves in the turns of a protocol: of those before round 1, and of a round."""
+    try:
+        return tuple(Disclosure(way, sizes, once) for once, way, sizes in said_in_rounds(work))
+    except (RuntimeError, ValueError, KeyError) as error:
+        raise UserError(f"{work.spec.algorithm} cannot be played on this table: {error}") from None
+
+
+def _uploads(work: SiteWork, channel: Channel) -> tuple[Disclosure, ...]:
     """What leaves in each exchange: of those before round 1, and of a round."""
     try:
         with explained(work.algorithm):
@@ -126,6 +138,9 @@ def _uploads(work: SiteWork) -> tuple[Disclosure, ...]:
     for number, line in enumerate((*script.prepare, *script.round)):
         sizes = {key.removeprefix("engine/"): value.numel() for key, value in line.message.vectors.items()}
         sizes |= {"weight": 1} | ({} if line.message.loss is None else {"loss": 1})
+        # With noise, all sites weigh the same and tell no loss.
+        unsaid = ("weight", "loss") if channel.uniform_weights else ()
+        sizes = {key: size for key, size in sizes.items() if size and key not in unsaid}
         found.append(Disclosure(line.kind, sizes, once=number < len(script.prepare)))
     return tuple(found)
 

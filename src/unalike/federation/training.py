@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,16 +18,17 @@ from unalike.data.schema import Schema
 from unalike.errors import UserError
 from unalike.federation.dealing import deal_keys
 from unalike.federation.envelope import Refused, pack
-from unalike.federation.figures import checked_tallies, together, told_scores
 from unalike.federation.lengths import NORMS
 from unalike.federation.plan import Plan
 from unalike.federation.remote import Remote
-from unalike.federation.replay import ANSWERED, PREPARED, SITES
+from unalike.federation.replay import ANSWERED, PREPARED
 from unalike.federation.rows import agreed_tasks, made_up_worker, share_public
 from unalike.federation.speaker import Outgoing, Speaker
 from unalike.federation.summing import Protection
+from unalike.federation.told import site_figures, wire_figures
+from unalike.federation.work import model_digest
 from unalike.own_code import explained
-from unalike.rounds.evaluation import Figures, summary, without_each
+from unalike.rounds.evaluation import Figures
 from unalike.rounds.gather import Gathered
 from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order
@@ -35,7 +37,6 @@ from unalike.rounds.rehearse import Script, rehearse
 from unalike.rounds.state import State
 from unalike.runs.rules import deploying
 from unalike.runs.training import Training
-from unalike.tallies import Tally
 
 
 class RemoteTraining(Training):
@@ -115,18 +116,7 @@ class RemoteTraining(Training):
         self.sites.answered, self.sites.norms = {}, []
         speaker.slowest, before = {}, (speaker.sent_by.copy(), speaker.sent_to.copy())
         state, row = super().play_round()
-        ups, downs = speaker.sent_by - before[0], speaker.sent_to - before[1]
-        up, down = ups.total(), downs.total()
-        row |= {
-            "bytes_up": up,
-            "bytes_down": down,
-            "traffic": {"up": {"messages": up}, "down": {"messages": down}},
-        }
-        row[SITES] = {
-            party: {"seconds": speaker.slowest.get(party), "bytes_up": ups[party], "bytes_down": downs[party]}
-            for party in self.plan.parties
-            if downs[party]
-        }
+        row |= wire_figures(speaker, *before)
         row[ANSWERED] = self.sites.answered.get(row["round"], [])
         if 0 in self.sites.answered:
             row[PREPARED] = self.sites.answered[0]
@@ -134,35 +124,64 @@ class RemoteTraining(Training):
 
     def evaluate(self, after: State) -> Figures:
         """The figures of all sites' own rows, each counted at its site; none where the plan says so."""
-        last = after.round == self.spec.rounds
-        few, scores = (told_scores(self.score, rows, last=last) for rows in ("validation", "test"))
-        figures: Figures = {"score": self.score.name, **together({}, "test", scores)}
-        figures |= {f"validation_{key}": None for key in together({}, "validation", few)}
         w = self.algorithm.global_model(self.task, after.server)
-        own = self.algorithm.overrides("personal") or self.adapts
-        if self.plan.figures == "none" or (w is None and not own):
-            return figures
-        told: dict[str, dict[str, Tally]] = {}
-        for party, message in self.sites.speaker.ask(self._about(after, "evaluate"), self.plan.deadline):
-            try:
-                told[party] = checked_tallies(message, self.score, self.task.classes, last=last)
-            except Refused as error:
-                self.sites.speaker.say(f"{party}'s figures are not used: {error}.")
-        figures |= together(told, "test", scores)
-        personal = "personal " if own else ""
-        selecting = together(told, f"{personal}validation", few)
-        figures |= {f"validation_{key}": value for key, value in selecting.items()}
-        for key, name in (("parties", "held_out"), ("personal", "personal held_out")):
-            each = [together({party: told.get(party, {})}, name, [self.score]) for party in self.plan.parties]
-            if own if key == "personal" else w is not None:
-                figures[key] = summary([one[self.score.key] for one in each], self.score)
-        return without_each(figures)
+        return site_figures(
+            self.speaker,
+            lambda: self.speaker.ask(self._about(after, "evaluate"), self.plan.deadline),
+            self.score,
+            self.task.classes,
+            last=after.round == self.spec.rounds,
+            shared=w is not None,
+            own=self.algorithm.overrides("personal") or self.adapts,
+        )
 
     def finish(self) -> list[str]:
         """Give every site the final model; those that were not reached."""
         answers = self.sites.speaker.ask(self._about(self.state, "finish"), self.plan.deadline)
         reached = {party for party, _ in answers}
         return [party for party in self.plan.parties if party not in reached]
+
+    @property
+    def speaker(self) -> Speaker:
+        """Who signs, numbers and sends the server's messages."""
+        return self.sites.speaker
+
+    @property
+    def norms(self) -> Sequence[dict[str, float]]:
+        """By exchange of this round, how long each party's upload is, where single ones are seen."""
+        return self.sites.norms
+
+    @property
+    def stopped(self) -> str | None:
+        """Nothing ends training before its last round."""
+        return None
+
+    def resume(self, state: State, accepted: Mapping[str, str]) -> None:
+        """Go on from a checkpoint, and from the versions of the sites' states that it names."""
+        self.state = state
+        self.sites.accepted = {int(number): version for number, version in accepted.items()}
+        self.kept()
+
+    def accepted(self) -> dict[str, str]:
+        """For a checkpoint: the version of each site's state that the server has accepted."""
+        return {str(number): version for number, version in self.sites.accepted.items()}
+
+    def kept(self) -> None:
+        """The checkpoint is written: a restarted server asks for these versions."""
+        self.sites.durable = dict(self.sites.accepted)
+
+    def model_digest(self, number: int) -> str:
+        """What a site makes of the plan, if it has the same parts."""
+        return model_digest(self.task_of(number))
+
+    def final(self) -> tuple[Vectors, bool]:
+        """The tensors that are kept of the last round, and whether they are a model."""
+        w = self.algorithm.global_model(self.task, self.state.server)
+        return (self.state.server, False) if w is None else (self.task.named(w, self.state.buffers), True)
+
+    def about_model(self) -> dict[str, Any]:
+        """How many weights the model has."""
+        return {"weights": self.task.size}
 
     def _about(self, state: State, kind: str) -> Outgoing:
         """A message about the state of the training, for each party."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset
+from unalike.data.gaps import indicated
 from unalike.errors import UserError
 from unalike.measure.support import named
 from unalike.partition import Partition, seen_by, seen_label_counts
@@ -38,11 +39,12 @@ def party_features(dataset: Dataset, partition: Partition, extractor: Extractor 
 
     With an ``extractor``, what that gives; it is for dense rows. Else the columns of a table of at most
     ``MOST_COLUMNS``, or a fixed random projection to ``PROJECTED`` dimensions of anything else: images, wider
-    tables, sparse rows, and the counts of tokens.
+    tables, sparse rows, and the counts of tokens. That a value is missing is measured as a column of its own.
     """
     _check(partition)
     if extractor is not None and dataset.is_sparse:
         raise UserError(f"{dataset.name} has sparse rows, which no extractor can take. Leave it out.")
+    dataset = indicated(dataset)
     return {name: _features(dataset, partition, party, extractor) for party, name in enumerate(partition.names)}
 
 
@@ -50,6 +52,7 @@ def dimension_names(dataset: Dataset, extractor: Extractor | None = None) -> tup
     """What to call the dimensions of ``party_features``; empty with an extractor, which does not tell."""
     if extractor is not None:
         return ()
+    dataset = indicated(dataset)
     if _by_column(dataset):
         return dataset.features or tuple(f"column {k}" for k in range(dataset.shape[0]))
     return tuple(f"projection {k}" for k in range(PROJECTED))

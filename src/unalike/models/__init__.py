@@ -1,24 +1,40 @@
-"""Tasks and the small nets they train."""
+"""Tasks and the small nets they train.
+
+To import this package loads nothing: a protocol may know the settings of trees without waiting for torch. A name
+that is asked for here imports all models, so that every one is registered.
+"""
 
 from __future__ import annotations
 
-from unalike.models.batch import Batch
-from unalike.models.fedavg_cnn import FedAvgCnn
-from unalike.models.fedrep_cnn import FedRepCnn
-from unalike.models.layout import WeightLayout
-from unalike.models.logistic import Linear, Logistic
-from unalike.models.loss import LOSSES, Classification, CrossEntropy, Loss, Regression, SquaredError, register_loss
-from unalike.models.lstm import Lstm
-from unalike.models.mlp import Mlp
-from unalike.models.model import MODELS, Model, ReadsWords, SeveralModels, register_model
-from unalike.models.net import Net, loaded_module
-from unalike.models.own import files_of, module, name_code
-from unalike.models.resnet import ResNet18, ResNet50
-from unalike.models.simple_cnn import SimpleCnn
-from unalike.models.task import Task, without_running_statistics
-from unalike.models.token_mlp import TokenMlp
-from unalike.models.trees import Trees
-from unalike.models.vgg9 import Vgg9
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unalike.models.batch import Batch
+    from unalike.models.fedavg_cnn import FedAvgCnn
+    from unalike.models.fedrep_cnn import FedRepCnn
+    from unalike.models.layout import WeightLayout
+    from unalike.models.logistic import Linear, Logistic
+    from unalike.models.loss import (
+        LOSSES,
+        Classification,
+        CrossEntropy,
+        Loss,
+        Regression,
+        SquaredError,
+        register_loss,
+    )
+    from unalike.models.lstm import Lstm
+    from unalike.models.mlp import Mlp
+    from unalike.models.model import MODELS, Model, ReadsWords, SeveralModels, register_model
+    from unalike.models.net import Net, loaded_module
+    from unalike.models.own import files_of, module, name_code
+    from unalike.models.resnet import ResNet18, ResNet50
+    from unalike.models.simple_cnn import SimpleCnn
+    from unalike.models.task import Task, without_running_statistics
+    from unalike.models.token_mlp import TokenMlp
+    from unalike.models.trees import Trees
+    from unalike.models.vgg9 import Vgg9
 
 __all__ = [
     "LOSSES",
@@ -55,3 +71,10 @@ __all__ = [
     "register_model",
     "without_running_statistics",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """One of the names above, from the module that imports all models."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("unalike.models.every"), name)

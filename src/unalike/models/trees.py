@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from unalike.errors import UserError
 from unalike.models.model import register_model
@@ -23,6 +23,9 @@ class Trees:
     ``falling`` name columns, counted from 0, that may only raise or lower what is predicted. ``patience`` ends
     training when so many trees have not lowered the loss on validation rows (0: never).
     """
+
+    predictor: ClassVar[str] = "unalike.trees.ensemble:Ensemble"
+    """What reads the arrays that training leaves, and predicts with them."""
 
     depth: int = 6
     bins: int = 64

@@ -12,6 +12,7 @@ from unalike.errors import UserError, shown, unknown
 from unalike.runs.by_party import figure
 from unalike.runs.differences import SAME_FOR_A_FAIR_COMPARISON, differences
 from unalike.runs.frames import Library, frame, names_in
+from unalike.runs.meaning import brief_model
 from unalike.runs.parts import PARTS, registry
 from unalike.runs.result import Result
 from unalike.runs.results import Line, Record, Setting, brief, read_record, read_records
@@ -196,7 +197,9 @@ def told(field: str, value: Any) -> str:
     """The value of a field for people: a part without what is as by default, but for a net, whose size counts."""
     if value is None:
         return "–"
-    return brief(registry(field), value) if field in PARTS and field != "model" else str(value)
+    if field == "model":
+        return brief_model(str(value))
+    return brief(registry(field), value) if field in PARTS else str(value)
 
 
 def rounds_of(record: Record) -> list[dict[str, Any]]:

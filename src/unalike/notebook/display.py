@@ -17,8 +17,8 @@ from unalike.report.page.markup import Html, tag
 from unalike.rounds.evaluation import Figures
 from unalike.runs.headline import headline
 from unalike.runs.loggers import Watchers
+from unalike.runs.playable import Playable
 from unalike.runs.run import Watcher
-from unalike.runs.simulation import Simulation
 
 SECONDS_BETWEEN = 0.2
 """A notebook's page is drawn anew at most this often: rounds may take a millisecond."""
@@ -70,7 +70,7 @@ class NotebookBar(Follower):
         self._said.append(message)
         self._draw()
 
-    def started(self, simulation: Simulation) -> None:
+    def started(self, simulation: Playable) -> None:
         """Begin at the right round."""
         super().started(simulation)
         self._done, self._opened = simulation.state.round, time.monotonic()

@@ -12,15 +12,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from unalike.quantities import duration
 from unalike.rounds.evaluation import Figures
 from unalike.runs.headline import headline
+from unalike.runs.playable import Playable
 from unalike.runs.run import Watcher
-from unalike.runs.simulation import Simulation
 
 
 class Follower(Watcher):
     """Knows how far a run is, and draws nothing."""
 
     def __init__(self) -> None:
-        self.simulation: Simulation | None = None
+        self.simulation: Playable | None = None
         self._first = 0
         self._began = 0.0
 
@@ -30,7 +30,7 @@ class Follower(Watcher):
     def __exit__(self, kind: type[BaseException] | None, error: Any, trace: TracebackType | None) -> None:
         """The run has ended, one way or another."""
 
-    def started(self, simulation: Simulation) -> None:
+    def started(self, simulation: Playable) -> None:
         """Rounds that an earlier process played say nothing about this one's speed."""
         self.simulation = simulation
         self._first, self._began = simulation.state.round, time.monotonic()
@@ -82,7 +82,7 @@ class Bar(Follower):
         """Print the message above the bar, which stays at the bottom."""
         self._progress.console.print(message, markup=False, soft_wrap=True)
 
-    def started(self, simulation: Simulation) -> None:
+    def started(self, simulation: Playable) -> None:
         """Begin at the right round."""
         super().started(simulation)
         self._show(simulation.state.round, "")

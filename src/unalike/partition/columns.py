@@ -57,4 +57,10 @@ def unknown_column(dataset: Dataset, column: str) -> UserError:
 def _take(dataset: Dataset, places: list[int]) -> Array:
     taken = dataset.x[:, places]
     values: Array = taken.toarray() if dataset.is_sparse else np.asarray(taken)
+    if dataset.gaps and (gone := np.isnan(values).any(axis=1).sum()):
+        name = dataset.features[places[0]] if dataset.features else f"column {places[0]}"
+        raise UserError(
+            f"{name} of {dataset.name} is missing in {gone} row(s), so parties cannot go by it. Use another "
+            "column, or missing=indicate."
+        )
     return values

@@ -76,9 +76,9 @@ def prepared(x: Any, dataset: Dataset) -> Array:
 
 
 def check_numbers(dataset: Dataset, recipe: str) -> None:
-    """Refuse to change features that are sparse or mean words."""
-    if dataset.is_sparse or dataset.kind == "tokens":
-        what = "sparse rows" if dataset.is_sparse else "tokens"
+    """Refuse to change features that are sparse, mean words or may be missing."""
+    if dataset.is_sparse or dataset.kind == "tokens" or dataset.gaps:
+        what = "sparse rows" if dataset.is_sparse else "missing values" if dataset.gaps else "tokens"
         raise UserError(f"{recipe} changes features, which {what} ({dataset.name}) do not allow. Leave it out.")
 
 

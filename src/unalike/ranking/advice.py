@@ -69,6 +69,8 @@ class Advice:
     """What the others are compared with."""
     own_models: bool = False
     """Whether it is for parties that each use a model of their own, on their own rows."""
+    trees: tuple[str, ...] = ()
+    """Sentences on boosted trees, where the rows are a table and one model is for all."""
 
     @property
     def algorithm(self) -> str:

@@ -20,6 +20,7 @@ from unalike.ranking.deployed import WORST_TENTH, family
 from unalike.ranking.published import SCORE as PUBLISHED_SCORE
 from unalike.ranking.published import TABLES, published
 from unalike.ranking.standing import REFERENCE, Comparison
+from unalike.runs.differences import differences, field_told
 from unalike.runs.results import Line, Record, Setting, first_round, mean_validation
 from unalike.runs.scales import Scale, scale_of
 
@@ -207,9 +208,8 @@ def _trial(record: Record, goal: float | None) -> Trial:
 def _name(setting: Setting, among: Sequence[Setting]) -> str:
     """Data set and partition, and what tells it from others with the same two."""
     same = [one for one in among if (one.dataset, one.partition) == (setting.dataset, setting.partition)]
-    keys = dict.fromkeys(key for one in same for key in one.spec)
-    differing = [key for key in keys if len({repr(one.spec.get(key)) for one in same}) > 1]
-    parts = [f"{key} {setting.spec[key]}" for key in differing if key in setting.spec]
+    differing, _ = differences([one.spec for one in same])
+    parts = [field_told(key, setting.spec[key]) for key in differing if key in setting.spec]
     return ", ".join([setting.dataset, setting.partition, *parts])
 
 

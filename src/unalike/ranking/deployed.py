@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from unalike.algorithms import ALGORITHMS
+from unalike.algorithms import ALGORITHMS, Algorithm
 from unalike.errors import UserError
 from unalike.ranking.standing import REFERENCE
 from unalike.runs.results import Record
@@ -30,7 +30,8 @@ def has_own_models(record: Record) -> bool:
     if record.figures and not record.spec.get("fine_tune"):
         return bool(record.figures.get("personal"))
     try:
-        return ALGORITHMS.build(str(record.spec.get("algorithm"))).overrides("personal", "adapt")
+        part: object = ALGORITHMS.build(str(record.spec.get("algorithm")))
+        return isinstance(part, Algorithm) and part.overrides("personal", "adapt")
     except UserError:  # a plug-in that is not here
         return bool(record.figures.get("personal"))
 

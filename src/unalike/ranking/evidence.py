@@ -5,15 +5,17 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from unalike.algorithms.personal.baselines import POOLED
-from unalike.data import load_dataset
+from unalike.data import Dataset, load_dataset
 from unalike.measure.situation import Situation, simulated_situation
 from unalike.partition import make_partition
 from unalike.ranking.advice import Advice, recommend
 from unalike.ranking.blocks import Block, run_blocks
+from unalike.ranking.boosted import words_on_trees
 from unalike.ranking.deployed import by_global_model, by_own_models
 from unalike.ranking.own_models import recommend_own
 from unalike.ranking.standing import REFERENCE, Comparison
@@ -53,15 +55,18 @@ def own_blocks(runs: Path, situation: Situation, task: Task = "classification") 
     return run_blocks(settings(by_own_models(similar)))
 
 
-def advise(situation: Situation, runs: Path, task: Task, *, own_rows: bool = False) -> Advice:
+def advise(
+    situation: Situation, runs: Path, task: Task, *, own_rows: bool = False, data: Dataset | None = None
+) -> Advice:
     """Advice for a situation; ``runs`` is where evidence is looked for.
 
     Where each party is to be judged on its own rows, or wants other labels than the others for the same rows, it
-    is on models of their own.
+    is on models of their own. Where ``data`` are a table, it has words on trees.
     """
     if own_rows or situation.wishes == "differ":
         return recommend_own(situation, own_blocks(runs, situation, task), task)
-    return recommend(situation, own_comparisons(runs, situation, task), task)
+    advice = recommend(situation, own_comparisons(runs, situation, task), task)
+    return advice if data is None else replace(advice, trees=words_on_trees(data, situation.kind))
 
 
 def advise_run(spec: RunSpec, runs: Path) -> Advice:

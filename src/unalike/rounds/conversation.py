@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol as Shape
 
@@ -19,9 +19,14 @@ from unalike.algorithms.protocol import (
     Say,
     Turn,
     WrongMail,
+    role_name,
 )
 from unalike.errors import UserError
+from unalike.randomness import Purpose as Use
+from unalike.randomness import stream
 
+Layout = list[tuple[str, tuple[int, ...]]]
+"""Names and shapes of what a party adds, by name."""
 MOST_TURNS = 100_000
 """A round that has more turns would never end."""
 
@@ -94,24 +99,35 @@ def check_arrays(sender: int, arrays: Arrays) -> None:
 
 def added(parts: Mapping[int, Arrays]) -> Arrays:
     """The sum of what parties add, in party order; all must add the same names, types and shapes."""
-    first = next(iter(sorted(parts)))
-    layout = layout_of(first, parts[first])
-    total = {name: array.copy() for name, array in parts[first].items()}
-    for number in sorted(parts):
-        if layout_of(number, parts[number]) != layout:
-            raise WrongMail(number, f"adds {layout_of(number, parts[number])}, but party {first} adds {layout}.")
-        if number != first:
-            for name, array in parts[number].items():
-                total[name] += array
+    layout = check_same({number: layout_of(number, part) for number, part in parts.items()})
+    first, *others = (parts[number] for number in sorted(parts))
+    total = {name: first[name].copy() for name, _ in layout}
+    for part in others:
+        for name in total:
+            total[name] += part[name]
     return total
 
 
-def layout_of(number: int, arrays: Arrays) -> list[tuple[str, tuple[int, ...]]]:
+def check_same(layouts: Mapping[int, Layout]) -> Layout:
+    """The layout of what all parties add; one that adds something else is refused."""
+    first = min(layouts)
+    for number in sorted(layouts):
+        if layouts[number] != layouts[first]:
+            raise WrongMail(number, f"adds {layouts[number]}, but party {first} adds {layouts[first]}.")
+    return layouts[first]
+
+
+def layout_of(number: int, arrays: Arrays) -> Layout:
     """Names and shapes of what a party adds, which must be int64."""
     for name, array in arrays.items():
         if array.dtype != np.int64:
             raise WrongMail(number, f"adds {name!r} as {array.dtype}. Only int64 is added.")
     return [(name, arrays[name].shape) for name in sorted(arrays)]
+
+
+def role_random(seed: int, number: int) -> Callable[[Use, tuple[int, ...]], np.random.Generator]:
+    """Where a role has its random numbers from, given the seed that all know: the same wherever it is played."""
+    return lambda use, place: stream(seed, use, number + 1, *place)
 
 
 class Summing(Shape):
@@ -129,27 +145,31 @@ class InProcess:
     """
 
     def __init__(
-        self, protocol: Protocol, roles: Sequence[Me], states: Mapping[int, Arrays], summing: Summing | None = None
+        self, protocol: Protocol, roles: Iterable[Me], states: Mapping[int, Arrays], summing: Summing | None = None
     ) -> None:
         self._protocol, self._roles = protocol, {me.number: me for me in roles}
         self._summing = summing or (lambda turn, parts: added(parts))
         self.states: dict[int, Arrays] = dict(states)
-        self.bytes_added: dict[int, int] = {}
-        """By party: how many bytes of integers it has put into sums."""
+        self.bytes_added: dict[str, int] = {}
+        """By name: how many bytes of integers parties have put into sums."""
+
+    def step(self, number: int, turn: Turn, inbox: Inbox) -> tuple[Arrays, Say]:
+        """Let one role make its step: what it keeps then, and what it says."""
+        return self._protocol.step(self._roles[number], self.states[number], turn, inbox)
 
     def turn(self, turn: Turn, inboxes: Mapping[int, Inbox]) -> Mapping[int, Say]:
         """Let every role with an inbox make its step."""
         said: dict[int, Say] = {}
         parts: dict[int, Arrays] = {}
         for number in sorted(inboxes):
-            state = self.states[number]
-            self.states[number], say = self._protocol.step(self._roles[number], state, turn, inboxes[number])
+            if number not in self._roles:
+                raise WrongMail(min(inboxes[number]), f"wrote to {role_name(number)}, which is not there.")
+            self.states[number], say = self.step(number, turn, inboxes[number])
             said[number] = say
             if say.add is not None and number != SERVER:
                 parts[number] = say.add
         if parts:
-            for number, part in parts.items():
-                size = sum(array.nbytes for array in part.values())
-                self.bytes_added[number] = self.bytes_added.get(number, 0) + size
+            for part in parts.values():
+                _count(self.bytes_added, part)
             said[SUM] = Say(mail={SERVER: self._summing(turn, parts)})
         return said

@@ -13,18 +13,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from unalike.data.dataset import Array
-from unalike.rounds.federation import Federation
+from unalike.rounds.federation import Federation, SplitRows
 from unalike.rounds.judging import Figures as Figures
 from unalike.rounds.judging import Judged, fewest, judge
 from unalike.rounds.rows import Rows
 from unalike.rounds.together import Model, judge_each
 from unalike.scores import Score, choose, goodness, scores_of
+
+Use = Literal["shared", "personal"]
+"""The one model for all parties, or each party's own."""
+Source = Literal["train", "test"]
+"""Where rows are: among those of the parties, or in the global test set."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,27 @@ def chosen_scores(chosen: Score, *, everything: bool) -> list[Score]:
     return [chosen, *(score for score in others if everything or score.name == "accuracy")]
 
 
+class RoundLook(Protocol):
+    """How rows are judged under the models of a round: of nets, or of whatever else was trained."""
+
+    @property
+    def uses(self) -> Sequence[Use]:
+        """Which models there are: the one that all share, the parties' own, both, or none."""
+        ...
+
+    def test(self, scores: Sequence[Score]) -> Figures:
+        """The figures of the global test set under the model that all share."""
+        ...
+
+    def each(self, use: Use, of: Source, sets: Sequence[Sequence[Array]], scores: Sequence[Score]) -> list[Judged]:
+        """Each of several sets of rows by party, judged party after party."""
+        ...
+
+    def fewest(self, number: int) -> int:
+        """How many rows of a party can be judged at least."""
+        ...
+
+
 def evaluate(
     federation: Federation,
     models: Models,
@@ -64,76 +91,64 @@ def evaluate(
     *,
     by_labels: bool = False,
 ) -> Figures:
+    """All figures of one round of nets, as :func:`figures_of_round` has them."""
+    scores = scores or [choose(None, federation.task.objective.task)]
+    return figures_of_round(NetLook(federation, models, threads), federation, scores, by_labels=by_labels)
+
+
+def figures_of_round(
+    look: RoundLook, rows: SplitRows, scores: Sequence[Score], *, by_labels: bool = False
+) -> Figures:
     """All figures of one round. A figure that does not exist (no such rows, no such model) is None.
 
     The first of the scores (where none are given, the task's own) is the one that the run goes by: rounds are
     selected and parties compared by it. No row goes through the same weights twice.
     """
-    scores = scores or [choose(None, federation.task.objective.task)]
-    chosen, w = scores[0], models.global_model
+    chosen = scores[0]
     figures: Figures = {"score": chosen.name, "loss": None, **{score.key: None for score in scores}}
-    if w is not None:
-        figures |= _test(federation, models, w, scores, threads)
-    newcomers = set(federation.population.newcomers)
+    if "shared" in look.uses:
+        figures |= look.test(scores)
+    newcomers = set(rows.population.newcomers)
     nothing = np.zeros(0, np.int64)
-    validation = [nothing if k in newcomers else own.validation for k, own in enumerate(federation.parties)]
+    validation = [nothing if k in newcomers else own.validation for k, own in enumerate(rows.parties)]
     # A personal model, where the algorithm has one, is what the parties would deploy: it selects the round.
     few = [score for score in scores if score is chosen or score.name == "accuracy"]
-    held_out = [party.held_out for party in federation.parties]
-    own, look = models.personal or models.shared, _Look(federation, models, threads)
-    judged = own and look.each(own, federation.train, [validation, held_out], few)
+    held_out = [party.held_out for party in rows.parties]
+    judged = look.each(look.uses[-1], "train", [validation, held_out], few) if look.uses else None
     keys = ("loss", *(score.key for score in few))
     selecting = dict.fromkeys(keys) if judged is None else judged[0].figures(few)
     figures |= {f"validation_{key}": selecting[key] for key in keys}
-    figures |= _parties(look, federation.train, held_out, chosen, None if judged is None else judged[1])
+    figures |= _parties(look, newcomers, "train", held_out, chosen, None if judged is None else judged[1])
     if by_labels:
-        found = _parties(look, federation.test, federation.test_by_labels, chosen)
+        found = _parties(look, newcomers, "test", rows.test_by_labels, chosen)
         figures |= {f"{key}_by_labels": value for key, value in found.items()}
     return figures
 
 
 def _parties(
-    look: _Look, data: Rows, rows: Sequence[Array], chosen: Score, judged: Judged | None = None
+    look: RoundLook,
+    newcomers: set[int],
+    of: Source,
+    rows: Sequence[Array],
+    chosen: Score,
+    judged: Judged | None = None,
 ) -> Figures:
     """How the parties fare one by one on rows of their own, under the global model and under personal ones.
 
     ``judged`` are these rows under the model that parties would deploy, where somebody has looked already.
     """
-    federation, models = look.federation, look.models
-    newcomers = set(federation.population.newcomers)
-    enough = [len(own) >= fewest(federation.task_of(k)) for k, own in enumerate(rows)]
+    enough = [len(own) >= look.fewest(k) for k, own in enumerate(rows)]
     sizes = np.array([len(own) if there else 0 for own, there in zip(rows, enough, strict=True)])
     figures: Figures = {}
-    for key, model in (("parties", models.shared), ("personal", models.personal)):
-        if model is None:
-            continue
-        known = judged if key == "personal" or models.personal is None else None
-        (found,) = look.each(model, data, [rows], [chosen]) if known is None else [known]
+    for use in look.uses:
+        known = judged if use == look.uses[-1] else None
+        (found,) = look.each(use, of, [rows], [chosen]) if known is None else [known]
         each = found.each(chosen, sizes)
+        key = "parties" if use == "shared" else "personal"
         figures[key] = summary([None if k in newcomers else one for k, one in enumerate(each)], chosen)
         if newcomers:  # the last is what they would deploy
             figures["newcomers"] = summary([one if k in newcomers else None for k, one in enumerate(each)], chosen)
     return figures
-
-
-def _test(federation: Federation, models: Models, w: Tensor, scores: Sequence[Score], threads: int) -> Figures:
-    """The figures of the global test set.
-
-    Where every party keeps its own running statistics, there are as many global models as parties that have any:
-    their mean.
-    """
-    everything = torch.arange(len(federation.test), device=w.device)
-
-    def figures(buffers: Tensor) -> Figures:
-        return judge(federation.task, w, buffers, federation.test, everything, scores, threads).figures(scores)
-
-    if models.own_buffers is None:
-        return figures(models.buffers)
-    # By number, not as they came: a run that goes on has them in another order, and a sum's bits depend on it.
-    each = [figures(models.own_buffers[number]) for number in sorted(models.own_buffers)]
-    found = each or [figures(models.buffers)]
-    known = {key: [one[key] for one in found if one[key] is not None] for key in found[0]}
-    return {key: math.fsum(values) / len(values) if values else None for key, values in known.items()}
 
 
 def summary(values: Sequence[float | None], score: Score) -> Figures:
@@ -165,19 +180,52 @@ def without_each(figures: Figures) -> Figures:
 
 
 @dataclass(frozen=True)
-class _Look:
-    """How parties' own rows are judged under each one's model."""
+class NetLook:
+    """How rows are judged under nets: the one that all share, and each party's own."""
 
     federation: Federation
     models: Models
     threads: int
 
-    def each(
-        self, model: Model, data: Rows, sets: Sequence[Sequence[Array]], scores: Sequence[Score]
-    ) -> list[Judged]:
+    @property
+    def uses(self) -> Sequence[Use]:
+        """Which models there are: what parties would deploy is the last."""
+        models: dict[Use, Model | None] = {"shared": self.models.shared, "personal": self.models.personal}
+        return [use for use, model in models.items() if model is not None]
+
+    def fewest(self, number: int) -> int:
+        """How many rows of a party can be judged at least."""
+        return fewest(self.federation.task_of(number))
+
+    def test(self, scores: Sequence[Score]) -> Figures:
+        """The figures of the global test set.
+
+        Where every party keeps its own running statistics, there are as many global models as parties that have
+        any: their mean.
+        """
+        federation, models, w = self.federation, self.models, self.models.global_model
+        assert w is not None
+        everything = torch.arange(len(federation.test), device=w.device)
+
+        def figures(buffers: Tensor) -> Figures:
+            found = judge(federation.task, w, buffers, federation.test, everything, scores, self.threads)
+            return found.figures(scores)
+
+        if models.own_buffers is None:
+            return figures(models.buffers)
+        # By number, not as they came: a run that goes on has them in another order, and a sum's bits depend on it.
+        each = [figures(models.own_buffers[number]) for number in sorted(models.own_buffers)]
+        found = each or [figures(models.buffers)]
+        known = {key: [one[key] for one in found if one[key] is not None] for key in found[0]}
+        return {key: math.fsum(values) / len(values) if values else None for key, values in known.items()}
+
+    def each(self, use: Use, of: Source, sets: Sequence[Sequence[Array]], scores: Sequence[Score]) -> list[Judged]:
         """Each of several sets of rows by party, judged party after party."""
         task, models = self.federation.task, self.models
-        if model is not models.personal and models.own_buffers is None and task.rows_are_apart:
+        data = self.federation.train if of == "train" else self.federation.test
+        model = models.personal if use == "personal" else models.shared
+        assert model is not None
+        if use == "shared" and models.own_buffers is None and task.rows_are_apart:
             return [self._together(model, data, rows, scores) for rows in sets]
         task_of = self.federation.task_of
         if not all(each.rows_are_apart for each in self.federation.tasks):  # then a set's rows are a batch

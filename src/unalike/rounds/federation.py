@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -27,39 +28,27 @@ class PartyRows:
     held_out: Array
 
 
-class Federation:
-    """Everything that the parties of a simulated run own, and the task they share.
-
-    Where there are several tasks, nets that differ, party k has the k-th, counted round and round.
-    """
+class SplitRows:
+    """Data split between parties: whose rows are whose, and what each party has its rows for."""
 
     def __init__(
         self,
         dataset: Dataset,
         partition: Partition,
-        *tasks: Task,
+        *,
         seed: int = 0,
         validation: float = 0.0,
         held_out: float = 0.0,
-        public: Rows | None = None,
         newcomers: float = 0.0,
     ) -> None:
         self.dataset, self.partition = dataset, partition
-        self.tasks, self.task, self.public = tasks, tasks[0], public
         self._fractions, self._newcomers = (validation, held_out), newcomers
         self._seed = seed
-        self.train = Rows(dataset.x, dataset.y, dataset, self.task.dtype, self.task.device)
 
     @property
     def size(self) -> int:
         """How many parties there are."""
         return self.partition.parties
-
-    @cached_property
-    def test(self) -> Rows:
-        """The global test set, in memory from its first use on."""
-        data = self.dataset
-        return Rows(data.x_test, data.y_test, data, self.task.dtype, self.task.device)
 
     @cached_property
     def parties(self) -> list[PartyRows]:
@@ -89,6 +78,26 @@ class Federation:
         test = np.asarray(self.dataset.y_test)
         own = [np.unique(self.dataset.y[rows]) for rows in self.partition.rows]
         return [np.flatnonzero(np.isin(test, labels)) for labels in own]
+
+
+class Federation(SplitRows):
+    """Everything that the parties of a simulated run own, and the task they share.
+
+    Where there are several tasks, nets that differ, party k has the k-th, counted round and round.
+    """
+
+    def __init__(
+        self, dataset: Dataset, partition: Partition, *tasks: Task, public: Rows | None = None, **shares: Any
+    ) -> None:
+        super().__init__(dataset, partition, **shares)
+        self.tasks, self.task, self.public = tasks, tasks[0], public
+        self.train = Rows(dataset.x, dataset.y, dataset, self.task.dtype, self.task.device)
+
+    @cached_property
+    def test(self) -> Rows:
+        """The global test set, in memory from its first use on."""
+        data = self.dataset
+        return Rows(data.x_test, data.y_test, data, self.task.dtype, self.task.device)
 
     def task_of(self, number: int) -> Task:
         """The task of a party."""

@@ -65,9 +65,11 @@ def judge_each(
     def judged(block: list[int]) -> Judged:
         task, own = task_of(block[0]), [rows[k] for k in block]
         models: list[tuple[Tensor, Tensor]] = []
+        weights = 0
         for k in block:
             models.append(model(k))
-            if len(block) > 1 and sum(w.numel() for w, _ in models) > MOST_WEIGHTS:  # of ensembles
+            weights += models[-1][0].numel()
+            if len(block) > 1 and weights > MOST_WEIGHTS:  # of ensembles
                 return joined([judged([one]) for one in block])
         if len(block) == 1:  # it may have more rows than a forward pass takes
             index = torch.from_numpy(own[0]).to(task.device)

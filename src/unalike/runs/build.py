@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from unalike.data import Dataset, load_dataset, trainable
+from unalike.data.gaps import refuse_gaps
 from unalike.engines.job import choose_device
 from unalike.errors import UserError
 from unalike.models import MODELS, Model, Net, ReadsWords, Task, without_running_statistics
@@ -15,15 +17,17 @@ from unalike.models.loss import check_loss, choose_loss
 from unalike.models.own import OwnNet, own_net_maker
 from unalike.models.start import frozen, started
 from unalike.own_code import check_signature, explained, is_own, place
-from unalike.partition import as_seen, make_partition
-from unalike.rounds.federation import Federation, take_public
+from unalike.partition import Partition, as_seen, make_partition
+from unalike.rounds.federation import Federation, SplitRows, take_public
 from unalike.rounds.rows import Rows, batch_of
 from unalike.runs.begin import read_weights
+from unalike.runs.meaning import is_grown
 from unalike.runs.spec import RunSpec
 
 
 def make_tasks(spec: RunSpec, data: Dataset, device: torch.device, parties: int = 0) -> tuple[Task, ...]:
     """The task of each net that the spec names, for such data."""
+    refuse_gaps(data)
     dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
     objective = choose_loss(spec.loss, data.task)
     check_loss(objective, len(data.classes))
@@ -74,6 +78,8 @@ class RowKind:
 
 def fresh_net_maker(model: Model, rows: RowKind, outputs: int) -> Callable[[], Net]:
     """What makes nets of a model for such rows, with so many outputs: body and head, freshly initialised."""
+    if is_grown(model):
+        raise UserError(f"{MODELS.brief(model)} is no net, and this is for nets alone. Choose another --model.")
     reads = getattr(model, "reads", "numbers")
     if reads not in (rows.kind, "both"):
         raise UserError(
@@ -139,23 +145,32 @@ def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
         public = Rows(*given, data, dtype, device)
         for task in tasks:
             task.public = batch_of(public, torch.arange(len(public), device=device))
-    partition = make_partition(spec.partition, data, spec.parties, spec.seed)
-    if partition.columns is not None:
-        raise UserError(f"{spec.partition} splits attributes, which this training cannot use. Split rows instead.")
+    partition = _partition(spec, data)
     if spec.augment != "none" and len(data.shape) != 3:
         raise UserError(f"--augment {spec.augment} needs images, but {data.name} has rows of shape {data.shape}.")
-    if spec.test_by == "labels" and data.task != "classification":
-        raise UserError(f"--test-by labels needs classes, but {data.name} has numbers to predict. Leave it out.")
     data, partition = as_seen(data, partition)
     for task in tasks:
         task.population = partition.parties
-    return Federation(
-        data,
-        partition,
-        *tasks,
-        seed=spec.seed,
-        validation=spec.validation,
-        held_out=spec.held_out,
-        public=public,
-        newcomers=spec.newcomers,
-    )
+    return Federation(data, partition, *tasks, public=public, **_shares(spec))
+
+
+def split_rows(spec: RunSpec, data: Dataset | None = None) -> SplitRows:
+    """The data, split between the parties, for a protocol: there is no net, and so no task."""
+    data = load_dataset(spec.dataset) if data is None else trainable(data)
+    data, partition = as_seen(data, _partition(spec, data))
+    return SplitRows(data, partition, **_shares(spec))
+
+
+def _partition(spec: RunSpec, data: Dataset) -> Partition:
+    """How the rows are split; refused where the training cannot use that."""
+    if spec.test_by == "labels" and data.task != "classification":
+        raise UserError(f"--test-by labels needs classes, but {data.name} has numbers to predict. Leave it out.")
+    partition = make_partition(spec.partition, data, spec.parties, spec.seed)
+    if partition.columns is not None:
+        raise UserError(f"{spec.partition} splits attributes, which this training cannot use. Split rows instead.")
+    return partition
+
+
+def _shares(spec: RunSpec) -> dict[str, Any]:
+    """What each party has its rows for."""
+    return {name: getattr(spec, name) for name in ("seed", "validation", "held_out", "newcomers")}

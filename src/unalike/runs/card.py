@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 from unalike.algorithms import ALGORITHMS
 from unalike.data import DATASETS
 from unalike.errors import UserError
+from unalike.models import MODELS
 from unalike.part_text import parse
 from unalike.partition import PARTITIONS
 from unalike.runs.command import command
+from unalike.runs.headline import importance
+from unalike.runs.model_file import is_trees
 from unalike.runs.results import brief
 from unalike.runs.rounds_file import finite
 from unalike.scores import SCORES, SUMMARIES, goodness, key_of, score_of, shown
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 _MOST_PARTIES = 30
 """Parties up to which each has a line of its own."""
+_MOST_COLUMNS = 10
+"""Columns that the card of trees names as the most important."""
 _NAMES = "not_reached"
 """The figure of a federation of real sites that holds names of sites."""
 _DEGREES = {"label": "labels", "quantity": "quantity", "feature": "features", "concept": "features of one label"}
@@ -92,7 +97,7 @@ def card_of(result: Result) -> ModelCard:
     about = store_of(result).about
     spec, figures = result.spec.to_dict(), result.figures
     facts = {
-        "Model": _model(about, figures),
+        "Model": _model(about, figures) | _goes_by(figures),
         "Data": _data(about, figures, spec),
         "Training": _training(spec, figures),
         "Scores": _scores(figures),
@@ -120,14 +125,28 @@ def _model(about: ModelFile, figures: Mapping[str, Any]) -> dict[str, Any]:
     rounds = {which: kept.round for which, kept in about.stages.items()}
     own = any(kept.personal or kept.left_out for kept in about.stages.values())
     return {
-        "net": about.model,
-        "weights": figures.get("weights"),
+        **_made_of(about.model, figures),
         "task": about.task,
         "predicts": list(about.classes) if about.classes else "a number",
         "reads": f"rows of {shape} {about.kind}" + (f" ({_first(about.features)})" if about.schema else ""),
         "rounds kept": rounds,
         "models": "one for each party" if own else "one for all parties",
     }
+
+
+def _made_of(model: str, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """The net and its size, or how many trees and their digest."""
+    if not is_trees(model):
+        return {"net": model, "weights": figures.get("weights")}
+    told = {"trees": figures.get("trees"), "SHA-256 of the trees": figures.get("model_sha256")}
+    return {"model": brief(MODELS, model)} | {name: value for name, value in told.items() if value is not None}
+
+
+def _goes_by(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Of trees: the columns that they gain most by."""
+    rows = [[name, f"{share:.1%}"] for name, share in importance(figures).items()]
+    head = ["column that the trees go by", "share of the gain"]
+    return {"goes by": [head, *rows[:_MOST_COLUMNS]]} if rows else {}
 
 
 def _first(names: Sequence[str], most: int = 30) -> str:

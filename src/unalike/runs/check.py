@@ -14,11 +14,13 @@ from torch import Tensor
 
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.contract import ByParty, Vectors
+from unalike.algorithms.protocol import Protocol
 from unalike.channels import Summand
 from unalike.engines.sequential import Sequential
 from unalike.engines.several import PerNet
 from unalike.engines.table import ENGINES
 from unalike.engines.vectorised import Vectorised
+from unalike.errors import UserError
 from unalike.rounds.gather import Engine
 from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Reply
@@ -38,7 +40,9 @@ def check_algorithm(text: str, say: Callable[[str], None] = print, **fields: Any
 
     ``say`` gets one line where everything holds.
     """
-    part = ALGORITHMS.build(text)
+    part: Any = ALGORITHMS.build(text)
+    if isinstance(part, Protocol):
+        raise UserError(f"{text} is a protocol. Use check_protocol.")
     assert ALGORITHMS.build(ALGORITHMS.describe(part)) == part, f"{text}: its text does not give it back"
     check_phases(text, **fields)
     check_engines_agree(text, **fields)

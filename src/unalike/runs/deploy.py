@@ -24,12 +24,14 @@ from unalike.runs.record import MODEL, SPEC, read_run
 from unalike.runs.result import Result
 from unalike.runs.spec import RunSpec
 from unalike.runs.trained import TrainedModel
+from unalike.runs.trained_trees import TrainedTrees
 from unalike.toml import read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from unalike.runs.predict import CodedRows
+    from unalike.trees.importance import Importance
 
 
 def load(folder: Path | str, runs: Path | str = "runs") -> Result:
@@ -75,6 +77,14 @@ def store_of(result: Result) -> ModelStore:
 def trained_of(result: Result, which: Which, party: int | str | None) -> TrainedModel:
     """One of a run's models, as :meth:`Result.trained` says."""
     return trained_model(store_of(result), which, party)
+
+
+def importance_in(result: Result, which: Which, party: int | str | None) -> Importance:
+    """What columns are to one of a run's models, as :meth:`Result.importance` says."""
+    model = trained_of(result, which, party)
+    if not isinstance(model, TrainedTrees):
+        raise UserError(f"{model.text} is a net, and only trees tell what they go by. Train trees: --model trees.")
+    return model.importance()
 
 
 def predictor_of(

@@ -1,4 +1,4 @@
-"""A trained model for other programs: safetensors, a torch.export program, or ONNX; raw rows in, logits out."""
+"""A trained model for other programs: safetensors, a torch.export program, ONNX; of trees, JSON or XGBoost."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from unalike.errors import UserError, unknown
 from unalike.runs.checkpoint import tensor_bytes
 from unalike.runs.files import atomic_write, make_folder, named_folder
 from unalike.runs.kept import OwnModels, tensors_of
-from unalike.runs.model_file import KeptRound, ModelFile, Which
+from unalike.runs.model_file import KeptRound, ModelFile, Which, is_trees
 from unalike.runs.record import MODEL, WEIGHTS, file_sha256
 from unalike.runs.trained import Named, TrainedModel, rebuilt
+from unalike.runs.trained_trees import TrainedTrees
 
 if TYPE_CHECKING:
     from unalike.runs.kept import ModelStore
     from unalike.runs.result import Result
 
-Format = Literal["safetensors", "torch", "onnx", "card"]
+Format = Literal["safetensors", "torch", "onnx", "json", "xgboost", "card"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-_TREES = "xgboost"
+OF_NETS = ("torch", "onnx")
+OF_TREES = ("json", "xgboost")
 _ROWS = 3
 """Rows of the example that a program is traced with: any number may be given to it later."""
 _SMALLEST_EXTERNAL = 2**31 - 2**20
@@ -53,22 +55,31 @@ def export_model(
     store: ModelStore, folder: Path | str, format: str, which: Which = "final", party: int | str | None = None
 ) -> list[Path]:
     """Write one of the models that a store has into a folder; what was written."""
-    check_format(format)
+    check_format(format, store.about.model)
     tensors, number = tensors_of(store, which, party)
     model = rebuilt(store.about, tensors, store.place, number)
     if format == "safetensors":
         return write_all(_plain_files(tensors, replace(store.about, model=model.text), which), folder)
-    make = {"torch": _torch_program, "onnx": _onnx_program}[format]
-    name, data = make(model, store.about)
+    if isinstance(model, TrainedTrees):
+        name, data = _trees_file(model, format)
+    else:
+        make = {"torch": _torch_program, "onnx": _onnx_program}[format]
+        name, data = make(model, store.about)
     return write_all({name: data}, folder)
 
 
-def check_format(format: str) -> None:
-    """Refuse what nothing can be exported as."""
-    if format == _TREES:
-        raise UserError(f"{_TREES} is for trees, and this is a net. Use one of {', '.join(FORMATS)}.")
+def check_format(format: str, model: str | None = None) -> None:
+    """Refuse what nothing can be exported as; what a ``model`` of that text cannot."""
     if format not in FORMATS:
         raise unknown("format", format, FORMATS)
+    if model is None:
+        return
+    trees = is_trees(model)
+    others = OF_NETS if trees else OF_TREES
+    if format in others:
+        kinds = ("nets", "these are trees") if trees else ("trees", "this is a net")
+        fitting = ", ".join(one for one in FORMATS if one not in others)
+        raise UserError(f"{format} is for {kinds[0]}, and {kinds[1]}. Use one of {fitting}.")
 
 
 def write_all(files: dict[str, bytes], folder: Path | str) -> list[Path]:
@@ -115,6 +126,16 @@ def _told(about: ModelFile) -> dict[str, str]:
     if about.schema is None:
         return told
     return told | {"coding": json.dumps(about.schema.to_dict()["fields"])}
+
+
+def _trees_file(model: TrainedTrees, format: str) -> tuple[str, bytes]:
+    """Trees as a file that other programs read, in the table's own units."""
+    from unalike.trees.json_file import json_bytes
+    from unalike.trees.xgboost_file import xgboost_bytes
+
+    if format == "json":
+        return "trees.json", json_bytes(model.ensemble, model.columns, model.classes)
+    return "xgboost.json", xgboost_bytes(model.ensemble, model.columns)
 
 
 def _torch_program(model: TrainedModel, about: ModelFile) -> tuple[str, bytes]:

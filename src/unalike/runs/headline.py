@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from unalike.quantities import number
+from unalike.runs.scales import is_number
 from unalike.scores import score_of, shown, value_of
 
 
@@ -26,3 +27,10 @@ def headline(row: Mapping[str, Any], *, loss: bool = True) -> list[str]:
     if parties.get("worst") is not None:
         told.append(f"worst party {shown(score, parties['worst'])}")
     return told
+
+
+def importance(figures: Mapping[str, Any]) -> dict[str, float]:
+    """Of trees: the columns that they go by, each with its share of the gain; none of other models."""
+    told = figures.get("importance")
+    found = told.items() if isinstance(told, Mapping) else ()
+    return {str(name): share for name, share in found if is_number(share)}

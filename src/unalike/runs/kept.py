@@ -23,6 +23,7 @@ from unalike.runs.trained import Named, TrainedModel, rebuilt
 if TYPE_CHECKING:
     from unalike.rounds.state import State
     from unalike.rounds.together import Model
+    from unalike.runs.playable import Playable
     from unalike.runs.simulation import Simulation
 
 MOST_BYTES = 2**28
@@ -215,15 +216,15 @@ def tensors_of(store: ModelStore, which: Which, party: int | str | None) -> tupl
     raise UserError(f"{name} leaves no model here that could predict. {where}")
 
 
-def kept_models(simulation: Simulation, round: int | None) -> MemoryModels:
+def kept_models(simulation: Playable, round: int | None) -> MemoryModels:
     """The models of a simulation at its end, and of the round that was selected, if its state was kept."""
     last = simulation.state.round
-    rounds: dict[Which, RoundModels] = {"final": _models_of(simulation, simulation.state)}
+    rounds: dict[Which, RoundModels] = {"final": simulation.round_models(simulation.state)}
     stages = {"final": _stage("final", last, rounds["final"])}
     if round == last:
         rounds["selected"], stages["selected"] = rounds["final"], stages["final"]
     elif round is not None and (state := simulation.selection.of(round)) is not None:
-        rounds["selected"] = _models_of(simulation, state)
+        rounds["selected"] = simulation.round_models(state)
         stages["selected"] = _stage("selected", round, rounds["selected"])
     data, names = simulation.federation.dataset, simulation.federation.partition.names
     return MemoryModels(ModelFile.of(simulation.spec, data, parties=names, stages=stages), rounds)
@@ -257,8 +258,8 @@ def model_files(store: MemoryModels, about: Mapping[str, str]) -> tuple[ModelFil
     return replace(store.about, stages=stages), files
 
 
-def _models_of(simulation: Simulation, state: State) -> RoundModels:
-    """The models that a state gives, by layer name."""
+def net_models(simulation: Simulation, state: State) -> RoundModels:
+    """The nets that a state gives, by layer name."""
     found = simulation.models_at(state)
     w, own = found.global_model, found.personal
     if found.own_buffers is not None:  # one model with as many statistics as there are parties

@@ -20,9 +20,9 @@ from typing import Any
 from unalike.errors import UserError, unknown
 from unalike.rounds.evaluation import Figures
 from unalike.runs.files import make_folder
+from unalike.runs.playable import Playable
 from unalike.runs.record import read_rounds
 from unalike.runs.run import Watcher
-from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
 
 EXPERIMENT = "unalike"
@@ -40,7 +40,7 @@ class Watchers(Watcher):
     def __init__(self, watchers: Iterable[Watcher]) -> None:
         self.watchers = tuple(watchers)
 
-    def started(self, simulation: Simulation) -> None:
+    def started(self, simulation: Playable) -> None:
         """Tell every watcher that the run begins, or goes on."""
         for watcher in self.watchers:
             watcher.started(simulation)
@@ -65,7 +65,7 @@ class Logger(Watcher):
         self._runs, self._say = runs, say
         self._broken = self._started = False
 
-    def started(self, simulation: Simulation) -> None:
+    def started(self, simulation: Playable) -> None:
         """Bring the log up to the round from which the run goes on."""
         spec, self._started = simulation.spec, True
         rows = read_rounds(self._runs / spec.folder)[: simulation.state.round]

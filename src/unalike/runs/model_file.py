@@ -14,7 +14,7 @@ import numpy as np
 
 import unalike
 from unalike.data.arrays import check_scaling
-from unalike.data.dataset import Array, Dataset
+from unalike.data.dataset import Array, Dataset, Units
 from unalike.data.schema import Schema
 from unalike.errors import UserError
 from unalike.own_code import is_own, source_of
@@ -77,6 +77,10 @@ class ModelFile:
     """shift and scale of numbers that are predicted"""
     schema: Schema | None = None
     """how the columns of a table are coded, where the rows come from one"""
+    units: Units | None = None
+    """of trees, where there is no such coding: how to read the numbers of a row in units that people know"""
+    gaps: bool = False
+    """whether a number of a row may be missing"""
     dtype: Literal["float32", "float64"] = "float32"
     batch_norm: Literal["average", "local", "drop"] = "average"
     loss: str | None = None
@@ -96,6 +100,7 @@ class ModelFile:
 
         about = {name: getattr(spec, name) for name in ("dtype", "batch_norm", "loss", "score")}
         shift, scale = map(float, data.target)
+        coded = is_trees(str(spec.model)) and any(map(np.ndim, data.units))  # a net's weights have no units
         return cls(
             spec.key,
             spec.algorithm,
@@ -110,6 +115,8 @@ class ModelFile:
             data.task,
             (shift, scale),
             data.schema,
+            units=data.units if coded and data.schema is None else None,
+            gaps=data.gaps,
             dataset=spec.dataset,
             code=code_of(str(spec.model), spec.loss),
             torch=torch.__version__,
@@ -143,6 +150,10 @@ class ModelFile:
         told = {one.name: getattr(self, one.name) for one in fields(self)}
         told |= {"shift": self.shift.tolist(), "scale": self.scale.tolist()}
         told["schema"] = None if self.schema is None else self.schema.to_dict()
+        told["units"] = None if self.units is None else [np.asarray(part).tolist() for part in self.units]
+        for name in ("units", "gaps"):  # most have neither
+            if not told[name]:
+                del told[name]
         told["stages"] = {name: asdict(stage) for name, stage in self.stages.items()}
         return seal({"format": FORMAT, **told}, indent=1)[0]
 
@@ -175,6 +186,11 @@ def stored_type(data: Dataset) -> str:
     if data.kind == "tokens":
         return "int64"
     return str(data.x.dtype) if str(data.x.dtype) in ("uint8", "int16") else "float32"
+
+
+def is_trees(model: str) -> bool:
+    """Whether a model of that text is trees, and no net."""
+    return model.partition("(")[0].strip() == "trees"
 
 
 def code_of(model: str, loss: str | None) -> dict[str, dict[str, str]]:
@@ -232,6 +248,11 @@ def _checked(told: dict[str, Any]) -> dict[str, Any]:
         named(told["score"])
     made["schema"] = None if told["schema"] is None else Schema.from_dict(told["schema"])
     _must(made["schema"] is None or made["schema"].features == made["features"], "schema")
+    if "units" in told:
+        made["units"] = Units(*(np.asarray(part, np.float64) for part in told["units"]))
+        for part, name in zip(made["units"], ("shift", "scale"), strict=True):
+            check_scaling(part, f"its units' {name}", made["shape"])
+    _must(type(told.get("gaps", False)) is bool, "gaps")
     made["code"] = {
         str(kind): {name: str(one[name]) for name in ("file", "sha256")} for kind, one in told["code"].items()
     }

@@ -18,11 +18,10 @@ from unalike.data.columns import Column
 from unalike.data.dataset import Array
 from unalike.errors import UserError
 from unalike.models.layout import tensors_digest
-from unalike.rounds import local
 from unalike.rounds.evaluation import chosen_scores
 from unalike.rounds.judging import Figures, Judged, lines_of
 from unalike.runs.files import read_bytes
-from unalike.runs.model_file import ModelFile
+from unalike.runs.model_file import ModelFile, is_trees
 from unalike.runs.trained import TrainedModel
 from unalike.scores import Score
 
@@ -74,7 +73,8 @@ def array_rows(x: Any, about: ModelFile) -> ArrayRows:
     if rows.shape[1:] != shape:
         one = " Give one row as x[None]." if rows.shape == shape else ""
         raise UserError(f"x has rows of shape {rows.shape[1:]}, but the model reads rows of shape {shape}.{one}")
-    check_rows(rows, "x")
+    dense = rows.ndim == 2 and rows.dtype.kind == "f" and not hasattr(rows, "indptr")
+    check_rows(rows, "x", gaps=dense and is_trees(about.model))
     if about.kind == "tokens" and rows.dtype.kind not in "iu":
         raise UserError(
             f"x is of type {rows.dtype}, but the model reads tokens. Make them whole numbers: np.int64."
@@ -141,7 +141,7 @@ def predictions(model: TrainedModel, score: Score, rows: CodedRows) -> Predictio
     known = labels >= 0 if classes else ~np.isnan(labels)
     answers = np.full(len(usable), -1) if classes else np.full(len(usable), np.nan)
     places, lines = np.flatnonzero(usable), np.full((count, 2 + len(classes)), np.nan)
-    for piece in np.array_split(np.arange(count), math.ceil(count / local.MEASURE_ROWS)):
+    for piece in np.array_split(np.arange(count), math.ceil(count / model.rows_at_once)):
         asked = np.where(known[piece], labels[piece], 0)
         answers[places[piece]], lines[piece] = _piece(model, rows.code(piece), asked)
     probabilities = np.full((len(answers), len(classes)), np.nan)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from unalike.runs.kept import ModelStore
     from unalike.runs.model_file import Which
     from unalike.runs.trained import TrainedModel
+    from unalike.trees.importance import Importance
 
 
 @dataclass(frozen=True, repr=False)
@@ -124,6 +125,15 @@ class Result:
 
         return probabilities(self, x, which, party)
 
+    def importance(self, which: Which = "final", party: int | str | None = None) -> Importance:
+        """Of trees: what each column gains them, how much it covers and how often they look at it.
+
+        It is made of dictionaries, the most important column first: ``pandas.DataFrame(result.importance())``.
+        """
+        from unalike.runs.deploy import importance_in
+
+        return importance_in(self, which, party)
+
     def export(
         self,
         path: Path | str,
@@ -131,7 +141,7 @@ class Result:
         which: Which = "final",
         party: int | str | None = None,
     ) -> list[Path]:
-        """Write the model for other programs into the folder ``path``: safetensors, torch or onnx; or its card."""
+        """Write the model for other programs into the folder ``path``, in a format of ``unalike export``."""
         from unalike.runs.export import export
 
         return export(self, path, format, which, party)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from unalike.algorithms.contract import Ask, Kind, Phase
+from unalike.algorithms.contract import Ask, Kind, Phase, Vectors
 from unalike.data import Dataset
 from unalike.engines.choose import choose_engine
 from unalike.engines.compiled.engine import trains_whole
 from unalike.engines.job import Job
 from unalike.engines.several import PerNet
+from unalike.engines.vectorised import Vectorised
 from unalike.rounds.evaluation import Figures, Models, chosen_scores, evaluate, without_each
 from unalike.rounds.federation import Crew, Pool
 from unalike.rounds.gather import Engine, Gathered
@@ -22,6 +24,7 @@ from unalike.rounds.population import Population
 from unalike.rounds.state import State
 from unalike.rounds.worker import Workers
 from unalike.runs.build import build_federation
+from unalike.runs.kept import RoundModels, net_models
 from unalike.runs.rules import deploying, pooled_work
 from unalike.runs.selection import Selection
 from unalike.runs.spec import RunSpec
@@ -122,6 +125,21 @@ class Simulation(Training):
         return getattr(self.engine, "fell_back", None) or self._why
 
     @property
+    def engine_name(self) -> str:
+        """The engine that trains the parties."""
+        return self.engine.name
+
+    @property
+    def threads(self) -> int:
+        """A stack is one large operation, which uses the threads; elsewhere so many parties run at once."""
+        return self.spec.threads if Vectorised.name in self.engine.name.split("|") else 1
+
+    @property
+    def stopped(self) -> str | None:
+        """Nets are trained for all rounds."""
+        return None
+
+    @property
     def adapts(self) -> bool:
         """Whether parties train their models further before these are tried or deployed."""
         return any(self._adapting)
@@ -157,3 +175,25 @@ class Simulation(Training):
             state.buffers,
             state.own_buffers if self.recipe.keeps_statistics else None,
         )
+
+    def placed(self, tensors: Vectors) -> Vectors:
+        """Tensors that were read from a file, on the device of the nets."""
+        return {name: value.to(self.task.device) for name, value in tensors.items()}
+
+    def fixed(self) -> dict[str, str]:
+        """The digest of frozen layers, if there are any."""
+        constants = " ".join(task.constants_digest for task in self.tasks).strip()
+        return {"constants_sha256": constants} if constants else {}
+
+    def about_model(self) -> dict[str, Any]:
+        """The number of a net's weights."""
+        return {"weights": self.task.size}
+
+    def final_weights(self) -> Vectors:
+        """The final global model by layer name, or the server's vectors where there is no one global model."""
+        w = self.algorithm.global_model(self.task, self.state.server)
+        return dict(self.state.server) if w is None else self.task.named(w, self.state.buffers)
+
+    def round_models(self, state: State) -> RoundModels:
+        """The models that a state gives, by layer name."""
+        return net_models(self, state)

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 from unalike.engines.table import engine_names
 from unalike.errors import UserError, unknown
 from unalike.own_code import explained, is_own, source_of
-from unalike.part_text import coerce, text_of
+from unalike.part_text import coerce
 from unalike.rounds.optimisers import LARGEST, USUAL_RATE, usual_rate
+from unalike.runs.meaning import check_meaning, protocol_of, unread, without_meaning
 from unalike.runs.parts import PARTS, registry
+from unalike.runs.spec_text import DEFAULT_MODEL, as_text_field, canonical, is_channel, model_for, parties_of
 from unalike.scores import named
 from unalike.toml import read_toml, write_toml
 
 if TYPE_CHECKING:
     from unalike.rounds.work import LocalWork
 
-DEFAULT_MODEL = "mlp(64)"
-"""The net of a data set that names none of its own."""
 DEFAULT_EPOCHS = 2
 """Local work where neither epochs nor steps are given."""
 DEFAULTS = 1
@@ -96,7 +96,7 @@ class RunSpec:
         if vars(self)["lr"] is None:  # not given; from here on it is a number
             object.__setattr__(self, "lr", usual_rate(registry("optimiser").build(str(self.optimiser))))
         for name in ("model", "freeze"):
-            object.__setattr__(self, name, _as_text(name, getattr(self, name)))
+            object.__setattr__(self, name, as_text_field(name, getattr(self, name)))
         hints = get_type_hints(type(self))
         for field in dataclasses.fields(self):
             value = coerce(getattr(self, field.name), hints[field.name], field.name)
@@ -104,16 +104,20 @@ class RunSpec:
         if self.epochs is None and self.steps is None:
             object.__setattr__(self, "epochs", DEFAULT_EPOCHS)
         if self.model is None:
-            object.__setattr__(self, "model", _model_for(self.dataset))
-        if self.channel is not None and not _is_channel(self.channel):
+            object.__setattr__(self, "model", model_for(self.dataset))
+        if self.channel is not None and not is_channel(self.channel):
             object.__setattr__(self, "channel", None)
         for name in PARTS:
             if (text := getattr(self, name)) is not None:
-                object.__setattr__(self, name, _canonical(name, text))
+                object.__setattr__(self, name, canonical(name, text))
         if self.parties is None:
-            object.__setattr__(self, "parties", _parties_of(self.partition))
+            object.__setattr__(self, "parties", parties_of(self.partition))
         object.__setattr__(self, "code", self._fingerprint())
+        protocol = protocol_of(self.algorithm, str(self.model))
+        self.__dict__["left_out"] = without_meaning([each.name for each in self.options()], protocol)
         self._check()
+        if protocol is not None:
+            check_meaning(self, protocol)
 
     def _check(self) -> None:
         _ = self.work  # which checks its own numbers
@@ -171,6 +175,11 @@ class RunSpec:
             return None
         return hashlib.sha256(json.dumps(outside, sort_keys=True).encode()).hexdigest()[:16]
 
+    @cached_property
+    def left_out(self) -> frozenset[str]:
+        """The fields that decide nothing in this run, and that its file does not name."""
+        return frozenset()  # of a spec that was read from a record; others know it from their start
+
     @property
     def work(self) -> LocalWork:
         """The local work of a party in a round."""
@@ -207,8 +216,8 @@ class RunSpec:
         return "-".join([*names, self.key])
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields that have a value."""
-        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+        """All fields that have a value and decide something."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None and k not in self.left_out}
 
     def to_toml(self) -> str:
         """The spec as a TOML file, every field written out."""
@@ -218,15 +227,16 @@ class RunSpec:
     def defaults(cls, dataset: str) -> dict[str, Any]:
         """``RunSpec(dataset=dataset).to_dict()`` without loading torch; the fingerprint is left out."""
         values = {field.name: field.default for field in cls.options()}
-        values |= {"dataset": dataset, "epochs": DEFAULT_EPOCHS, "model": _model_for(dataset), "lr": USUAL_RATE}
-        values |= {name: _canonical(name, str(values[name])) for name in _LIGHT}
-        values["parties"] = _parties_of(str(values["partition"]))
+        values |= {"dataset": dataset, "epochs": DEFAULT_EPOCHS, "model": model_for(dataset), "lr": USUAL_RATE}
+        values |= {name: canonical(name, str(values[name])) for name in _LIGHT}
+        values["parties"] = parties_of(str(values["partition"]))
         return {name: value for name, value in values.items() if value is not None}
 
     @classmethod
     def complete(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """The fields in a run's spec.toml, with the defaults of options that were not there at its time."""
-        fields = {field.name: values.get(field.name, field.default) for field in cls.options()}
+        unsaid = unread([each.name for each in cls.options()], values)
+        fields = {field.name: field.default for field in cls.options() if field.name not in unsaid}
         return {name: value for name, value in {**fields, **values}.items() if value is not None}
 
     @classmethod
@@ -238,7 +248,9 @@ class RunSpec:
     def as_recorded(cls, values: Mapping[str, Any], key: str) -> RunSpec:
         """The spec of a run as its folder has it: nothing is looked up: no data, no plug-ins."""
         made, hints = object.__new__(cls), get_type_hints(cls)
-        known = cls.complete(values)
+        known = {each.name: each.default for each in cls.options()} | {"lr": USUAL_RATE} | cls.complete(values)
+        if "lr" not in values:  # a protocol's, which has no use for it, nor for others that are not there
+            made.__dict__["left_out"] = frozenset(field.name for field in cls.options()) - values.keys()
         for field in dataclasses.fields(cls):
             value = coerce(known.get(field.name), hints[field.name], field.name)
             object.__setattr__(made, field.name, value)
@@ -256,7 +268,7 @@ class RunSpec:
         for key, value in values.items():
             if key not in known:
                 raise unknown("key of a run's spec", key, known - {"code"})
-            given[key] = _as_text(key, value)
+            given[key] = as_text_field(key, value)
         return cls(**given)
 
     @classmethod
@@ -276,44 +288,3 @@ class RunSpec:
         if "epochs" in overrides or "steps" in overrides:  # one replaces the other
             values = {k: v for k, v in values.items() if k not in ("epochs", "steps")}
         return values | overrides
-
-
-def _canonical(field: str, text: str) -> str:
-    """The text of a part with every parameter written out."""
-    parts = registry(field)
-    return parts.describe(parts.build(text))
-
-
-def _as_text(field: str, value: Any) -> Any:
-    """A table, or a list of models, as the text that means the same; any other value as it is."""
-    if isinstance(value, Mapping):
-        return text_of(value, field)
-    if field == "model" and isinstance(value, list | tuple) and value:
-        return registry(field).sign.join(str(_as_text(field, each)) for each in value)
-    if field == "model" and value is not None and not isinstance(value, str):
-        from unalike.models.own import model_text
-
-        return model_text(value)
-    if field == "freeze" and value is not None:  # names in one order, each once
-        names = value.split(",") if isinstance(value, str) else value
-        return ",".join(sorted({str(name).strip() for name in names} - {""})) or None
-    return value
-
-
-def _is_channel(text: str) -> bool:
-    """Whether the channel does anything: ``none`` does not."""
-    from unalike.channels import parse_channel
-
-    return bool(parse_channel(text).parts)
-
-
-def _parties_of(partition: str) -> int | None:
-    """How many parties a partition makes where nobody says; None where the data decide."""
-    from unalike.partition import default_parties
-
-    return default_parties(partition)
-
-
-def _model_for(dataset: str) -> str:
-    """The net of a data set where none is named: its own text must be the canonical one."""
-    return str(getattr(registry("dataset").build(dataset), "model", None) or DEFAULT_MODEL)

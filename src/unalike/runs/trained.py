@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from unalike.errors import UserError
-from unalike.models import MODELS, Net, loaded_module, without_running_statistics
+from unalike.models import MODELS, Net, Trees, loaded_module, without_running_statistics
 from unalike.models.loss import Loss, choose_loss
 from unalike.models.own import OwnNet
 from unalike.own_code import is_own
+from unalike.rounds.local import MEASURE_ROWS
 from unalike.runs.build import RowKind, fresh_net_maker
 from unalike.runs.model_file import ModelFile, code_of
 
@@ -31,6 +32,8 @@ class TrainedModel(nn.Module):
 
     shift: Tensor
     scale: Tensor
+    rows_at_once = MEASURE_ROWS
+    """how many rows to give it at once, where there are many"""
 
     def __init__(self, about: ModelFile, text: str, nets: Sequence[nn.Module], objective: Loss) -> None:
         super().__init__()
@@ -88,6 +91,10 @@ def rebuilt(about: ModelFile, tensors: Sequence[Named], where: object, number: i
     terms = MODELS.terms(_built(about, where))
     model, objective = terms[number % len(terms)], choose_loss(about.loss, about.task)
     text = MODELS.describe_part(model)
+    if isinstance(model, Trees):
+        from unalike.runs.trained_trees import rebuilt_trees
+
+        return rebuilt_trees(about, model, text, tensors[0], where)
     model = model.without_files() if hasattr(model, "without_files") else model
     rows = RowKind(about.shape, about.kind, about.features, about.dataset)
     make = fresh_net_maker(model, rows, objective.outputs(len(about.classes)))

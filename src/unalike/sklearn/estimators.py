@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
 from unalike.notebook.run import run
+from unalike.runs.model_file import is_trees
 
 if TYPE_CHECKING:
     from unalike.runs.run_fields import OwnModule, Part
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 _SAID = ("algorithm", "parties", "model", "epochs", "lr")
 """Parameters that are left to unalike's defaults where they are None."""
 _KEPT = ("rounds", "batch_size", "optimiser", "sample", "channel", "validation", "held_out", "engine")
+_OF_NETS = ("batch_size", "optimiser", "sample")
 
 
 class Federated(BaseEstimator):  # type: ignore[misc]
@@ -68,13 +71,11 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         Without ``party`` the rows are dealt out as ``partition`` says (``"iid"`` where it is None), to ``parties``
         parties. No row is set aside: what the model is worth, scikit-learn finds out on rows of its own.
         """
-        X, y = validate_data(
-            self, X, y, dtype=np.float32, accept_sparse="csr", allow_nd=True, ensure_min_samples=2
-        )
+        X, y = validate_data(self, X, y, ensure_min_samples=2, **self._accepted())
         group, names = self._groups(X, party)
         self.party_names_ = names
         fields = {name: value for name in _SAID if (value := getattr(self, name)) is not None}
-        fields |= {name: getattr(self, name) for name in _KEPT}
+        fields |= {name: getattr(self, name) for name in self._kept()}
         fields["partition"] = self.partition or ("iid" if group is None else "natural")
         fields |= {"seed": self._seed(), "evaluate_every": self.rounds}
         try:
@@ -86,6 +87,12 @@ class Federated(BaseEstimator):  # type: ignore[misc]
 
     def _dataset(self, X: Array, y: Array, group: Array | None, names: tuple[str, ...]) -> Dataset:
         raise NotImplementedError
+
+    def _more(self, X: Array, group: Array | None, names: tuple[str, ...]) -> dict[str, Any]:
+        """Whose rows are whose, names of columns, and whether a number is missing, as only trees allow it."""
+        gaps = not hasattr(X, "indptr") and bool(np.isnan(X).any())
+        features = tuple(map(str, getattr(self, "feature_names_in_", ())))
+        return {"group": group, "group_names": names, "features": features, "gaps": gaps}
 
     def _groups(self, X: Array, party: Any) -> tuple[Array | None, tuple[str, ...]]:
         """Whose each row is, as numbers, and what the parties are called."""
@@ -112,11 +119,35 @@ class Federated(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float32, accept_sparse="csr", allow_nd=True, reset=False)
+        return validate_data(self, X, reset=False, **self._accepted())
+
+    @property
+    def _is_trees(self) -> bool:
+        return is_trees(str(self.model))
+
+    def _kept(self) -> tuple[str, ...]:
+        """Parameters that are told as they are; of those that mean something to nets alone, only changed ones."""
+        usual = signature(Federated.__init__).parameters
+        alone = _OF_NETS if self._is_trees else ()
+        return tuple(name for name in _KEPT if name not in alone or getattr(self, name) != usual[name].default)
+
+    def _accepted(self) -> dict[str, Any]:
+        """What rows may be: trees take NaN as a missing value."""
+        finite = "allow-nan" if self._is_trees else True
+        return {"dtype": np.float32, "accept_sparse": "csr", "allow_nd": True, "ensure_all_finite": finite}
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Of trees that all parties share: each column's share of what all splits gain."""
+        if not self._is_trees:
+            raise AttributeError("Only trees tell what they go by: model='trees', algorithm='histogram'.")
+        check_is_fitted(self)
+        return self.result_.importance().shares
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._is_trees
         return tags
 
 
@@ -134,7 +165,8 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         if len(self.classes_) < 2:
             raise ValueError(f"There must be two classes or more, but y has one class only: {self.classes_[0]!r}.")
         classes = tuple(map(str, self.classes_))
-        return Dataset("X", X, codes.astype(np.int64), None, None, classes, group=group, group_names=names)  # type: ignore[arg-type]
+        more = self._more(X, group, names)
+        return Dataset("X", X, codes.astype(np.int64), None, None, classes, **more)  # type: ignore[arg-type]
 
     def predict(self, X: Any, party: int | str | None = None) -> Array:
         """The most probable class of each row; by the model of one party, where each has its own."""
@@ -157,7 +189,8 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
 
     def _dataset(self, X: Array, y: Array, group: Array | None, names: tuple[str, ...]) -> Dataset:
         y = np.asarray(y, np.float64)
-        return Dataset("X", X, y, None, None, (), group=group, group_names=names, task="regression")  # type: ignore[arg-type]
+        more = self._more(X, group, names)
+        return Dataset("X", X, y, None, None, (), task="regression", **more)  # type: ignore[arg-type]
 
     def predict(self, X: Any, party: int | str | None = None) -> Array:
         """The predicted number of each row, in the units of ``y``."""

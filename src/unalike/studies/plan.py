@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 from unalike.algorithms import ALGORITHMS
+from unalike.algorithms.instead import INSTEAD
 from unalike.algorithms.personal.baselines import BASELINES
 from unalike.data import DATASETS
 from unalike.errors import UserError, unknown
@@ -16,7 +17,9 @@ from unalike.models import MODELS
 from unalike.part_text import text_of
 from unalike.partition import PARTITIONS
 from unalike.registry import Registry
+from unalike.runs.meaning import is_grown
 from unalike.runs.spec import RunSpec
+from unalike.runs.spec_text import as_text_field
 from unalike.studies.planned import Fields, Planned, make, over
 from unalike.studies.study_file import TUNING, Study
 from unalike.studies.tuning.choice import Tuning
@@ -170,6 +173,8 @@ def baselines_of(fields: Mapping[str, Any]) -> list[str]:
     model = fields.get("model")
     if isinstance(model, list | tuple) or MODELS.sign in str(model):
         return ["local"]
+    if model is not None and is_grown(MODELS.build(str(as_text_field("model", model)))):
+        return list(INSTEAD)
     return [name for name in BASELINES if name != "fedavg-tuned" or not fields.get("fine_tune")]
 
 

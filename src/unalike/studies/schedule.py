@@ -174,7 +174,7 @@ class Schedule:
         )
 
     def _learn(self, spec: RunSpec, record: Record) -> None:
-        seconds, rounds = record.figures.get("seconds"), spec.rounds
+        seconds, rounds = record.figures.get("seconds"), record.figures.get("rounds") or spec.rounds
         if record.state == "unfinished":
             seconds, rounds = sum(float(row.get("seconds") or 0.0) for row in record.rounds), len(record.rounds)
         if isinstance(seconds, int | float) and seconds > 0:

@@ -298,16 +298,18 @@ class _Reader:
 
 
 def _every(text: Any) -> list[Any]:
-    """All algorithms that can be built without parameters, where the text asks for every one."""
+    """All algorithms of nets that can be built without parameters, where the text asks for every one."""
     if text != EVERY:
         return [text]
     from unalike.algorithms import ALGORITHMS
+    from unalike.algorithms.protocol import Protocol
 
     names = []
     for entry in ALGORITHMS:
         try:
-            ALGORITHMS.build(entry.name)
+            part: object = ALGORITHMS.build(entry.name)
         except UserError:  # it needs a parameter
             continue
-        names.append(entry.name)
+        if not isinstance(part, Protocol):
+            names.append(entry.name)
     return names

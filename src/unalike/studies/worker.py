@@ -137,8 +137,8 @@ class Worker:
 
 
 def _watcher(worker: Worker) -> Any:
+    from unalike.runs.playable import Playable
     from unalike.runs.run import Watcher
-    from unalike.runs.simulation import Simulation
 
     class Following(Watcher):
         """Says now and then how far the run is."""
@@ -146,7 +146,7 @@ def _watcher(worker: Worker) -> Any:
         def __init__(self) -> None:
             self._last = 0.0
 
-        def started(self, simulation: Simulation) -> None:
+        def started(self, simulation: Playable) -> None:
             """The rounds that an earlier process played."""
             worker.say("round", round=simulation.state.round)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from unalike.errors import UserError
+from unalike.runs.differences import differences, field_told
 from unalike.runs.results import APART
 from unalike.runs.scales import scale_of
 from unalike.scores import SCORES
@@ -114,11 +115,10 @@ class Board:
     def _differing(self) -> tuple[str, ...]:
         """The fields in which runs differ beside those that every run is named by."""
         specs = [run.spec for run in self._runs.values() if run.spec]
-        names = dict.fromkeys(name for spec in specs for name in spec if name not in _NAMED)
-        return tuple(name for name in names if len({repr(spec.get(name)) for spec in specs}) > 1)
+        return tuple(name for name in differences(specs)[0] if name not in _NAMED)
 
     def _more(self, run: FollowedRun) -> str:
-        own = [f"{name} {run.spec[name]}"[:80] for name in self._apart if name in run.spec]
+        own = [field_told(name, run.spec[name])[:80] for name in self._apart if name in run.spec]
         return ", ".join(own[:_MOST_FIELDS])
 
     def whole(self) -> tuple[int, str]:

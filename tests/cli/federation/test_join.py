@@ -246,3 +246,65 @@ def test_what_the_plan_says_is_not_said_with_a_query(unalike, joined, option):
     answer = joined(unalike, data.replace("(", f"({option}, "), "--yes")
     assert answer.code == 2
     assert "the plan says it" in answer.err
+
+
+TREES = ("--model", "trees(depth=3)", "--algorithm", "histogram")
+
+
+def test_what_a_histogram_tells_is_said_before_a_site_agrees(unalike, monkeypatch):
+    monkeypatch.setattr(federation_site, "_take_part", lambda *about: None)
+    write_tables(Path("tables"), 60)
+    told = {}
+    for name, more in (("plain", ()), ("hidden", ("--channel", "masked"))):
+        made = unalike("federation", "init", name, *PARTIES, *USUAL, *TREES, *more)
+        assert made.code == 0, made.err
+        shutil.copytree(f"{name}/invitations/va", f"va-{name}")
+        answer = unalike("federation", "join", f"va-{name}", "--data", "csv:tables/va.csv", "--yes")
+        assert answer.code == 0, answer.err
+        told[name] = words(answer.out)
+        assert "The algorithm sends sums over rows: for every node of a tree" in told[name]
+        assert "A bin with a single row tells that row's label" in told[name]
+        assert "A node of a tree has 20 rows of all sites or more" in told[name]
+        assert "In every round, added to what the other sites have: histograms" in told[name]
+        assert "the turns of a round together" in told[name]
+        assert "local epoch" not in told[name]
+    assert "They are of THIS SITE ALONE" in told["plain"]
+    assert "They are of all 3 sites together, never of this site alone" in told["hidden"]
+    assert "only the sum over all 3 sites that are asked, in one trip" in told["hidden"]
+
+
+def test_trees_of_a_sites_own_rows_are_said_to_leave(unalike, monkeypatch):
+    monkeypatch.setattr(federation_site, "_take_part", lambda *about: None)
+    write_tables(Path("tables"), 60)
+    made = unalike("federation", "init", "own", *PARTIES, *USUAL, "--model", "trees", "--algorithm", "bagging")
+    assert made.code == 0, made.err
+    shutil.copytree("own/invitations/va", "va")
+    answer = unalike("federation", "join", "va", "--data", "csv:tables/va.csv", "--yes")
+    assert answer.code == 0, answer.err
+    assert "The algorithm sends whole trees that were grown on this site's rows" in words(answer.out)
+    assert "In every round, as it is:" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--quorum", "2"), "histogram needs every site in every turn"),
+        (("--sample", "0.5"), "--sample has no meaning for trees"),
+        (("--epochs", "2"), "--epochs has no meaning for trees"),
+        (("--channel", "encrypted"), "Use --channel masked, or leave it out"),
+        (("--channel", "clip(1.0)"), "Use --channel masked, or leave it out"),
+        (("--score", "rmse"), "rmse"),
+    ],
+)
+def test_plans_of_trees_that_cannot_be_are_one_line(options, why, unalike):
+    answer = unalike("federation", "init", "none", *PARTIES, *USUAL, *TREES, *options)
+    assert (answer.code, answer.err.count("\n")) == (2, 1), answer.err
+    assert why in answer.err
+    assert not Path("none").exists()
+
+
+def test_masks_need_three_sites(unalike):
+    two = ("--party", "a", "--party", "b")
+    answer = unalike("federation", "init", "two", *two, *USUAL, *TREES, "--channel", "masked")
+    assert (answer.code, answer.err.count("\n")) == (2, 1), answer.err
+    assert "masked needs three or more" in answer.err

@@ -61,7 +61,7 @@ def init(
     missing: Annotated[
         str,
         typer.Option(
-            help="missing values: error, indicate or drop [error]",
+            help="missing values: error, indicate, drop, or keep for trees [error]",
             show_default=False,
             autocompletion=choices(*MISSING),
         ),

@@ -95,8 +95,17 @@ def _audit_row(row: dict[str, Any]) -> list[str]:
         str(row["kind"]),
         f"{row['bytes']:,}",
         str(row["sha256"])[:12],
-        str(row.get("outcome", "")) or "ok",
+        (str(row.get("outcome", "")) or "ok") + _turns(row.get("turns", {})),
     ]
+
+
+def _turns(counted: dict[str, Any]) -> str:
+    """The messages of a protocol's turns that came and went before a line, which counts them."""
+    if not counted:
+        return ""
+    came, went = (counted.get(way, 0) for way in ("in", "out"))
+    bytes_in, bytes_out = (size(counted.get(f"bytes_{way}", 0)) for way in ("in", "out"))
+    return f"; before it, in turns, {came} in ({bytes_in}) and {went} out ({bytes_out})"
 
 
 def _longest(told: dict[str, Any]) -> Longest:

@@ -187,6 +187,9 @@ def _line(raw: bytes, made: bytes) -> tuple[str, Any]:
     if header.get("kind") in ("exchange", "add", "sum") and "ask" in header:  # the other steps of a sum carry none
         where = f"Round {number}" if number else "Before round 1"
         return f"{where}: answered {header.get('ask')!r} with {size(len(made))}", number
+    if header.get("kind") == "whole":
+        where = f"Round {number}" if number else "Before round 1"
+        return f"{where}: all turns were answered, and the state is kept", number
     if header.get("kind") == "evaluate":
         return f"Round {number}: tried the model on the own rows", number
     return "", number

@@ -8,6 +8,7 @@ from unalike.data.schema import MEASURED
 from unalike.federation.folders import Card
 from unalike.federation.public import TABLE
 from unalike.federation.terms import Disclosure, Terms
+from unalike.models import MODELS
 from unalike.scores import choose
 
 _WORDS = {
@@ -15,6 +16,14 @@ _WORDS = {
     "loss": "the mean training loss",
     "buffers": "running statistics of batch norm",
 }
+_SAID = {
+    "labels": "how many rows have each label",
+    "rows": "how many rows are in which range of a column's values, to choose cuts by",
+    "validation": "how many validation rows there are",
+    "histograms": "the sums by node and bin",
+    "loss": "the summed loss on the validation rows",
+}
+"""What the names are that protocols of trees say things under."""
 _SUMS = {
     "confusion": "how many rows of each class were taken for which class",
     "odds": "histograms of the probabilities, by class",
@@ -27,6 +36,8 @@ _KINDS = {
     "measure": "after one pass over the training rows",
     "measure+train": "after one pass over the training rows and training",
     "train+measure": "after training and one pass over the training rows",
+    "added": "added to what the other sites have",
+    "mailed": "as it is",
 }
 OF_ROWS = ("rows", "mean rows")
 """What an algorithm may send that a site must agree to by name."""
@@ -35,6 +46,10 @@ _SENDS = {
     "updates": "what the model learnt here: changes of its weights, and sums that the algorithm makes of them",
     "scores on public rows": "how the model of this site scores the public rows that everybody has; no weights",
     "features": "features: what the net makes of this site's rows",
+    "sums of gradients": "sums over rows: for every node of a tree that is tried and every bin of a column, how "
+    "far its rows are from what is predicted (first and second derivatives of the loss), and how many they are",
+    "trees": "whole trees that were grown on this site's rows: columns, cuts, values and how many rows a node has",
+    "scores": "what this site's part of the model says of rows",
     "mean rows": "MEAN ROWS: averages of rows of this site's own table, which may show single ones",
     "rows": "ROWS of this site's own table",
 }
@@ -50,11 +65,12 @@ def show_terms(terms: Terms, name: str, data: str) -> None:
         "WHAT LEAVES THIS SITE",
         f"  The algorithm sends {_SENDS[terms.plan.sends]}.",
         *_description(terms, data),
-        *(line for upload in terms.uploads for line in _upload(upload, terms)),
+        *(line for upload in terms.uploads for line in _upload(upload)),
+        *_gradients(terms),
         *_figures(terms),
         *_measure(terms),
         f"  {'Rows never leave. ' * (terms.plan.sends not in OF_ROWS)}Every message is noted in audit.jsonl, with "
-        "its size and its hash.",
+        f"its size and its hash{'' if terms.plan.protocol is None else '; the turns of a round together'}.",
         "",
         "WHO CAN SEE IT",
         *_privacy(terms),
@@ -84,20 +100,53 @@ def _who(terms: Terms, name: str) -> list[str]:
 
 
 def _what(terms: Terms) -> list[str]:
-    plan, run = terms.plan, terms.plan.spec
-    count, unit = (run.steps, "step") if run.steps else (run.epochs, "epoch")
-    work = f"{count} local {unit}{'' if count == 1 else 's'}"
+    plan = terms.plan
     ignored = f", ignoring {', '.join(plan.ignore)}" if plan.ignore else ""
     needed = f"{plan.quorum} of {len(plan.parties)} sites" if plan.quorum else "every site that is asked"
     return [
         "WHAT WILL BE DONE",
         f"  algorithm  {terms.algorithm}: {terms.summary}",
         *([f"             {terms.paper}"] if terms.paper else []),
-        f"  model      {run.model}, {terms.weights:,} weights on this table's columns alone",
-        f"  training   {run.rounds} rounds; in each, {work} with learning rate {run.lr:g}",
+        *_model_and_work(terms),
         f"  predicts   {plan.label}; the other {len(terms.description.columns)} columns are used{ignored}",
         *([f"  public     {terms.public:,} rows that everybody has ({TABLE})"] if terms.public else []),
         f"  waiting    an answer may take {duration(plan.deadline)}; {needed} must answer, else training pauses",
+    ]
+
+
+def _model_and_work(terms: Terms) -> list[str]:
+    run = terms.plan.spec
+    if terms.plan.protocol is not None:
+        return [
+            f"  model      {MODELS.brief(MODELS.build(str(run.model)))}",
+            f"  training   up to {run.rounds} rounds; in each, all sites work on the next part of the model, turn",
+            "             by turn; a round that a site leaves is begun again",
+        ]
+    count, unit = (run.steps, "step") if run.steps else (run.epochs, "epoch")
+    work = f"{count} local {unit}{'' if count == 1 else 's'}"
+    return [
+        f"  model      {run.model}, {terms.weights:,} weights on this table's columns alone",
+        f"  training   {run.rounds} rounds; in each, {work} with learning rate {run.lr:g}",
+    ]
+
+
+def _gradients(terms: Terms) -> list[str]:
+    """What sums of gradients tell, where they leave; it is more than that they are sums."""
+    if terms.plan.sends != "sums of gradients":
+        return []
+    least = getattr(MODELS.build(str(terms.plan.spec.model)), "least_rows", 1)
+    told = [
+        "  What these sums tell: of the first tree, how many rows have each label in every bin of every column. "
+        "They are exact, and no noise is in them. A bin with a single row tells that row's label."
+    ]
+    if terms.hidden:
+        whose = f"all {len(terms.plan.parties)} sites together, never of this site alone"
+    else:
+        whose = "THIS SITE ALONE, bin by bin: the server can read this site's columns one by one from them"
+    return [
+        *told,
+        f"  They are of {whose}. A node of a tree has {least} rows of all sites or more; a bin may have fewer.",
+        "  All sites are told the trees as they grow: columns, cuts, and how many rows of all sites a node has.",
     ]
 
 
@@ -124,10 +173,15 @@ def _short(values: tuple[str, ...], most: int = 6) -> str:
     return shown if len(values) <= most else f"{shown} and {len(values) - most} more"
 
 
-def _upload(upload: Disclosure, terms: Terms) -> list[str]:
+def _upload(upload: Disclosure) -> list[str]:
     lines = [f"  {'Once, before round 1' if upload.once else 'In every round'}, {_KINDS[upload.kind]}:"]
+    talked = upload.kind in ("added", "mailed")
     for key, count in upload.sizes.items():
-        what = _WORDS.get(key, f"{count:,} number{'' if count == 1 else 's'}: what the algorithm learnt here")
+        numbers = f"{count:,} number{'' if count == 1 else 's'}"
+        if talked:  # how many there are depends on the others' rows too
+            what = f"about {numbers}: {_SAID.get(key, 'what the protocol makes of rows')}"
+        else:
+            what = _WORDS.get(key, f"{numbers}: what the algorithm learnt here")
         lines.append(f"    {key:<10} {what}")
     return lines
 

@@ -10,6 +10,7 @@ from unalike.cli.show import MISSING, Paragraph, draw, duration, indented, size,
 from unalike.ranking.comparison import Compared
 from unalike.ranking.published import TABLES
 from unalike.runs.by_party import FIGURES, figure, is_personal, on_test_set, over_parties
+from unalike.runs.differences import differences
 from unalike.runs.results import Line, Setting
 from unalike.runs.scales import Scale, Spread, scale_of
 from unalike.studies.study import StudyResults
@@ -198,14 +199,11 @@ def traffic(line: Line) -> str:
 def differing(settings: list[Setting]) -> list[str]:
     """The fields in which settings differ that the data set and the partition do not decide."""
     names = dict.fromkeys(name for one in settings for name in one.spec if name not in ("dataset", "partition"))
-    found = []
-    for name in names:
-        values: dict[tuple[str, str], set[str]] = {}
-        for one in settings:
-            values.setdefault((one.dataset, one.partition), set()).add(repr(one.spec.get(name)))
-        if any(len(each) > 1 for each in values.values()):
-            found.append(name)
-    return found
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for one in settings:
+        groups.setdefault((one.dataset, one.partition), []).append(one.spec)
+    found = {name for specs in groups.values() for name in differences(specs)[0]}
+    return [name for name in names if name in found]
 
 
 def _place(setting: Setting, apart: list[str]) -> list[str]:

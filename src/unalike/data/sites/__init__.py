@@ -53,6 +53,7 @@ def site_data(name: str, schema: Schema, columns: list[Column], missing: Missing
         schema.features,
         units=schema.units,
         schema=replace(schema, missing=missing),
+        gaps=missing == "keep",
     )
 
 

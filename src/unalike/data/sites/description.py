@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -86,8 +86,10 @@ def describe(
     check_labels(roles.label.name, len(classes), roles.label.rows, NO_NUMBERS)
     y = roles.label.spread(class_places(roles.label, classes), -1)
     train = ~test_rows(y, np.zeros(len(y), np.int64), test)
-    told = tuple(for_each(lambda column: _described(column, train), roles.features))
-    return Description(roles.label.name, classes, told, int(train.sum()))
+    told = for_each(lambda column: _described(column, train), roles.features)
+    if missing == "keep":  # no column is to tell where a value is missing, so nobody needs to know
+        told = [replace(one, missing=False) for one in told]
+    return Description(roles.label.name, classes, tuple(told), int(train.sum()))
 
 
 def _described(column: Column, train: Array) -> Described:

@@ -14,6 +14,7 @@ from unalike.data import DATASETS
 from unalike.ranking.comparison import Compared, compare
 from unalike.ranking.published import TABLES
 from unalike.runs.command import command, with_own_code
+from unalike.runs.differences import differences, field_told
 from unalike.runs.results import Line, Record, Setting, brief, settings
 from unalike.runs.scales import Scale, scale_of
 from unalike.scores import value_of
@@ -45,10 +46,11 @@ class Page:
         for one in self.settings:
             place = (one.dataset, one.partition)
             group = [other.spec for other in self.settings if (other.dataset, other.partition) == place]
+            differing = set(differences(group)[0]) - {"dataset", "partition"}
             apart = [
-                f"{field.replace('_', ' ')} {value}"
+                field_told(field, value).replace("_", " ") if field != "model" else field_told(field, value)
                 for field, value in one.spec.items()
-                if field not in ("dataset", "partition") and len({repr(spec.get(field)) for spec in group}) > 1
+                if field in differing
             ]
             made.append((brief(DATASETS, one.dataset), ", ".join([one.partition, *apart])))
         return made

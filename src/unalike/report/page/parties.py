@@ -90,9 +90,12 @@ class Looker:
     def _features(self, setting: Setting, data: Dataset) -> dict[str, Any]:
         line, folder = _best(setting)
         record = next(one for one in line.finished if one.folder == folder)
-        data, partition = self._split(record.spec)
         from unalike.runs.extractor import run_extractor  # loads torch
+        from unalike.runs.model_file import is_trees
 
+        if is_trees(str(record.spec.get("model"))):
+            raise UserError("Trees make no features of their own: they go by the columns as they are.")
+        data, partition = self._split(record.spec)
         extract = run_extractor(folder, data)
         party, label, seen = self._sample(data, partition)
         with np.errstate(all="ignore"):

@@ -14,6 +14,7 @@ from unalike.report.page.parties import Looker
 from unalike.report.page.sections import setting_data, setting_section
 from unalike.report.page.summary import lead, summary
 from unalike.report.page.tables import NONE, mark, within
+from unalike.runs.meaning import brief_model
 from unalike.runs.results import Setting, brief
 from unalike.runs.scales import Scale
 
@@ -141,6 +142,8 @@ def _value(field: str, setting: Setting) -> str:
         return setting.partition
     if field == "dataset":
         return brief(DATASETS, value)
+    if field == "model":
+        return brief_model(str(value))
     if field in _FRACTIONS and isinstance(value, int | float):
         return {0.0: "none", 1.0: "all"}.get(float(value), f"{100 * value:g} %")
     if isinstance(value, bool):

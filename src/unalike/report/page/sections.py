@@ -14,6 +14,7 @@ from unalike.report.page.tables import (
     cost_table,
     fairness_part,
     final_table,
+    importance_table,
     others_table,
     target_table,
 )
@@ -42,6 +43,7 @@ def setting_section(page: Page, setting: Setting, number: int, look: Look) -> Ht
         fairness_part(page, setting),
         _bytes(setting),
         target_table(page, setting),
+        importance_table(page, setting),
         _features(look),
         cost_table(page, setting),
         _again(setting),

@@ -10,11 +10,14 @@ from unalike.report.page.markup import Column, Html, join, table, tag, text
 from unalike.report.page.numbers import fairness, reached
 from unalike.report.page.summary import Lead, lead
 from unalike.runs.by_party import over_parties
+from unalike.runs.headline import importance
 from unalike.runs.results import Line, Setting
 from unalike.runs.scales import Scale, Spread, scale_of
 from unalike.scores import scores_of
 
 NONE = "–"
+_MOST_COLUMNS = 12
+"""Columns whose importance is shown."""
 
 
 def chart(kind: str, label: str) -> Html:
@@ -195,6 +198,28 @@ def target_table(page: Page, setting: Setting) -> Html:
         "that reach it."
     )
     return tag("div", tag("h3", "Rounds to target"), table(columns, rows, said))
+
+
+def importance_table(page: Page, setting: Setting) -> Html:
+    """The columns that trees go by, where there are trees that all parties share."""
+    found = {line.algorithm: shares for line in setting.lines if (shares := _shares(line))}
+    if not found:
+        return text("")
+    most: dict[str, float] = {}
+    for shares in found.values():
+        most |= {name: max(share, most.get(name, 0.0)) for name, share in shares.items()}
+    names = sorted(most, key=lambda name: (-most[name], name))[:_MOST_COLUMNS]
+    rows = [[name, *(f"{shares.get(name, 0.0):.1%}" for shares in found.values())] for name in names]
+    columns = [Column("Column", False), *(Column(swatch(page, algorithm)) for algorithm in found)]
+    said = "Share of each column in what all splits gain, mean over seeds; what the trees use, not what causes."
+    return tag("div", tag("h3", "What the trees go by"), table(columns, rows, said))
+
+
+def _shares(line: Line) -> dict[str, float]:
+    """By column, its share of the gain, mean over the runs that tell it."""
+    told = [each for record in line.finished if (each := importance(record.figures))]
+    names = dict.fromkeys(name for one in told for name in one)
+    return {name: sum(one.get(name, 0.0) for one in told) / len(told) for name in names}
 
 
 def cost_table(page: Page, setting: Setting) -> Html:

@@ -1,0 +1,243 @@
+"""The server's side of a protocol between real sites: mail of a turn goes out as messages, and sums come back.
+
+All sites must answer: one that is missing is named, waited for and asked again, and nothing of a round that was
+not whole is used. What sites add comes under masks where the plan says so, in the same trip as their mail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unalike.algorithms.protocol import SERVER, SUM, Arrays, Inbox, Me, Protocol, Say, Turn, WrongMail
+from unalike.errors import UserError
+from unalike.federation.asking import Asking
+from unalike.federation.envelope import Envelope, Refused, shown
+from unalike.federation.mail import Listed, after, mail_digest, pack_mail, unpack_first, unpack_mail
+from unalike.federation.pairing import meet
+from unalike.federation.speaker import Outgoing
+from unalike.federation.turns import AGAIN, BEGINS, BITS, TURN, WHOLE, terms_of_sum
+from unalike.rounds.conversation import Spoken, converse
+from unalike.secure import pairwise
+from unalike.secure.crypto.primitives import signing_public
+from unalike.secure.errors import ProtocolError
+from unalike.secure.policy import new_session
+
+MOST_TIMES = 10
+"""How often in a row a round is played again because a site was started again within it."""
+
+
+class LostPlace(Exception):
+    """Sites are not where the server thinks, as after a restart: the round must be played again."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        super().__init__(", ".join(names))
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """What a site said in a turn: its mail, and the bytes of what it adds, with names and shapes."""
+
+    mail: Mapping[int, Arrays]
+    adds: Listed | None = None
+    payload: bytes = b""
+
+
+class SiteMail:
+    """Carries the turns of one round: the server's step is made here, those of the parties at their sites.
+
+    ``told`` is, by party, the hash of what it was told since the run began. ``keys`` are those for sums in one
+    trip that are known so far.
+    """
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        me: Me,
+        state: Arrays,
+        asking: Asking,
+        schema: str,
+        told: Mapping[int, bytes],
+        keys: dict[str, str],
+    ) -> None:
+        self._protocol, self._me, self._asking, self._schema, self._keys = protocol, me, asking, schema, keys
+        self._plan = asking.speaker.plan
+        self.state, self.told, self._before = state, dict(told), dict(told)
+
+    def turn(self, turn: Turn, inboxes: Mapping[int, Inbox]) -> Mapping[int, Say]:
+        """Let the server and the sites that have an inbox make their steps, and bring back what they say."""
+        said: dict[int, Say] = {}
+        if SERVER in inboxes:
+            said[SERVER] = self._own_step(turn, inboxes[SERVER])
+        quiet = turn.number == 0 and self._protocol.server_begins
+        asked = {number: inbox for number, inbox in inboxes.items() if number != SERVER and not quiet}
+        if strangers := asked.keys() - set(range(len(self._plan.parties))):
+            raise UserError(f"{self._plan.spec.algorithm} writes to party {min(strangers)}, which is not there.")
+        if asked:
+            heard = self._ask(turn, asked)
+            said |= {number: Say(one.mail) for number, one in heard.items()}
+            if adding := {number: one for number, one in heard.items() if one.adds is not None}:
+                said[SUM] = Say({SERVER: self._sum(adding)})
+        return said
+
+    def _own_step(self, turn: Turn, inbox: Inbox) -> Say:
+        try:
+            self.state, said = self._protocol.step(self._me, self.state, turn, inbox)
+        except WrongMail as error:
+            raise self._named(error) from None
+        return said
+
+    def _named(self, error: WrongMail) -> UserError:
+        """The error, with the name of the site in place of its number."""
+        if not 0 <= error.sender < len(self._plan.parties):
+            return error
+        return UserError(str(error).replace(f"Party {error.sender}", self._plan.parties[error.sender], 1))
+
+    def _ask(self, turn: Turn, inboxes: Mapping[int, Inbox]) -> dict[int, Heard]:
+        """What the sites say to their mail; all of them, however long it takes."""
+        plan, names = self._plan, {number: self._plan.parties[number] for number in sorted(inboxes)}
+        self._asking.begin()
+        about: dict[str, Any] = {"kind": TURN, "schema": self._schema, "round": turn.round, "turn": turn.number}
+        if plan.one_trip is not None:
+            meet(self._asking, self._keys, plan.parties)
+            self._session = new_session()
+            about |= {"session": self._session.hex(), "keys": self._keys}
+        messages: dict[str, tuple[dict[str, Any], bytes]] = {}
+        for number, name in names.items():
+            listed, body = pack_mail(dict(inboxes[number]))
+            own = {
+                "told": self.told[number].hex(),
+                "mail": listed,
+                BEGINS: self.told[number] == self._before[number],
+            }
+            messages[name] = {**about, **own}, body
+            self.told[number] = after(self.told[number], mail_digest(turn.round, turn.number, listed, body))
+        found = self._answers(messages)
+        return {number: found[name] for number, name in names.items()}
+
+    def _answers(self, messages: Outgoing) -> dict[str, Heard]:
+        found = self._asking.collect(messages, self._heard, len(messages))
+        if lost := sorted(name for name, one in found.items() if one is None):
+            raise LostPlace(lost)
+        return {name: one for name, one in found.items() if one is not None}
+
+    def _heard(self, name: str, answer: Envelope) -> Heard | None:
+        """What a site says, if it can be that; None where it is not where it should be."""
+        header, own = answer.header, self._plan.number(name)
+        if header.get(AGAIN) is True:
+            return None
+        roles = {SERVER, *range(len(self._plan.parties))} - {own}
+        mail, rest = unpack_first(header.get("mail"), answer.body, roles)
+        adds: Any = header.get("adds")
+        if adds is None:
+            if rest:
+                raise Refused("its mail does not fit its body")
+            return Heard(mail)
+        if self._plan.one_trip is None:
+            _integers(adds, rest)
+        elif len(rest) % (BITS // 8) or len(rest) <= pairwise.CHECKS * BITS // 8:
+            raise Refused("what it adds is no vector under masks")
+        return Heard(mail, adds, rest)
+
+    def _sum(self, adding: Mapping[int, Heard]) -> Arrays:
+        """The sum of what the sites add, which all must be of the same names and shapes."""
+        first = next(iter(adding))
+        for number, one in adding.items():
+            if (one.adds, len(one.payload)) != (adding[first].adds, len(adding[first].payload)):
+                names = self._plan.parties
+                raise UserError(
+                    f"{names[number]} adds {shown(one.adds, 100)}, but {names[first]} adds "
+                    f"{shown(adding[first].adds, 100)}."
+                )
+        adds: Any = adding[first].adds
+        if self._plan.one_trip is not None:
+            return self._opened(adds, adding)
+        total = np.sum([np.frombuffer(one.payload, "<i8") for one in adding.values()], axis=0, dtype=np.int64)
+        return _integers(adds, total.astype("<i8").tobytes())
+
+    def _opened(self, adds: Listed, adding: Mapping[int, Heard]) -> Arrays:
+        """The sum without its masks, which cancel where all were told the same."""
+        plan, speaker = self._plan, self._asking.speaker
+        if missing := [name for number, name in enumerate(plan.parties) if number not in adding]:
+            raise UserError(f"{missing[0]} adds nothing, but a hidden sum is one of all sites.")
+        if len(set(self.told.values())) > 1:
+            raise UserError(
+                f"{plan.spec.algorithm} tells sites different things, but under masks they add only where all are "
+                "told the same. Leave --channel masked out."
+            )
+        identities = [*(speaker.roster[name] for name in plan.parties), signing_public(speaker.signer)]
+        length = len(adding[0].payload) // (BITS // 8) - pairwise.CHECKS
+        asked = terms_of_sum(self.told[0], adds)
+        try:
+            policy = pairwise.terms(self._session, identities, length, asked, BITS)
+            total = pairwise.total(policy, {number: one.payload for number, one in adding.items()})
+        except ProtocolError as error:
+            raise UserError(str(error)) from None
+        return _integers(adds, total.astype("<i8").tobytes())
+
+    def whole(self, round: int) -> None:
+        """Have every site keep its state: the round is whole."""
+        messages = {
+            name: ({"kind": WHOLE, "schema": self._schema, "round": round, "told": self.told[number].hex()}, b"")
+            for number, name in enumerate(self._plan.parties)
+        }
+        found = self._asking.collect(
+            messages, lambda name, answer: answer.header.get(AGAIN) is True, len(messages)
+        )
+        if lost := sorted(name for name, again in found.items() if again):
+            raise LostPlace(lost)
+
+
+def _integers(adds: Any, data: bytes) -> Arrays:
+    """The arrays of integers in bytes, by their names and shapes; or Refused."""
+    found = unpack_mail([[SUM, adds]], data, (SUM,))[SUM]
+    if any(array.dtype != np.int64 for array in found.values()):
+        raise Refused("it adds what is not int64")
+    return found
+
+
+@dataclass
+class Conversation:
+    """A protocol's run with real sites: the server's state, and what each was told until the last whole round.
+
+    Nothing changes until a round is whole.
+    """
+
+    protocol: Protocol
+    me: Me
+    asking: Asking
+    schema: str
+    state: Arrays
+    told: dict[int, bytes]
+
+    def __post_init__(self) -> None:
+        self.keys: dict[str, str] = {}
+        """what each site has told as its key for sums in one trip"""
+
+    def play(self, rounds: list[int]) -> tuple[Arrays, dict[int, bytes], list[Spoken]]:
+        """The server's state and what sites were told after these rounds, one after the other, and what was said.
+
+        Where a site was started again on the way, they are all played again: to the same bits.
+        """
+        for _ in range(MOST_TIMES):
+            state, told, spoken = self.state, self.told, []
+            try:
+                for round in rounds:
+                    carrier = SiteMail(self.protocol, self.me, state, self.asking, self.schema, told, self.keys)
+                    roles = [SERVER, *range(self.me.terms.parties)]
+                    spoken.append(converse(carrier, roles, round))
+                    carrier.whole(round)
+                    state, told = carrier.state, carrier.told
+            except LostPlace as lost:
+                names, again = ", ".join(lost.names), f"round {rounds[-1]} is played again from its beginning"
+                self.asking.speaker.say(f"{names} was started again within a round: {again}.")
+                continue
+            return state, told, spoken
+        raise UserError(
+            f"{names} was started again {MOST_TIMES} times within round {rounds[-1]}. Look at what it prints, and "
+            "run again."
+        )

@@ -1,0 +1,214 @@
+"""A site's role in a protocol: mail of a turn in, what it says out. Between rounds its state is in the vault.
+
+Within a round the state is in memory. A site that was started again says so, and the server plays the round again
+from the last whole one: the same questions are answered with the same bytes, and no others are answered. What a
+site has been told since the run began is chained into one hash. It is a part of the terms of every hidden sum, so
+that sites that were told different things, even many rounds ago, add nothing but noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from unalike.algorithms.contract import Vectors
+from unalike.algorithms.protocol import SERVER, Arrays, Inbox, Protocol, Say, Turn
+from unalike.channels.stage import Grid
+from unalike.data.dataset import Dataset
+from unalike.data.schema import Schema
+from unalike.federation.contents import ENVELOPE, digest_of, under, whole_number
+from unalike.federation.envelope import Envelope, Refused, shown
+from unalike.federation.mail import Listed, after, mail_digest, pack_mail, unpack_mail
+from unalike.federation.once import Once
+from unalike.federation.pairing import SitePairs
+from unalike.federation.plan import Plan
+from unalike.federation.roles import first_told, terms_digest, the_site
+from unalike.federation.site_sums import Answer, SiteSums
+from unalike.federation.vault import START, Vault, version_name
+from unalike.rounds.conversation import MOST_TURNS, check_arrays, layout_of
+
+TURN, WHOLE = "turn", "whole"
+"""Kinds of messages: here is your mail of a turn; the round is whole, keep what you have."""
+AGAIN = "again"
+"""In an answer: this site is not where the server thinks, as after a restart; the round must be played again."""
+BITS = 64
+"""Of the words in which integers of a protocol are added under masks."""
+BEGINS = "begins"
+"""In a message: whether it is the first that this site gets in the round."""
+_HEADER = ("schema", "round", "turn", "told", "mail", BEGINS)
+_STATE, _TOLD = "state/", "told"
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a site is within a round: its state, what it was told until then, and what it said last."""
+
+    round: int
+    turn: int
+    state: Arrays
+    told: bytes
+    before: bytes
+    """what it was told before the last turn"""
+    question: bytes
+    said: Say
+
+
+def round_version(round: int) -> str:
+    """The version of a site's state after a round; before round 0 there is none."""
+    return START if round < 0 else version_name(round, 0, 0)
+
+
+class TurnWork:
+    """One site's part of a run by a protocol."""
+
+    def __init__(self, plan: Plan, schema: Schema, data: Dataset, number: int, once: Once | None = None) -> None:
+        assert plan.protocol is not None
+        self.protocol: Protocol = plan.protocol
+        self.plan, self.schema, self.data, self.number, self.spec = plan, schema, data, number, plan.spec
+        self.me = the_site(plan, schema, data, number)
+        self._first, self._once = first_told(plan, schema), once
+        self._data = digest_of(np.ascontiguousarray(data.x).tobytes(), np.ascontiguousarray(data.y).tobytes())
+        self._roles = {SERVER, *range(len(plan.parties))} - {number}
+        self.place: Place | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows this site trains on."""
+        return len(self.me.rows.train)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what the run starts from."""
+        return terms_digest(self.plan, self.schema)
+
+    def round_of(self, message: Envelope) -> int:
+        """The round that a message is about; 0 is what prepares."""
+        round = whole_number(message.header, "round")
+        if round > self.spec.rounds:
+            raise Refused(f"it is of round {round}; the plan has {self.spec.rounds}")
+        return round
+
+    def answer(self, message: Envelope, vault: Vault, sums: SiteSums) -> Answer:
+        """What the site says in a turn; asked the same again, it says the same."""
+        round, turn, told = self._asked(message)
+        listed: Any = message.header.get("mail")
+        inbox = unpack_mail(listed, message.body, self._roles)
+        question = mail_digest(round, turn, listed, message.body)
+        place = self.place
+        if place is not None and (round, turn, told, question) == _last(place):
+            self._ask_once(message, place)
+            return self._packed(message, place, sums)
+        if message.header.get(BEGINS) is True:
+            place = self._begin(round, turn, told, inbox, vault)
+        if place is None or (place.round, place.told) != (round, told) or place.turn >= turn:
+            return {AGAIN: True}, b""
+        here = replace(place, turn=turn, told=after(told, question), before=told, question=question)
+        self._ask_once(message, here)
+        state, said = self.protocol.step(self.me, place.state, Turn(round, turn), inbox)
+        self._check(said)
+        self.place = replace(here, state=state, said=said)
+        return self._packed(message, self.place, sums)
+
+    def keep(self, message: Envelope, vault: Vault) -> Answer:
+        """Store the state after a whole round for good; those that nobody can name any more are removed."""
+        round, _, told = self._asked(message, turns=False)
+        place, version = self.place, round_version(round)
+        if place is None or place.round != round:  # it had no mail in this round, or was started again since
+            state, known = self._loaded(round - 1, vault)
+            place = Place(round, -1, state, known, b"", b"", Say())
+        if place.told == told:
+            kept: Vectors = {f"{_STATE}{key}": as_tensor(value) for key, value in place.state.items()}
+            vault.save(version, {**kept, _TOLD: as_tensor(np.frombuffer(told, np.uint8))})
+            vault.keep({version, round_version(round - 1)})
+        elif version not in vault.versions or self._loaded(round, vault)[1] != told:
+            return {AGAIN: True}, b""
+        return {}, b""
+
+    def state_after(self, round: int, vault: Vault) -> Arrays:
+        """What the site keeps after a whole round."""
+        return self._loaded(round, vault)[0]
+
+    def _asked(self, message: Envelope, *, turns: bool = True) -> tuple[int, int, bytes]:
+        """Round, turn, and what this site has been told before, as the server says."""
+        header, known = message.header, _HEADER if turns else ("schema", "round", "told")
+        if strange := sorted(set(header) - {*ENVELOPE, *known}):
+            raise Refused(f"it says {shown(strange[0], 40)!r}, which a site works out itself or nobody asks")
+        try:
+            told = bytes.fromhex(header["told"])
+        except (KeyError, TypeError, ValueError):
+            raise Refused("it does not say what this site was told before") from None
+        return self.round_of(message), whole_number(header, "turn", MOST_TURNS) if turns else 0, told
+
+    def _begin(self, round: int, turn: int, told: bytes, inbox: Inbox, vault: Vault) -> Place:
+        """The place before a round: from the state after the one before, whatever was begun since."""
+        if (turn > 0 and not self.protocol.server_begins) or (turn == 0 and inbox):
+            raise Refused("a round begins with turn 0, and without mail")
+        state, known = self._loaded(round - 1, vault)
+        if known != told:
+            raise Refused(
+                "the server says that this site was told other things in earlier rounds than its folder knows of. "
+                "Was one of the two folders replaced by an older one?"
+            )
+        return Place(round, -1, state, known, b"", b"", Say())
+
+    def _loaded(self, round: int, vault: Vault) -> tuple[Arrays, bytes]:
+        if round < 0:
+            return self.protocol.start(self.me), self._first
+        kept = vault.load(round_version(round))
+        if _TOLD not in kept:
+            raise Refused(f"the state after round {round} is not one of this protocol")
+        return {key: value.numpy() for key, value in under(_STATE, kept).items()}, kept[_TOLD].numpy().tobytes()
+
+    def _ask_once(self, message: Envelope, place: Place) -> None:
+        """Refuse a further question on a turn, or the same to other rows; kept before anything is computed.
+
+        What the site was told until then and its rows decide its state: a second answer is the first one's bytes.
+        """
+        if self._once is not None:
+            why = (
+                "this site has been asked something else in that turn, or with another table. A run is asked one "
+                "question a turn: join anew in another folder"
+            )
+            asked = digest_of(self._data.encode(), place.told)
+            self._once.ask_all((f"turn {place.round}-{place.turn}", asked, why, 1), number=message.number)
+
+    def _check(self, said: Say) -> None:
+        """What the protocol's own code says must be mail and integers, for roles that are there."""
+        for receiver, arrays in said.mail.items():
+            if receiver not in self._roles:
+                raise Refused(f"{self.spec.algorithm} writes to role {receiver}, which is not there")
+            check_arrays(self.number, arrays)
+        if said.add is not None:
+            layout_of(self.number, said.add)
+
+    def _packed(self, message: Envelope, place: Place, sums: SiteSums) -> Answer:
+        """What leaves: mail as it is, and what is added, under masks where the plan has them."""
+        listed, body = pack_mail(place.said.mail)
+        if place.said.add is None:
+            return {"mail": listed}, body
+        ((_, adds),), plain = pack_mail({SERVER: place.said.add})
+        if self.plan.one_trip is None:
+            return {"mail": listed, "adds": adds}, body + plain
+        grid = np.frombuffer(plain, "<i8").astype(np.int64)
+        return {"mail": listed, "adds": adds}, body + self._hidden(sums.paired(), message, place, adds, grid)
+
+    def _hidden(self, pairs: SitePairs, message: Envelope, place: Place, adds: Listed, grid: Grid) -> bytes:
+        session, shared = pairs.told(message)
+        return pairs.hide(session, shared, self.plan.parties, terms_of_sum(place.told, adds), grid, BITS)
+
+
+def terms_of_sum(told: bytes, adds: Listed) -> bytes:
+    """What all who add in a turn must have been told and add: what their masks are made of."""
+    return digest_of(told, repr(adds).encode()).encode()
+
+
+def _last(place: Place) -> tuple[int, int, bytes, bytes]:
+    return place.round, place.turn, place.before, place.question
+
+
+def as_tensor(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """An array as a tensor with memory of its own, as files keep it."""
+    return torch.from_numpy(np.array(array, order="C"))

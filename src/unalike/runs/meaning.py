@@ -1,0 +1,173 @@
+"""Which options of a run mean something to what it trains, and one line for each that does not.
+
+Nets take all of them. A protocol, such as histogram for boosted trees, takes those that every run has, and those
+that it says it uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from unalike.errors import UserError
+from unalike.runs.parts import registry
+
+if TYPE_CHECKING:  # the command line starts without numpy
+    from unalike.algorithms.protocol import Protocol
+    from unalike.runs.spec import RunSpec
+
+EVERYWHERE = frozenset(
+    (
+        *("dataset", "partition", "parties", "model", "algorithm", "rounds", "seed", "code"),
+        *("validation", "held_out", "score", "evaluate_every", "test_by", "newcomers"),
+        *("channel", "engine", "threads"),
+    )
+)
+"""The fields of a spec that every training has a use for."""
+_OF_TREES = {
+    "lr": "the shrinkage is trees(eta=0.3)",
+    "lr_decay": "the shrinkage is trees(eta=0.3)",
+    "epochs": "a round is one tree, or one for each class; more trees are more --rounds",
+    "steps": "a round is one tree, or one for each class; more trees are more --rounds",
+    "batch_size": "a tree looks at all rows, or at a share of them: trees(rows=0.5)",
+    "drop_last": "a tree looks at all rows, or at a share of them: trees(rows=0.5)",
+    "optimiser": "trees are grown, not descended to; see trees(eta=0.3)",
+    "loss": "the loss is trees(objective=...)",
+    "sample": "every tree is grown by all parties, so that no party's part can be told from the rest",
+    "fine_tune": "trees are not trained further",
+    "init": "trees start from nothing",
+    "freeze": "trees have no layers",
+    "augment": "trees take rows as they are",
+    "dtype": "sums of trees are exact integers",
+    "device": "trees are grown on the processor",
+    "public": "no tree is grown on rows of the server",
+    "batch_norm": "trees have no layers",
+}
+"""Why an option of nets has no meaning for trees, and what may be meant instead."""
+
+
+def protocol_of(algorithm: str, model: str) -> Protocol | None:
+    """The protocol that a run plays; None where nets are trained. Refuses what does not go together."""
+    from unalike.algorithms.protocol import Protocol
+
+    algorithms, models = registry("algorithm"), registry("model")
+    part, terms = algorithms.build(algorithm), models.terms(models.build(model))
+    grown = [models.entry_of(term).name for term in terms if is_grown(term)]
+    if grown and len(terms) > 1:
+        raise UserError(f"{grown[0]} cannot be one of several nets, as in {model!r}. Name one --model.")
+    if not isinstance(part, Protocol):
+        return _instead(algorithms.entry_of(part).name, grown[0]) if grown else None
+    name = models.entry_of(terms[0]).name
+    if len(terms) > 1 or name not in part.models:
+        known = " or ".join(part.models)
+        raise UserError(
+            f"{algorithms.brief(part)} trains {known}, not {model.partition('(')[0]}. "
+            f"Use --model {part.models[0]}, or --algorithm fedavg."
+        )
+    return part
+
+
+def is_grown(model: object) -> bool:
+    """Whether a model is one that protocols train, and no net: it says by what its arrays predict."""
+    return bool(getattr(model, "predictor", ""))
+
+
+def _instead(algorithm: str, model: str) -> Protocol:
+    """The protocol that does for such a model what a baseline does for nets."""
+    from unalike.algorithms.instead import INSTEAD
+
+    if algorithm in INSTEAD:
+        made: Protocol = registry("algorithm").build(INSTEAD[algorithm])
+        return made
+    raise UserError(f"{model} are not averaged. Use --algorithm histogram.")
+
+
+def without_meaning(options: Iterable[str], protocol: Protocol | None) -> frozenset[str]:
+    """Which of these fields decide nothing in a run."""
+    return frozenset() if protocol is None else frozenset(options) - EVERYWHERE - protocol.uses
+
+
+def unread(options: Iterable[str], recorded: Mapping[str, Any]) -> frozenset[str]:
+    """Which of these fields a record leaves out because they decide nothing: by names alone, without torch."""
+    from unalike.algorithms.instead import INSTEAD
+    from unalike.algorithms.protocol import Protocol
+
+    algorithms = registry("algorithm")
+    name = str(recorded.get("algorithm")).partition("(")[0]
+    trained = {each for entry in algorithms if issubclass(entry.cls, Protocol) for each in entry.cls.models}
+    if "lr" in recorded or str(recorded.get("model")).partition("(")[0] not in trained:
+        return frozenset()
+    try:
+        part = algorithms.build(INSTEAD.get(name, str(recorded.get("algorithm"))))
+    except UserError:  # a plug-in that is not here
+        return frozenset()
+    return without_meaning(options, part) if isinstance(part, Protocol) else frozenset()
+
+
+def brief_model(text: str) -> str:
+    """A model for people: trees without what is as by default; of a net all is told, since its size counts."""
+    from unalike.models.model import MODELS
+    from unalike.models.trees import Trees  # registers itself, and loads no torch
+
+    try:
+        model = MODELS.build(text) if text.startswith("trees") else None
+    except UserError:
+        return text
+    return MODELS.brief(model) if isinstance(model, Trees) else text
+
+
+def check_meaning(spec: RunSpec, protocol: Protocol) -> None:
+    """Refuse a field that decides nothing and is not as by default, a channel that cannot carry the sums."""
+    usual = spec.defaults(spec.dataset)
+    # Another optimiser changes the usual lr, and steps leave no epochs: what follows from others comes last.
+    order = sorted(spec.left_out, key=lambda name: (name in ("epochs", "lr"), name))
+    changed = [name for name in order if getattr(spec, name) != usual.get(name)]
+    _check_channel(spec, protocol)
+    check_given(spec, changed)
+    if spec.engine == "vectorised":
+        raise UserError(
+            f"--engine vectorised stacks nets, and {_model(spec)} are none. Use auto, sequential or compiled."
+        )
+
+
+def check_given(spec: RunSpec, names: Iterable[str]) -> None:
+    """Refuse fields that were given and decide nothing in this run."""
+    for name in names:
+        if name in spec.left_out:
+            model = _model(spec)
+            why = _OF_TREES.get(name, "") if model == "trees" else ""
+            why = why or f"{spec.algorithm.partition('(')[0]} makes no use of it"
+            raise UserError(f"--{name.replace('_', '-')} has no meaning for {model}: {why}. Leave it out.")
+
+
+def _check_channel(spec: RunSpec, protocol: Protocol) -> None:
+    if spec.channel is None or protocol.sends == "nothing" or spec.algorithm == "pooled":
+        return  # then there is nothing to carry, as with nets
+    from unalike.channels import CHANNELS, parse_channel
+
+    channel = parse_channel(spec.channel)
+    name, brief = spec.algorithm.partition("(")[0], CHANNELS.brief(channel)
+    hidden: Any = channel.hidden
+    if len(channel.parts) > 1 or hidden is None or CHANNELS.entry_of(hidden).name != "masked":
+        raise UserError(
+            f"--channel {brief} is for the weights of nets; {name} adds whole numbers, which must arrive as they "
+            "are. Use --channel masked, or leave it out."
+        )
+    if not protocol.only_sums:
+        raise UserError(
+            f"{name} sends {protocol.sends}, which no sum can hide: masks are for what is added. Leave --channel "
+            f"{brief} out, or use --algorithm histogram."
+        )
+    if hidden.range != type(hidden).range:
+        raise UserError(
+            f"masked(range={hidden.range:g}) is for the weights of nets; {name} adds whole numbers. Write masked."
+        )
+    if spec.sample < 1:
+        raise UserError(
+            f"--sample {spec.sample:g} with --channel masked: sums with and without a party would show what that "
+            "party adds. Use --sample 1."
+        )
+
+
+def _model(spec: RunSpec) -> str:
+    return str(spec.model).partition("(")[0]

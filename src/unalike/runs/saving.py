@@ -1,0 +1,70 @@
+"""A run's state on its way to a file and back: what it must have in common with the run to be a part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+import unalike
+from unalike.rounds.state import State
+from unalike.runs.checkpoint import Checkpoint
+from unalike.runs.folder import RunDirectory
+from unalike.runs.playable import Playable
+
+
+def save(played: Playable, folder: RunDirectory) -> None:
+    """Save the selected round's state, then the checkpoint: that state is never behind it."""
+    selection = played.selection
+    if selection.state is not None and not selection.saved:
+        folder.save_selected(_checkpoint(played, selection.state))
+        selection.saved = True
+    folder.save_checkpoint(_checkpoint(played, played.state))
+
+
+def _checkpoint(played: Playable, state: State) -> Checkpoint:
+    meta = {**_origin(played), "engine": played.engine_name, "digest": state.digest()}
+    return Checkpoint(state.round, state.tensors(), meta)
+
+
+def _origin(played: Playable) -> dict[str, str]:
+    """What a record must share with a run to be a part of it: the spec, the program, the data, frozen layers."""
+    versions = {"version": unalike.__version__, "torch": torch.__version__}
+    data = played.federation.dataset.digest
+    return {"key": played.spec.key, **versions, "data_sha256": data, **played.fixed()}
+
+
+def _foreign(saved: Checkpoint, played: Playable) -> str | None:
+    """Why a checkpoint is not one of this run, or None."""
+    reasons = {
+        "key": "it is of another run",
+        "version": "another version of unalike made it",
+        "torch": f"another version of torch than {torch.__version__} made it, whose bits differ",
+        "constants_sha256": "the net's frozen layers have changed since",
+    }
+    for key, value in _origin(played).items():
+        if key == "data_sha256" and saved.meta.get(key) == played.federation.dataset.rows_digest:
+            return "it is of a time when only rows and labels were compared, not names or parties of the data"
+        if saved.meta.get(key) != value:
+            return reasons.get(key, "the data have changed since")
+    if saved.meta.get("digest") != State.of(saved.round, saved.tensors).digest():
+        return "its tensors are not those that were saved"
+    return None
+
+
+def restore(played: Playable, folder: RunDirectory, say: Callable[[str], None]) -> int | None:
+    """Go on from the newest checkpoint of a folder, if there is one: its round.
+
+    On the engine that made it: the bits depend on it.
+    """
+    saved = folder.load_checkpoint(say, lambda checkpoint: _foreign(checkpoint, played))
+    if saved is None:
+        return None
+    if saved.meta["engine"] != played.engine_name:
+        played.use(str(saved.meta["engine"]), say)
+    played.state = State.of(saved.round, played.placed(saved.tensors))
+    played.selection.go_on(
+        folder.rounds(),
+        lambda wrong: folder.load_selected(lambda one: wrong(one) or _foreign(one, played)),
+    )
+    return saved.round

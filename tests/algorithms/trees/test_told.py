@@ -1,0 +1,89 @@
+"""What a party hears of trees: whatever is wrong with it, the sender is named and nothing else goes wrong."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.algorithms.trees.conversing import play, roles_of, small_rows, terms_of
+from unalike.algorithms.protocol import SERVER, Me, Turn, WrongMail
+from unalike.algorithms.trees.counted import questions
+from unalike.algorithms.trees.histogram import HistogramTrees
+from unalike.algorithms.trees.told import check_tree, depths
+from unalike.models.trees import Trees
+from unalike.rounds.conversation import InProcess
+from unalike.trees.agreed import own_cuts
+from unalike.trees.bins import bin_rows
+from unalike.trees.grow import grow
+from unalike.trees.objective import objective_of
+
+PROTOCOL = HistogramTrees()
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """All that a party is asked in a run: by turn, its state before and its mail."""
+    x, y = small_rows(300)
+    terms = terms_of(x, y, Trees(depth=3, bins=8, least_rows=5), 2, 2)
+    roles, found = roles_of(terms, x, y, np.arange(len(y)) % 2), []
+
+    class Noting(InProcess):
+        def turn(self, turn, inboxes):
+            if inboxes.get(0):
+                found.append((turn, self.states[0], inboxes[0][SERVER]))
+            return super().turn(turn, inboxes)
+
+    play(PROTOCOL, roles, carrier=Noting)
+    return roles[1], found
+
+
+def blamed(me, state, turn, mail):
+    """Who is named when a party hears this, if anybody."""
+    try:
+        PROTOCOL.step(me, state, turn, {SERVER: mail})
+    except WrongMail as wrong:
+        return wrong.sender
+    return None
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_wrong_mail_is_always_the_senders_fault(asked, data):
+    me, questions_asked = asked
+    turn, state, mail = questions_asked[data.draw(st.integers(0, len(questions_asked) - 1))]
+    mail = {name: array.copy() for name, array in mail.items()}
+    name = data.draw(st.sampled_from(sorted(mail)))
+    array = mail[name]
+    how = data.draw(st.sampled_from(["entry", "type", "shape", "gone"]))
+    if how == "entry" and array.size:
+        value = data.draw(st.sampled_from([-1, 0, 1, 2, 7, 100, 2**31 - 1, -(2**31)]))
+        with np.errstate(over="ignore"):
+            array.flat[data.draw(st.integers(0, array.size - 1))] = np.array(value).astype(array.dtype)
+    elif how == "type":
+        mail[name] = array.astype(np.float32 if array.dtype != np.float32 else np.int32)
+    elif how == "shape":
+        mail[name] = array[..., None]
+    else:
+        del mail[name]
+    assert blamed(Me(me.terms, 0, me.data, me.draw), state, turn, mail) in (None, SERVER)
+
+
+@pytest.mark.parametrize("how", ["levels", "leaves"])
+def test_sound_trees_are_accepted(how):
+    x, y = small_rows()
+    options = Trees(depth=5, bins=16, least_rows=5, grow=how, leaves=9)
+    cuts, objective = own_cuts(x, 16, 5), objective_of(options, 2)
+    g, h = objective.gradients(np.zeros((len(y), 1)), y)
+    tree = grow(bin_rows(x, cuts), g[0], h[0], options)
+    check_tree(tree, options, cuts)
+    assert depths(tree).max() <= 5
+    assert questions(tree, options)[-1] == (tree.size, 0)
+
+
+def test_turns_out_of_order_are_answered_from_what_is_told(asked):
+    """A party that was started again in the middle of a round has only the mail to go by."""
+    me, found = asked
+    turn, state, mail = next(one for one in found if one[0] == Turn(2, 5))
+    fresh = Me(me.terms, 0, me.data, me.draw)
+    _, say = PROTOCOL.step(fresh, state, turn, {SERVER: mail})
+    assert say.add["histograms"].shape[0] == len(mail["wanted"])
