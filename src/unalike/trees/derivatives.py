@@ -24,16 +24,23 @@ BLOCK: Final = 512
 _BUFFERS: list[NDArray[np.int32]] = []
 _BUFFERS_LOCK = threading.Lock()
 _MOST_BUFFERS: Final = 4
-_NOBODY_ELSE: Final = 3
-"""References to a buffer that nobody uses: the list's, the loop's and the count's own."""
+
+
+def _holders(buffers: list[NDArray[np.int32]]) -> list[int]:
+    """How many references there are to each buffer; Pythons differ in which of their own they count."""
+    return [sys.getrefcount(buffer) for buffer in buffers]
+
+
+_NOBODY_ELSE: Final = _holders([np.empty(0, np.int32)])[0]
+"""References to a buffer in a list that nobody else holds."""
 
 
 def _used_again(shape: tuple[int, ...]) -> NDArray[np.int32]:
     """Room for int32 numbers, in memory of earlier ones that nobody holds any more: fresh pages are dear."""
     need = int(np.prod(shape))
     with _BUFFERS_LOCK:
-        for buffer in _BUFFERS:
-            if sys.getrefcount(buffer) == _NOBODY_ELSE and need <= buffer.size <= 2 * need:
+        for buffer, holders in zip(_BUFFERS, _holders(_BUFFERS), strict=True):
+            if holders == _NOBODY_ELSE and need <= buffer.size <= 2 * need:
                 return buffer[:need].reshape(shape)
         buffer = np.empty(need, np.int32)
         _BUFFERS.append(buffer)
