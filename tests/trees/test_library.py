@@ -140,5 +140,7 @@ def test_nothing_undefined_is_computed(tmp_path):
     folder = tmp_path / "own"
     folder.mkdir(mode=0o700)
     more = {"UNALIKE_CACHE": str(folder), "MALLOC_PERTURB_": "165"}  # glibc: fresh memory is no zeros
-    done = subprocess.run([sys.executable, "-c", TRAPPED], env={**os.environ, **more}, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", TRAPPED], env={**os.environ, **more}, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
