@@ -22,6 +22,8 @@ from unalike.trees.split import POISSON_STEP
 
 GREATEST: Final = 2.0**10
 """First and second derivatives must stay below, so that sums cannot overflow."""
+GREATEST_LOSS: Final = 2.0**24
+"""The loss of a row must stay below, for the same reason."""
 
 Ints = NDArray[np.int32]
 
@@ -74,7 +76,13 @@ class Objective(ABC):
     def losses(self, margins: Floats, y: NDArray[Any], weights: NDArray[Any] | None = None) -> int:
         """The sum of the rows' losses, each on the grid: exact, so that parties' sums can be added."""
         losses = self.row_losses(np.asarray(margins, np.float64), y)
-        return int(on_grid(losses if weights is None else losses * weights).sum())
+        losses = losses if weights is None else losses * weights
+        if len(wrong := losses[~(np.abs(losses) < GREATEST_LOSS)]):
+            raise UserError(
+                f"trees: a validation row has a loss of {wrong[0]:.3g}, which is too much for {self.name} (it must "
+                f"stay below {GREATEST_LOSS:.0f}). Is its target right?"
+            )
+        return int(on_grid(losses).sum())
 
     def probabilities(self, margins: Floats) -> Floats:
         """The probability of each class, float64 [rows, classes]; of numbers there are none."""
