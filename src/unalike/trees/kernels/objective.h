@@ -103,19 +103,3 @@ int64_t gradients_poisson(const double *restrict margins, const double *restrict
     }
     return wrong;
 }
-
-// The bin of each value of a column: how many cuts are not above it, or `cuts + 1` where it is missing.
-void bin_column(const float *values, int64_t stride, int64_t rows, const float *cuts, int64_t count, int32_t *bins) {
-    for (int64_t i = 0; i < rows; i++) {
-        float x = values[i * stride];
-        const float *at = cuts;
-        int64_t left = count;
-        while (left > 1) {
-            int64_t half = left / 2;
-            at = at[half - 1] <= x ? at + half : at;
-            left -= half;
-        }
-        int64_t bin = (at - cuts) + (left && *at <= x);
-        bins[i] = (int32_t)(x != x ? count + 1 : bin);
-    }
-}
