@@ -283,7 +283,7 @@ def test_a_site_that_restarts_within_a_round_has_it_played_again(algorithm, tmp_
 
 
 def test_a_site_that_restarts_all_the_time_ends_the_run_with_its_name(tmp_path):
-    world = make(tmp_path)
+    world = make(tmp_path, None, "histogram")
 
     def before(node, raw):
         if node == NODE and peek(raw).kind in ("turn", "whole"):
@@ -320,6 +320,25 @@ def test_a_server_that_dies_anywhere_goes_on(moment, tmp_path):
     for name in HOSPITALS:
         known = Once(tmp_path / "sites" / name / "once.json").known
         assert all(len(asked) == 1 for what, asked in known.items() if what.startswith(("turn", "masks")))
+
+
+@pytest.mark.parametrize("round", [1, 2])
+def test_a_server_that_dies_after_sites_kept_a_round_that_it_did_not(round, tmp_path):
+    """The sites are a round ahead of the last checkpoint: they still have the state before it."""
+    world = make(tmp_path, "masked", "histogram")
+
+    def before(node, raw):
+        if (peek(raw).kind, peek(raw).header.get("round")) == ("evaluate", round):
+            raise Crash
+        return raw
+
+    world.transport.before = before
+    with pytest.raises(Crash):
+        world.serve()
+    assert len(read_rounds(world.folder.run)) == round - 1
+    world.transport.before = lambda node, raw: raw
+    world.start(NODE, NAME)
+    assert_as_simulated(world, world.serve())
 
 
 def test_a_site_that_lost_its_state_ends_the_run_and_does_not_begin_anew(tmp_path):
@@ -588,6 +607,13 @@ def lies(tmp_path_factory):
             made[turn] = Liar(make(tmp_path_factory.mktemp("lies"), "masked", "histogram"), 2, turn)
             made[turn].world.transport.sites[NODE]._work._once = None
     return made
+
+
+def test_turns_do_not_go_back(lies):
+    """What was told fits, but the turn is one that this site has passed: it is not answered."""
+    liar, place = lies[3], lies[3].world.transport.sites[NODE]._work.place
+    assert (place.round, place.turn) == (2, 1)
+    assert all(liar.ask(NAME, turn=turn)["again"] is True for turn in (0, 1))
 
 
 def test_where_the_plan_has_exchanges_there_are_no_turns(tmp_path):
