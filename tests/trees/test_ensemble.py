@@ -123,6 +123,8 @@ def changed(name, place, value):
         (changed("feature", (0, 0), 3), "column"),
         (changed("feature", (0, 0), -1), "column"),
         (changed("threshold", (0, 0), np.nan), "not a number"),
+        (changed("gain", (0, 0), np.nan), "a gain or"),
+        (changed("cover", (0, 1), np.inf), "a gain or"),
         (changed("value", (0, 2), np.inf), "not a number"),
         (stump(base=np.array([np.nan])), "not a number"),
         (stump(base=np.zeros(2)), "base"),

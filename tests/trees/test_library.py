@@ -1,5 +1,9 @@
 """The compiled core has the bits of numpy, for any number of threads, and says when there is none."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -111,3 +115,32 @@ def test_without_a_compiler_one_line_says_so(monkeypatch, capsys):
     line = capsys.readouterr().err
     assert line.startswith("Trees are grown by numpy: there is no C compiler (no-such-compiler). ")
     assert line.count("\n") == 1
+
+
+TRAPPED = """
+import numpy as np
+from unalike.native import compiler
+compiler.FLAGS = (*compiler.FLAGS, "-O1", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
+from tests.trees.test_grow import made
+from unalike.models.trees import Trees
+from unalike.trees import library
+from unalike.trees.bins import bin_rows
+from unalike.trees.grow import grow
+assert library.core() is not None
+for seed in range(8):
+    x, cuts, g, h = made(seed, rows=600)
+    for least_rows in (1, 5):
+        for by in ("levels", "leaves"):
+            grow(bin_rows(x, cuts), g, h, Trees(least_rows=least_rows, grow=by, least_weight=0.0))
+"""
+
+
+def test_nothing_undefined_is_computed(tmp_path):
+    """The core stops at once where a sum overflows, as it would if it read memory that nobody has written."""
+    folder = tmp_path / "own"
+    folder.mkdir(mode=0o700)
+    more = {"UNALIKE_CACHE": str(folder), "MALLOC_PERTURB_": "165"}  # glibc: fresh memory is no zeros
+    done = subprocess.run(
+        [sys.executable, "-c", TRAPPED], env={**os.environ, **more}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

@@ -110,3 +110,13 @@ def test_too_great_targets():
         objective_of(Trees(objective="poisson"), 0).gradients(np.zeros((1, 1)), np.array([-1.0]))
     with pytest.raises(UserError, match="no probabilities"):
         objective.probabilities(np.zeros((1, 1)))
+
+
+@pytest.mark.parametrize(("name", "target"), [("squared-error", 1e7), ("poisson", 1e14)])
+def test_a_loss_that_could_overflow_a_sum_is_refused(name, target):
+    """Else it would be the least of all losses, and end the training with no tree."""
+    objective = objective_of(Trees(objective=name), 0)
+    margins, y = np.full((2, 1), 3.0), np.array([1.0, target])
+    with pytest.raises(UserError, match="a validation row has a loss of"):
+        objective.losses(margins, y)
+    assert objective.losses(margins[:1], y[:1]) != 0

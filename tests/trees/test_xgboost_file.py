@@ -94,6 +94,21 @@ def test_a_tree_that_is_one_leaf_and_training_that_never_began(tmp_path):
     np.testing.assert_allclose(loaded(ensemble, tmp_path).predict(rows), ensemble.predict(x), rtol=1e-6)
 
 
+@pytest.mark.parametrize("objective", NAMES)
+def test_a_model_without_trees_predicts_its_start(objective, tmp_path):
+    """Training that ends by patience keeps no tree where none lowered the loss."""
+    x, y = example(objective)
+    y = y.astype(np.int64) if objective in CLASSES else y
+    arrays, settings, _ = grown_arrays(objective, x, y, target=TARGET)
+    for name, empty in (("left", -1), ("right", -1), ("feature", -1), ("value", 0), ("cover", 0)):
+        arrays[name][:] = empty
+    ensemble = Ensemble.of(arrays, settings, CLASSES.get(objective, 0), TARGET)
+    assert not ensemble.trees
+    booster = loaded(ensemble, tmp_path)
+    rows = xgboost.DMatrix(x, feature_names=booster.feature_names)
+    np.testing.assert_allclose(booster.predict(rows), predicted(ensemble, x), rtol=1e-6)
+
+
 def test_names_that_xgboost_does_not_take_are_changed_and_stay_apart():
     names = ("income_<=50K", "income__=50K", "a[1]", "", "plain", "größe")
     made = usable_names(names)

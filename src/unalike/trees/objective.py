@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from unalike.errors import UserError
 from unalike.models.trees import Trees
-from unalike.trees import library
+from unalike.trees import derivatives
 from unalike.trees.arithmetic import GRID, Floats, exp, log, on_grid
 from unalike.trees.split import POISSON_STEP
 
 GREATEST: Final = 2.0**10
 """First and second derivatives must stay below, so that sums cannot overflow."""
+GREATEST_LOSS: Final = 2.0**24
+"""The loss of a row must stay below, for the same reason."""
 
 Ints = NDArray[np.int32]
 
@@ -63,7 +65,7 @@ class Objective(ABC):
         self, margins: Floats, y: NDArray[Any], weights: NDArray[Any] | None = None
     ) -> tuple[Ints, Ints]:
         """First and second derivatives on the grid, int32 [outputs, rows]."""
-        if (found := library.gradients(self.name, margins, y, weights, self.numbers)) is not None:
+        if (found := derivatives.gradients(self.name, margins, y, weights, self.numbers)) is not None:
             return found
         first, second = self.derivatives(np.asarray(margins, np.float64), y)
         if weights is not None:
@@ -74,7 +76,13 @@ class Objective(ABC):
     def losses(self, margins: Floats, y: NDArray[Any], weights: NDArray[Any] | None = None) -> int:
         """The sum of the rows' losses, each on the grid: exact, so that parties' sums can be added."""
         losses = self.row_losses(np.asarray(margins, np.float64), y)
-        return int(on_grid(losses if weights is None else losses * weights).sum())
+        losses = losses if weights is None else losses * weights
+        if len(wrong := losses[~(np.abs(losses) < GREATEST_LOSS)]):
+            raise UserError(
+                f"trees: a validation row has a loss of {wrong[0]:.3g}, which is too much for {self.name} (it must "
+                f"stay below {GREATEST_LOSS:.0f}). Is its target right?"
+            )
+        return int(on_grid(losses).sum())
 
     def probabilities(self, margins: Floats) -> Floats:
         """The probability of each class, float64 [rows, classes]; of numbers there are none."""

@@ -44,6 +44,8 @@ def check_arrays(arrays: Mapping[str, Array], features: int, outputs: int) -> in
         raise ValueError(f"a node looks at a column that none of the {features} is")
     if np.isnan(threshold).any() or not np.isfinite(value).all() or not np.isfinite(arrays["base"]).all():
         raise ValueError("a threshold or a value is not a number")
+    if not (np.isfinite(arrays["gain"][:grown]).all() and np.isfinite(arrays["cover"][:grown]).all()):
+        raise ValueError("a gain or a sum of second derivatives is not a number")
     _check_shape(left, right, inner)
     return grown
 

@@ -25,6 +25,20 @@ _OBJECTIVES: dict[str, tuple[dict[str, Any], str]] = {
     "poisson": ({"name": "count:poisson", "poisson_regression_param": {"max_delta_step": "0.7"}}, "1E0"),
 }
 """What XGBoost calls an objective, and the base score that is a margin of 0."""
+_NONE, _ZERO = np.full(1, -1), np.zeros(1)
+_ONE_LEAF = FlatTree(
+    feature=_NONE,
+    threshold=_ZERO,
+    missing_left=np.zeros(1, bool),
+    left=_NONE,
+    right=_NONE,
+    parent=_NONE,
+    value=_ZERO,
+    gain=_ZERO,
+    cover=_ZERO,
+    rows=np.zeros(1, np.int64),
+)
+"""A tree that adds nothing: where training ended before the first one, something must hold the start."""
 
 
 def xgboost_bytes(ensemble: Ensemble, columns: Columns) -> bytes:
@@ -33,15 +47,16 @@ def xgboost_bytes(ensemble: Ensemble, columns: Columns) -> bytes:
     Where the margins start is added to the leaves of the first trees, because what a base score means has changed
     between versions. Predicted numbers are in their own units.
     """
-    outputs, count = ensemble.outputs, ensemble.trees
+    outputs = ensemble.outputs
     objective, base_score = _OBJECTIVES[ensemble.objective.name]
     several = outputs if outputs > 1 else 0
     if several:
         objective = {**objective, "softmax_multiclass_param": {"num_class": str(several)}}
     scaled = ensemble.objective.name == "squared-error"
     shift, scale = ensemble.target if scaled else (0.0, 1.0)
-    trees = []
-    for number, tree in enumerate(flat_trees(ensemble, columns)):
+    flat = list(flat_trees(ensemble, columns)) or [_ONE_LEAF] * outputs
+    trees, count = [], len(flat)
+    for number, tree in enumerate(flat):
         start = ensemble.base[number] * scale + shift if number < outputs else 0.0
         trees.append(_tree(number, tree, tree.value * scale + start, ensemble.features))
     model = {

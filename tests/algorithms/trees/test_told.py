@@ -16,6 +16,7 @@ from unalike.trees.agreed import own_cuts
 from unalike.trees.bins import bin_rows
 from unalike.trees.grow import grow
 from unalike.trees.objective import objective_of
+from unalike.trees.tree import Tree
 
 PROTOCOL = HistogramTrees()
 
@@ -87,3 +88,60 @@ def test_turns_out_of_order_are_answered_from_what_is_told(asked):
     fresh = Me(me.terms, 0, me.data, me.draw)
     _, say = PROTOCOL.step(fresh, state, turn, {SERVER: mail})
     assert say.add["histograms"].shape[0] == len(mail["wanted"])
+
+
+def chain(splits, options, **changes):
+    """A tree of so many splits, each the left child of the one above, with changes at the root."""
+    tree = Tree.empty(options)
+    for node in range(splits):
+        at = 2 * node - 1 if node else 0
+        tree.feature[at], tree.bin[at], tree.left[at], tree.right[at] = 0, 0, 2 * node + 1, 2 * node + 2
+    for name, value in changes.items():
+        getattr(tree, name)[0] = value
+    return tree
+
+
+def test_trees_are_as_deep_and_split_where_they_may():
+    x, _ = small_rows()
+    options = Trees(depth=3, bins=16, least_rows=1)
+    cuts = own_cuts(x, 16, 5)
+    behind_all = len(cuts.of_feature(0))
+    check_tree(chain(3, options), options, cuts)
+    check_tree(chain(1, options, bin=behind_all), options, cuts)
+    own_parent = chain(2, options, left=3, right=4)
+    own_parent.left[1], own_parent.right[1] = 1, 2
+    for wrong, message in (
+        (own_parent, "make no tree"),
+        (chain(4, options), "make no tree"),
+        (chain(1, options, bin=-1), "does not have"),
+        (chain(1, options, bin=behind_all + 1), "does not have"),
+        (chain(1, options, left=2, right=2), "make no tree"),
+        (chain(2, options, left=0), "make no tree"),
+    ):
+        with pytest.raises(WrongMail, match=message):
+            check_tree(wrong, options, cuts)
+
+
+@pytest.mark.parametrize("used", [0, 99])
+def test_a_tree_has_some_nodes_and_not_too_many(asked, used):
+    me, found = asked
+    turn, state, mail = next(one for one in found if one[0] == Turn(2, 3))
+    longer = {name: np.resize(array, (1, used)) for name, array in mail.items() if name != "wanted"}
+    with pytest.raises(WrongMail, match=f"a tree of {used} nodes"):
+        PROTOCOL.step(Me(me.terms, 0, me.data, me.draw), state, turn, {SERVER: mail | longer})
+
+
+def test_a_root_is_asked_for_once(asked):
+    """It was answered for at the beginning of the round, whether it is split or not."""
+    me, found = asked
+    turn, state, mail = next(one for one in found if one[0] == Turn(2, 3))
+    no_split = {name: array[:, :1].copy() for name, array in mail.items() if name != "wanted"}
+    for name in ("feature", "bin", "left", "right"):
+        no_split[name][:] = -1
+    with pytest.raises(WrongMail, match="wants node 0 of output 0"):
+        PROTOCOL.step(
+            Me(me.terms, 0, me.data, me.draw),
+            state,
+            turn,
+            {SERVER: no_split | {"wanted": np.zeros((1, 2), np.int32)}},
+        )

@@ -237,7 +237,7 @@ static int64_t split_node(Growth *w, int64_t node) {
     for (int k = 0; k < 2; k++) {
         Node *child = &w->nodes[left + k];
         *child = blank();
-        for (int c = 0; c < MOST_CHANNELS; c++)
+        for (int64_t c = 0; c < w->s->channels; c++)  // of others nothing was added up
             child->sums[c] = k ? n->sums[c] - n->found.left[c] : n->found.left[c];
         child->depth = n->depth + 1;
         child->lower = n->lower;
