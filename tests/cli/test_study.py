@@ -334,3 +334,28 @@ def test_a_score_of_another_task_fails_in_one_line(unalike):
     unalike("study", "run", "wrong.toml", "--quiet")
     out = unalike("study", "report", "wrong.toml").out
     assert "auroc is a score of classification, but the task is regression" in out
+
+
+MIXED = """
+title = "Trees beside nets"
+seeds = [0]
+[base]
+dataset = "heart"
+partition = "natural"
+rounds = 1
+[[axes.case]]
+algorithm = "histogram"
+model = "trees"
+[[axes.case]]
+algorithm = "fedavg"
+lr = 0.05
+"""
+
+
+def test_trees_beside_nets_have_no_learning_rate_and_tell_what_comes_back(unalike):
+    Path("mixed.toml").write_text(MIXED)
+    assert unalike("study", "run", "mixed.toml", "--quiet").code == 0
+    out = unalike("study", "report", "mixed.toml").out
+    assert re.search(r"trees\s+–\s+–\s+histogram\s.*mail [\d.]+ k?B; back [\d.]+ kB", out)
+    assert re.search(r"mlp\(64\)\s+2\s+0.05\s+fedavg", out)
+    assert "?" not in out

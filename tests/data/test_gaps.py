@@ -78,8 +78,10 @@ def test_an_array_may_have_nan_where_that_is_said_and_never_infinities() -> None
     data = unalike.dataset(x, y, test=None, missing="keep", standardise=True)
     np.testing.assert_array_equal(data.x, x)
     np.testing.assert_allclose(data.shift, [1.0, 1.5])
-    with pytest.raises(UserError, match=r"hold NaN or infinite values in 2 row\(s\)"):
+    with pytest.raises(UserError, match=r"hold NaN or infinite values in 2 row\(s\)[.] .*: missing=.keep.[.]$"):
         unalike.dataset(x, y, test=None)
+    with pytest.raises(UserError, match=r"in 3 row\(s\)[.] Remove or fill them first[.]$"):
+        unalike.dataset(np.where(x == 3, np.inf, x), y, test=None)
     with pytest.raises(UserError, match=r"hold infinite values in 1 row\(s\)"):
         unalike.dataset(np.where(x == 3, np.inf, x), y, test=None, missing="keep")
     with pytest.raises(UserError, match="of arrays, missing may be 'keep'"):

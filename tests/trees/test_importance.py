@@ -35,6 +35,8 @@ def test_gain_cover_and_splits_are_sums_over_nodes(found):
     assert importance.cover.sum() == pytest.approx(arrays["cover"][inner].sum())
     assert sum(row["share"] for row in importance) == pytest.approx(1)
     assert "strong" in repr(importance)
+    assert (importance[0], importance[:2]) == (importance.rows[0], importance.rows[:2])
+    assert len(importance) == len(importance.rows)
 
 
 def test_trees_that_never_split_go_by_nothing():

@@ -89,7 +89,11 @@ def test_predictions():
 
 @pytest.mark.parametrize(
     ("name", "classes", "problem"),
-    [("binary", 3, "needs 2 classes"), ("softmax", 0, "does not fit numbers"), ("poisson", 2, "does not fit 2")],
+    [
+        ("binary", 3, "needs 2 classes"),
+        ("softmax", 0, "does not fit numbers"),
+        ("poisson", 2, "does not fit 2 .* task=regression"),
+    ],
 )
 def test_objectives_that_do_not_fit(name, classes, problem):
     with pytest.raises(UserError, match=problem):

@@ -58,7 +58,9 @@ def check_rows(rows: Any, what: str, fewest: int = 1, gaps: bool = False) -> Non
     bad = np.isinf(rows).any(axis=1).sum() if gaps else _not_finite(rows)
     if bad:
         held = "infinite values" if gaps else "NaN or infinite values"
-        raise UserError(f"{what} hold {held} in {bad} row(s). Remove or fill them first.")
+        table = not gaps and rows.ndim == 2 and not hasattr(rows, "indptr") and not np.isinf(rows).any()
+        keep = ' Trees can read NaN: missing="keep".' if table else ""
+        raise UserError(f"{what} hold {held} in {bad} row(s). Remove or fill them first.{keep}")
 
 
 def check_one_each(labels: Any, what: str, rows: int) -> None:

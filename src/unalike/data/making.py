@@ -233,6 +233,6 @@ def _look_at_scales(data: Dataset) -> None:
         told = f"{deviations[high]:.3g} and {deviations[low]:.3g}"
         warnings.warn(
             f"{data.name}: the standard deviations of {named[0]} and {named[1]} are {told}, so that a net hardly "
-            "sees the smaller one. standardise=True makes them alike.",
+            "sees the smaller one (trees do not mind). standardise=True makes them alike.",
             stacklevel=4,
         )

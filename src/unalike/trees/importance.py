@@ -56,6 +56,12 @@ class Importance:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows)
 
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: int | slice) -> Any:
+        return self.rows[place]
+
     def __repr__(self) -> str:
         lines = [f"  {row['share']:6.1%}  {row['column']} ({row['splits']:,}x)" for row in self.rows[:10]]
         more = [f"  ... and {len(self.rows) - 10} more"] if len(self.rows) > 10 else []

@@ -254,7 +254,8 @@ def objective_of(settings: Trees, classes: int, target: tuple[float, float] = (0
         name = "squared-error" if classes == 0 else "binary" if classes == 2 else "softmax"
     if (classes == 0) != (name in ("squared-error", "poisson")):
         what = "numbers" if classes == 0 else f"{classes} classes"
-        raise UserError(f"trees: objective {name} does not fit {what}. Use objective=auto.")
+        numbers = ", or read the labels as numbers: task=regression" if name == "poisson" else ""
+        raise UserError(f"trees: objective {name} does not fit {what}. Use objective=auto{numbers}.")
     if name == "binary" and classes != 2:
         raise UserError(f"trees: objective binary needs 2 classes, the data have {classes}. Use softmax.")
     if name == "softmax":

@@ -83,6 +83,7 @@ def test_a_clip_of_a_channel_can_be_tuned():
     ("space", "said"),
     [
         (("learning_rate=1,2",), "Unknown field that can be tuned"),
+        (("eta=log(0.01,1)",), "Did you mean 'model.eta'"),
         (("rounds=1,2",), "Unknown field that can be tuned"),
         (("seed=1,2",), "Unknown field that can be tuned"),
         (("algorithm=fedavg|fedprox",), "each is tuned by itself"),

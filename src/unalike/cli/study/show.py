@@ -187,13 +187,16 @@ def _by_party(line: Line, last: int) -> dict[str, Any]:
 
 
 def traffic(line: Line) -> str:
-    """What the server sends to a party in a round, by what it carries; the mean over rounds."""
+    """What the server sends to a party in a round, by what it carries, and what comes back where that is more."""
     record = line.finished[0]
     cohort = sum(int(row.get("cohort") or 0) for row in record.rounds)
-    down: Mapping[str, Any] = (record.figures.get("traffic") or {}).get("down") or {}
+    sent: Mapping[str, Any] = record.figures.get("traffic") or {}
+    down, up = sent.get("down") or {}, sent.get("up") or {}
     if not cohort or not down:
         return MISSING
-    return ", ".join(f"{name} {size(count / cohort)}" for name, count in down.items())
+    told = ", ".join(f"{name} {size(count / cohort)}" for name, count in down.items())
+    back = sum(up.values())
+    return f"{told}; back {size(back / cohort)}" if back > 2 * sum(down.values()) else told
 
 
 def differing(settings: list[Setting]) -> list[str]:
@@ -208,7 +211,13 @@ def differing(settings: list[Setting]) -> list[str]:
 
 def _place(setting: Setting, apart: list[str]) -> list[str]:
     """The cells that tell a setting from the others."""
-    return [setting.dataset, setting.partition, *(brief(name, setting.spec.get(name)) for name in apart)]
+    return [setting.dataset, setting.partition, *(_told(setting, name) for name in apart)]
+
+
+def _told(setting: Setting, field: str) -> str:
+    """A field of a setting for people; one without meaning in it (the learning rate of trees) is not there."""
+    value = setting.spec.get(field)
+    return MISSING if value is None else brief(field, value)
 
 
 def report_dict(results: StudyResults) -> dict[str, Any]:

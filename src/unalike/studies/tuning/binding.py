@@ -32,12 +32,21 @@ def check_names(space: Iterable[Dimension]) -> None:
         if not dot and kind == "algorithm":
             raise UserError("The space cannot hold algorithms: each is tuned by itself. Give several of them.")
         if not dot and kind not in FIELDS:
-            raise unknown("field that can be tuned", kind, FIELDS)
+            raise unknown("field that can be tuned", kind, [*FIELDS, *_of_parts(kind)])
         if dot and kind not in PARTS:
             names = [entry.name for entry in registry("algorithm")]
             if kind not in names:
                 raise unknown("part that can be tuned", kind, [*PARTS, *names])
             _check_parameter(registry("algorithm"), kind, parameter)
+
+
+def _of_parts(parameter: str) -> list[str]:
+    """How a parameter that some part has is written: eta of trees is ``model.eta``."""
+    return [
+        f"{kind}.{parameter}"
+        for kind in PARTS
+        if any(field.name == parameter for entry in registry(kind) for field in entry.parameters)
+    ]
 
 
 def _check_parameter(parts: Registry[Any], name: str, parameter: str) -> None:
