@@ -79,8 +79,8 @@ class Objective(ABC):
         losses = losses if weights is None else losses * weights
         if len(wrong := losses[~(np.abs(losses) < GREATEST_LOSS)]):
             raise UserError(
-                f"trees: a validation row has a loss of {wrong[0]:.3g}, which is too much for {self.name} (it must "
-                f"stay below {GREATEST_LOSS:.0f}). Is its target right?"
+                f"trees: a validation row has a loss of {wrong[0]:.3g}, which is too much for {self.name} (it "
+                f"must stay below {GREATEST_LOSS:.0f}). Is its target right?"
             )
         return int(on_grid(losses).sum())
 
