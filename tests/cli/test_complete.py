@@ -148,7 +148,7 @@ def test_runs_and_studies_are_completed(complete, tmp_path):
 def test_commands_options_and_nonsense_are_completed(complete):
     assert complete("unalike re") == ["report", "recommend"]
     assert complete("unalike run --algo") == ["--algorithm"]
-    assert complete("unalike runs ") == ["list", "show", "tree", "compare"]
+    assert complete("unalike runs ") == ["list", "show", "tree", "importance", "compare"]
     assert complete("unalike nope x") == []
     assert complete("unalike run --data-dir nowhere --dataset dig") == ["digits"]
     assert complete("unalike data hea") == ["heart"]

@@ -190,6 +190,9 @@ def test_measured_as_columns_of_their_own(table: Path) -> None:
     assert all(found.shape[1] == 4 and np.isfinite(found).all() for found in party_features(data, split).values())
     assert simulated_situation(data, split).kind == "alike"
     assert indicated(whole) is whole
+    told = indicated(load_dataset("heart(missing=keep)")).features[22:]
+    assert {"chol_missing", "thal_missing", "slope_missing"} <= set(told)
+    assert set(told) <= set(load_dataset("heart").features)  # as missing=indicate names them
 
 
 @settings(max_examples=30, deadline=None)
@@ -230,3 +233,20 @@ def test_trees_learn_from_gaps_and_grow_alike_whoever_has_them(tmp_path: Path) -
     assert unknown.sum() == pytest.approx(1)
     assert made[0].accuracy is not None
     assert made[0].accuracy > 0.7
+
+
+@pytest.mark.parametrize("parties", [2, 20])
+def test_a_partition_of_rows_with_gaps_is_drawn(parties: int) -> None:
+    from matplotlib.figure import Figure
+
+    from unalike.report.feature_panels import feature_panels
+
+    x = np.random.default_rng(0).normal(size=(80, 4)).astype(np.float32)
+    x[::3, 1], x[:, 2], x[:40, 3] = np.nan, np.nan, np.nan  # some gaps, nothing but gaps, all gaps at one party
+    data = unalike.dataset(x, np.arange(80) % 2, test=None, missing="keep")
+    figure = Figure()
+    feature_panels(
+        figure, figure.add_gridspec(1, 1)[0, 0], data, make_partition("temporal(kind=party)", data, parties, 0)
+    )
+    titles = [text.get_text() for axes in figure.axes for text in axes.texts]
+    assert len(titles) == 4

@@ -43,6 +43,13 @@ def test_the_same_trees_whoever_holds_which_row():
     assert (even.predict(x) == skewed.predict(x)).all()
 
 
+def test_importance_has_the_names_of_a_data_frame():
+    pytest.importorskip("pandas")
+    frame = load_diabetes(as_frame=True)
+    fitted = FederatedRegressor(**TREES).fit(frame.data, frame.target)
+    assert {row["column"] for row in fitted.result_.importance()} <= set(frame.data.columns)
+
+
 def test_nets_have_no_importance_and_no_gaps():
     x, y = load_breast_cancer(return_X_y=True)
     net = FederatedClassifier(rounds=1, parties=2, model="logistic", random_state=0)

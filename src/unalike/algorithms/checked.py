@@ -44,7 +44,7 @@ def checked(algorithm: object) -> Algorithm:
     """The algorithm, ready to be used by an engine; one that cannot be is refused in one line."""
     if isinstance(algorithm, Protocol):
         raise UserError(
-            f"{type(algorithm).__name__} is a protocol, and this is for algorithms that train nets. Choose another."
+            f"{type(algorithm).__name__} is a protocol; this is for algorithms that train nets. Choose another."
         )
     if not isinstance(algorithm, Algorithm):
         name = type(algorithm).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,21 +21,23 @@ def refuse_gaps(data: Dataset, reader: str = "a net") -> None:
         )
 
 
-def indicated(data: Dataset) -> Dataset:
-    """The data set without gaps, to be measured or drawn: a missing value is the mean of its column's others.
+def indicated(data: Dataset, *, fill: bool = True) -> Dataset:
+    """The data set with one more column for each that has gaps, ``<name>_missing``: 1 where the value is missing.
 
-    For each column with gaps there is one more, ``<name>_missing``, which is 1 where the value is missing.
+    Columns that are missing together, as those of a category are, share it. With ``fill``, as measuring needs, a
+    missing value is the mean of its column's others; else it stays NaN.
     """
     if not data.gaps:
         return data
     names = data.features or tuple(f"column {place}" for place in range(data.shape[0]))
     train, test = np.isnan(data.x), np.isnan(data.x_test)
-    some = np.flatnonzero(train.any(axis=0) | test.any(axis=0))
+    told = _told(names, np.concatenate([train, test]))
+    some = list(told)
     known = np.maximum((~train).sum(axis=0), 1)
     means = np.where(train, 0.0, data.x).sum(axis=0) / known
 
     def whole(x: Array, absent: Array) -> Array:
-        filled = np.where(absent, means.astype(x.dtype), x)
+        filled = np.where(absent, means.astype(x.dtype), x) if fill else x
         return np.concatenate([filled, absent[:, some].astype(x.dtype)], axis=1)
 
     def longer(values: Array, rest: float) -> Any:
@@ -44,9 +47,21 @@ def indicated(data: Dataset) -> Dataset:
         data,
         x=whole(data.x, train),
         x_test=whole(data.x_test, test),
-        features=(*names, *(f"{names[place]}_missing" for place in some)),
+        features=(*names, *(f"{name}_missing" for name in told.values())),
         shift=longer(data.shift, 0.0),
         scale=longer(data.scale, 1.0),
         units=type(data.units)(longer(data.units.shift, 0.0), longer(data.units.scale, 1.0)),
-        gaps=False,
+        gaps=not fill,
     )
+
+
+def _told(names: Sequence[str], absent: Array) -> dict[int, str]:
+    """By the first place of columns that are missing together, what is missing there: thal, not thal_3."""
+    told: dict[int, str] = {}
+    for place in np.flatnonzero(absent.any(axis=0)).tolist():
+        first = max(told, default=None)
+        if first is None or not (absent[:, place] == absent[:, first]).all():
+            told[place] = names[place]
+        elif "_" in names[place] and names[place].rpartition("_")[0] == names[first].rpartition("_")[0]:
+            told[first] = names[place].rpartition("_")[0]
+    return told

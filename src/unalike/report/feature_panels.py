@@ -39,7 +39,7 @@ def feature_panels(figure: Figure, cell: Any, dataset: Dataset, partition: Parti
     Three features are drawn as the cube that they span (NIID-Bench, figure 5). Gives the first of the axes
     and a title to stand above it.
     """
-    dataset = indicated(dataset)
+    dataset = indicated(dataset, fill=False)
     seen = _look(dataset, partition)
     if dataset.shape == (3,) and partition.parties <= len(PALETTE):
         return _cube(figure, cell, seen, dataset, partition), "Where the rows lie"
@@ -93,8 +93,10 @@ class _Shares:
 
 
 def _shares(columns: list[Array]) -> _Shares:
+    """The shares of the values that are known; of a party that knows none, all are 0."""
+    columns = [column[~np.isnan(column)] for column in columns]
     everyone = np.concatenate(columns)
-    values = np.unique(everyone)
+    values = np.unique(everyone) if len(everyone) else np.zeros(1)
     if len(values) <= _MOST_VALUES:
         found = [np.bincount(np.searchsorted(values, column), minlength=len(values)) for column in columns]
         edges = np.arange(len(values) + 1) - 0.5
@@ -103,7 +105,7 @@ def _shares(columns: list[Array]) -> _Shares:
         edges = np.linspace(low, high if high > low else low + 1, _BINS + 1)
         counted = [np.histogram(column.clip(edges[0], edges[-1]), edges)[0] for column in columns]
         found = [np.convolve(counts, _SMOOTH, mode="same") for counts in counted]
-    shares = np.stack([counts / counts.sum() for counts in found])
+    shares = np.stack([counts / (counts.sum() or 1) for counts in found])
     return _Shares(shares, edges, values if len(values) <= _MOST_VALUES else None)
 
 
@@ -117,7 +119,7 @@ def _most_different(found: list[_Shares], attribute: Array) -> list[int]:
 
 def _curves(axes: Axes, found: _Shares) -> None:
     """A filled outline for each party, and over it in grey that of all parties."""
-    heights = 0.84 * found.shares / found.shares.max()
+    heights = 0.84 * found.shares / (found.shares.max() or 1)
     everyone = heights.mean(axis=0)
     for party, curve in enumerate(heights):
         base = party + 0.96

@@ -119,7 +119,7 @@ def brief_model(text: str) -> str:
 def check_meaning(spec: RunSpec, protocol: Protocol) -> None:
     """Refuse a field that decides nothing and is not as by default, a channel that cannot carry the sums."""
     usual = spec.defaults(spec.dataset)
-    # Another optimiser changes the usual learning rate, and steps leave no epochs: what follows from others is last.
+    # Another optimiser changes the usual lr, and steps leave no epochs: what follows from others comes last.
     order = sorted(spec.left_out, key=lambda name: (name in ("epochs", "lr"), name))
     changed = [name for name in order if getattr(spec, name) != usual.get(name)]
     _check_channel(spec, protocol)

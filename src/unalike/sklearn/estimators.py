@@ -88,6 +88,12 @@ class Federated(BaseEstimator):  # type: ignore[misc]
     def _dataset(self, X: Array, y: Array, group: Array | None, names: tuple[str, ...]) -> Dataset:
         raise NotImplementedError
 
+    def _more(self, X: Array, group: Array | None, names: tuple[str, ...]) -> dict[str, Any]:
+        """Whose rows are whose, names of columns, and whether a number is missing, as only trees allow it."""
+        gaps = not hasattr(X, "indptr") and bool(np.isnan(X).any())
+        features = tuple(map(str, getattr(self, "feature_names_in_", ())))
+        return {"group": group, "group_names": names, "features": features, "gaps": gaps}
+
     def _groups(self, X: Array, party: Any) -> tuple[Array | None, tuple[str, ...]]:
         """Whose each row is, as numbers, and what the parties are called."""
         if party is None:
@@ -159,7 +165,7 @@ class FederatedClassifier(ClassifierMixin, Federated):  # type: ignore[misc]
         if len(self.classes_) < 2:
             raise ValueError(f"There must be two classes or more, but y has one class only: {self.classes_[0]!r}.")
         classes = tuple(map(str, self.classes_))
-        more = _more(X, group, names)
+        more = self._more(X, group, names)
         return Dataset("X", X, codes.astype(np.int64), None, None, classes, **more)  # type: ignore[arg-type]
 
     def predict(self, X: Any, party: int | str | None = None) -> Array:
@@ -183,16 +189,10 @@ class FederatedRegressor(RegressorMixin, Federated):  # type: ignore[misc]
 
     def _dataset(self, X: Array, y: Array, group: Array | None, names: tuple[str, ...]) -> Dataset:
         y = np.asarray(y, np.float64)
-        more = _more(X, group, names)
+        more = self._more(X, group, names)
         return Dataset("X", X, y, None, None, (), task="regression", **more)  # type: ignore[arg-type]
 
     def predict(self, X: Any, party: int | str | None = None) -> Array:
         """The predicted number of each row, in the units of ``y``."""
         X = self._rows(X)
         return self.result_.predict(X, party=self._party(party))
-
-
-def _more(X: Array, group: Array | None, names: tuple[str, ...]) -> dict[str, Any]:
-    """Whose rows are whose, and whether a number is missing, as only trees allow it."""
-    gaps = not hasattr(X, "indptr") and bool(np.isnan(X).any())
-    return {"group": group, "group_names": names, "gaps": gaps}

@@ -22,7 +22,7 @@ MOST_PLACES_TRIED: Final = 64
 
 @dataclass(frozen=True, eq=False)
 class Binned:
-    """Rows by bin: ``codes[row, place]`` names a slot of this party's own, short histogram, from ``base[place]`` on.
+    """Rows by bin: ``codes[row, place]`` names a slot of this party's own short histogram, from ``base[place]``.
 
     Column ``j`` is in place ``place[j]``. Its ``used[j]`` slots begin at ``first[j]``, ascending by bin: those
     that occur, without the most frequent one, ``default[j]``. ``slot_bin`` is each slot's bin, ``slot_full`` its
@@ -137,7 +137,7 @@ def _by_zero(columns: list[_Column], rows: int, cuts: Cuts) -> list[_Column]:
 
 
 def _shared_places(columns: list[_Column], rows: int) -> NDArray[np.int32]:
-    """The place of each column: greedily, the fullest column first, the first place without a conflict and with room.
+    """The place of each column: the fullest column first, each to the first place with room and no conflict.
 
     Where a place's codes can be numbers of one byte, they are.
     """

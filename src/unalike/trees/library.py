@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-import threading
 from collections import deque
 from functools import cache
 from importlib.resources import files
@@ -22,14 +21,6 @@ from unalike.trees.split import channels_of, directions, first_bounds, is_bounde
 from unalike.trees.tree import Tree, most_leaves, most_nodes
 
 PARTS: Final = ("rows.h", "team.h", "histogram.h", "partition.h", "split.h", "grow.h", "steps.h", "objective.h")
-GRADIENTS: Final = {
-    "binary": "gradients_binary",
-    "softmax": "gradients_softmax",
-    "squared-error": "gradients_squares",
-    "poisson": "gradients_poisson",
-}
-BLOCK: Final = 512
-"""Rows whose exponentials the core keeps at a time (BLOCK in objective.h)."""
 FLAGS: Final = ("-ffp-contract=off", "-pthread")
 """Products and sums are rounded one by one, as in numpy."""
 _WORTH_A_THREAD: Final = 200_000
@@ -93,8 +84,8 @@ def core() -> ctypes.CDLL | None:
     library.arena_new.restype = ctypes.c_void_p
     for name in ("grow_tree", "histogram_of", "divide_rows", "find_leaves"):
         getattr(library, name).restype = ctypes.c_int64
-    for name in GRADIENTS.values():
-        getattr(library, name).restype = ctypes.c_int64
+    for name in ("binary", "softmax", "squares", "poisson"):
+        getattr(library, f"gradients_{name}").restype = ctypes.c_int64
     return library
 
 
@@ -165,11 +156,13 @@ def handle_of(binned: Binned) -> Handle | None:
     return found
 
 
-def _at(array: Array | None) -> ctypes.c_void_p:
+def address(array: Array | None) -> ctypes.c_void_p:
+    """Where an array lies, for a call of the core."""
     return ctypes.c_void_p(None if array is None else array.ctypes.data)
 
 
-def _plain(array: Array, dtype: type) -> Array:
+def plain(array: Array, dtype: type) -> Array:
+    """The array in one piece and of that type, as the core reads it."""
     return np.ascontiguousarray(array, dtype)
 
 
@@ -178,12 +171,12 @@ def _checked(
 ) -> tuple[Array, Array, Array | None]:
     """Derivatives and row numbers as the core reads them: it must not read beyond the end of what it gets."""
     count = int(handle.rows.rows)
-    rows = None if rows is None else _plain(rows, np.int32)
+    rows = None if rows is None else plain(rows, np.int32)
     if rows is not None and len(rows) and not 0 <= rows.min() <= rows.max() < count:
         raise ValueError(f"There are {count} rows, and not those from {rows.min()} to {rows.max()}.")
     if len(g) != count or len(h) != count or (margins is not None and margins.shape != (count,)):
         raise ValueError(f"{count} rows are binned; derivatives or margins are of another number.")
-    return _plain(g, np.int32), _plain(h, np.int32), rows
+    return plain(g, np.int32), plain(h, np.int32), rows
 
 
 def grow_tree(
@@ -213,7 +206,7 @@ def grow_tree(
     )
     tree, signs = Tree.empty(settings), directions(settings, features)
     parts = _TreeC(*(getattr(tree, name).ctypes.data for name in _TreeC._arrays))
-    may = np.ones(features, np.uint8) if allowed is None else _plain(allowed, np.uint8)
+    may = np.ones(features, np.uint8) if allowed is None else plain(allowed, np.uint8)
     g, h, rows = _checked(handle, g, h, rows, margins)
     count = int(handle.rows.rows) if rows is None else len(rows)
     stride = 0 if margins is None else margins.strides[0] // 8
@@ -221,15 +214,15 @@ def grow_tree(
     made = handle.library.grow_tree(
         ctypes.byref(handle.rows),
         ctypes.byref(told),
-        _at(g),
-        _at(h),
-        _at(may),
-        _at(signs),
-        _at(rows),
+        address(g),
+        address(h),
+        address(may),
+        address(signs),
+        address(rows),
         ctypes.c_int64(count),
         ctypes.c_int64(nodes),
         ctypes.byref(parts),
-        _at(margins),
+        address(margins),
         ctypes.c_int64(stride),
         ctypes.c_int64(threads),
         arena.pointer,
@@ -248,11 +241,11 @@ def histogram(handle: Handle, g: Array, h: Array, rows: Array, channels: int, th
     numbers = [ctypes.c_int64(n) for n in (len(rows), channels)]
     fine = handle.library.histogram_of(
         ctypes.byref(handle.rows),
-        _at(g),
-        _at(h),
-        _at(chosen),
+        address(g),
+        address(h),
+        address(chosen),
         *numbers,
-        _at(full),
+        address(full),
         ctypes.c_int64(threads),
         arena.pointer,
     )
@@ -274,7 +267,7 @@ def divide_rows(
     numbers = [ctypes.c_int64(n) for n in (feature, bin, missing_left)]
     return int(
         handle.library.divide_rows(
-            ctypes.byref(handle.rows), *numbers, _at(order), ctypes.c_int64(len(order)), _at(scratch)
+            ctypes.byref(handle.rows), *numbers, address(order), ctypes.c_int64(len(order)), address(scratch)
         )
     )
 
@@ -295,51 +288,9 @@ def _find_leaves(handle: Handle, tree: Tree, found: Array | None, margins: Array
     held = {name: np.ascontiguousarray(getattr(tree, name)) for name in _TreeC._arrays}
     parts = _TreeC(*(held[name].ctypes.data for name in _TreeC._arrays))
     stride = 0 if margins is None else margins.strides[0] // 8
-    numbers = ctypes.c_int64(len(tree.left)), _at(found), _at(margins), ctypes.c_int64(stride)
+    numbers = ctypes.c_int64(len(tree.left)), address(found), address(margins), ctypes.c_int64(stride)
     arena = handle.arena()
     fine = handle.library.find_leaves(ctypes.byref(handle.rows), ctypes.byref(parts), *numbers, arena.pointer)
     handle.idle.append(arena)
     if not fine:
         raise MemoryError("There is not enough memory to look for the leaves of these rows.")
-
-
-_BUFFERS: list[NDArray[np.int32]] = []
-_BUFFERS_LOCK = threading.Lock()
-_MOST_BUFFERS: Final = 4
-_NOBODY_ELSE: Final = 3
-"""References to a buffer that nobody uses: the list's, the loop's and the count's own."""
-
-
-def _used_again(shape: tuple[int, ...]) -> NDArray[np.int32]:
-    """Room for int32 numbers, in memory of earlier ones that nobody holds any more: fresh pages are dear."""
-    need = int(np.prod(shape))
-    with _BUFFERS_LOCK:
-        for buffer in _BUFFERS:
-            if sys.getrefcount(buffer) == _NOBODY_ELSE and need <= buffer.size <= 2 * need:
-                return buffer[:need].reshape(shape)
-        buffer = np.empty(need, np.int32)
-        _BUFFERS.append(buffer)
-        del _BUFFERS[:-_MOST_BUFFERS]
-        return buffer.reshape(shape)
-
-
-def gradients(
-    name: str, margins: Array, y: Array, weights: Array | None, numbers: tuple[float, ...] = ()
-) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
-    """First and second derivatives on the grid; None without a core, or where a row pulls too much."""
-    if (library := core()) is None:
-        return None
-    rows, outputs = margins.shape
-    margins = _plain(margins, np.float64)
-    y = _plain(y, np.int64 if name in ("binary", "softmax") else np.float64)
-    weights = None if weights is None else _plain(weights, np.float64)
-    if len(y) != rows or (weights is not None and len(weights) != rows):
-        return None
-    g, h = _used_again((2, outputs, rows))
-    more: list[Any] = [ctypes.c_double(number) for number in numbers]
-    raised = np.empty((outputs, BLOCK))
-    if name == "softmax":
-        more = [ctypes.c_int64(outputs), _at(raised)]
-    call = getattr(library, GRADIENTS[name])
-    wrong = call(_at(margins), _at(y), _at(weights), ctypes.c_int64(rows), *more, _at(g), _at(h))
-    return None if wrong else (g, h)

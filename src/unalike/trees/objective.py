@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from unalike.errors import UserError
 from unalike.models.trees import Trees
-from unalike.trees import library
+from unalike.trees import derivatives
 from unalike.trees.arithmetic import GRID, Floats, exp, log, on_grid
 from unalike.trees.split import POISSON_STEP
 
@@ -65,7 +65,7 @@ class Objective(ABC):
         self, margins: Floats, y: NDArray[Any], weights: NDArray[Any] | None = None
     ) -> tuple[Ints, Ints]:
         """First and second derivatives on the grid, int32 [outputs, rows]."""
-        if (found := library.gradients(self.name, margins, y, weights, self.numbers)) is not None:
+        if (found := derivatives.gradients(self.name, margins, y, weights, self.numbers)) is not None:
             return found
         first, second = self.derivatives(np.asarray(margins, np.float64), y)
         if weights is not None:
