@@ -146,9 +146,14 @@ def test_nothing_undefined_is_computed(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_packed_sums_of_middling_derivatives_do_not_overflow():
-    x, g, h = np.zeros((40_000, 1), np.float32), np.full(40_000, 2**18, np.int32), np.full(40_000, 2**19, np.int32)
+@pytest.mark.parametrize(("first", "second"), [(2**18, 1), (1, 2**19)])
+def test_packed_sums_of_middling_derivatives_do_not_overflow(first, second):
+    x, g, h = (
+        np.zeros((40_000, 1), np.float32),
+        np.full(40_000, first, np.int32),
+        np.full(40_000, second, np.int32),
+    )
     x[::2] = 1
     binned = bin_rows(x, Cuts(np.array([0.5], np.float32), np.array([0, 1])))
     found = histograms(binned, g, h, Growing.start(len(x), Trees()), np.array([0]), 2)[0]
-    assert found.tolist() == [[20_000 * 2**18, 20_000 * 2**19]] * 2 + [[0, 0]]
+    assert found.tolist() == [[20_000 * first, 20_000 * second]] * 2 + [[0, 0]]
