@@ -144,3 +144,16 @@ def test_nothing_undefined_is_computed(tmp_path):
         [sys.executable, "-c", TRAPPED], env={**os.environ, **more}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("first", "second"), [(2**18, 1), (1, 2**19)])
+def test_packed_sums_of_middling_derivatives_do_not_overflow(first, second):
+    x, g, h = (
+        np.zeros((40_000, 1), np.float32),
+        np.full(40_000, first, np.int32),
+        np.full(40_000, second, np.int32),
+    )
+    x[::2] = 1
+    binned = bin_rows(x, Cuts(np.array([0.5], np.float32), np.array([0, 1])))
+    found = histograms(binned, g, h, Growing.start(len(x), Trees()), np.array([0]), 2)[0]
+    assert found.tolist() == [[20_000 * first, 20_000 * second]] * 2 + [[0, 0]]

@@ -9,7 +9,7 @@ from tests.algorithms.trees.conversing import play, roles_of, small_rows, terms_
 from unalike.algorithms.protocol import SERVER, Me, Turn, WrongMail
 from unalike.algorithms.trees.counted import questions
 from unalike.algorithms.trees.histogram import HistogramTrees
-from unalike.algorithms.trees.told import check_tree, depths
+from unalike.algorithms.trees.told import check_tree, depths, told
 from unalike.models.trees import Trees
 from unalike.rounds.conversation import InProcess
 from unalike.trees.agreed import own_cuts
@@ -145,3 +145,50 @@ def test_a_root_is_asked_for_once(asked):
             turn,
             {SERVER: no_split | {"wanted": np.zeros((1, 2), np.int32)}},
         )
+
+
+def test_a_node_is_asked_for_once_though_other_questions_lie_between(asked):
+    me, found = asked
+    me = Me(me.terms, 0, me.data, me.draw)
+    turn, state, mail = next(one for one in found if one[0] == Turn(1, 1))
+    PROTOCOL.step(me, state, turn, {SERVER: mail})
+    for splits, node in ((1, 2), (2, 3), (3, 2)):
+        tree = chain(splits, me.terms.model)
+        tree.rows[: tree.size] = 2 ** (20 - depths(tree)[: tree.size])
+        question = told([tree]) | {"wanted": np.array([[0, node]], np.int32)}
+        turn = Turn(1, 2 * splits + 1)
+        if splits < 3:
+            PROTOCOL.step(me, state, turn, {SERVER: question})
+            continue
+        with pytest.raises(WrongMail, match="wants a node again"):
+            PROTOCOL.step(me, state, turn, {SERVER: question})
+
+
+def test_a_finished_tree_has_room_for_a_partys_rows(asked):
+    """Also where the party was started again and has not seen it grow."""
+    me, found = asked
+    turn, state, mail = next(one for one in found if one[0] == Turn(2, 1))
+    rows = mail["rows"].copy()
+    for node in reversed(range(rows.shape[1])):
+        left, right = mail["left"][0, node], mail["right"][0, node]
+        rows[0, node] = me.terms.model.least_rows if left < 0 else rows[0, left] + rows[0, right]
+    with pytest.raises(WrongMail, match="this party alone has"):
+        PROTOCOL.step(Me(me.terms, 0, me.data, me.draw), state, turn, {SERVER: mail | {"rows": rows}})
+
+
+@pytest.mark.parametrize("how", ["equal", "falling", "start", "endless", "many"])
+def test_cuts_ascend_and_begin_at_the_first(asked, how):
+    me, found = asked
+    turn, state, mail = next(one for one in found if "starts" in one[2])
+    mail = {name: array.copy() for name, array in mail.items()}
+    assert mail["starts"][1] > 1
+    if how == "start":
+        mail["starts"][0] = 1
+    elif how == "many":  # so many cuts make one bin more
+        mail["values"] = np.arange(me.terms.model.bins, dtype=np.float32)
+        mail["starts"][1:] = me.terms.model.bins
+    elif how == "endless":
+        mail["base"][0] = np.inf
+    else:
+        mail["values"][1] = mail["values"][0] - (how == "falling")
+    assert blamed(Me(me.terms, 0, me.data, me.draw), state, turn, mail) == SERVER

@@ -7,6 +7,7 @@ from tests.algorithms.trees.conversing import digest, model_of, play, roles_of, 
 from unalike.algorithms.protocol import SERVER, WrongMail
 from unalike.algorithms.trees.alone import LocalTrees
 from unalike.algorithms.trees.bagging import BaggedTrees
+from unalike.algorithms.trees.boosting import NOT_HEARD, has_ended
 from unalike.algorithms.trees.cyclic import CyclicTrees
 from unalike.algorithms.trees.histogram import HistogramTrees
 from unalike.models.trees import Trees
@@ -139,3 +140,14 @@ def test_a_party_that_sends_no_tree_is_named():
 
     with pytest.raises(WrongMail, match="Party 1 tells nodes that make no tree"):
         play(Broken(), roles)
+
+
+@pytest.mark.parametrize(
+    ("losses", "ends"),
+    [([9, 5], False), ([9, 5, 6], False), ([9, 5, 6, 5], True), ([9, 9, 9], True), ([9], False)],
+)
+def test_so_many_trees_in_vain_end_it_and_no_fewer(losses, ends):
+    known = np.full(8, NOT_HEARD, np.int64)
+    known[: len(losses)] = losses
+    assert bool(has_ended({"patience": np.array([2]), "losses": known})) is ends
+    assert not has_ended({"patience": np.array([0]), "losses": known})
