@@ -233,6 +233,7 @@ LIES = {
     "too few rows": (3, changed("rows", (0, 1), 2), "node of 2 rows"),
     "rows that do not add up": (3, changed("rows", (0, 0), 10_000), "do not add up"),
     "a node that is split": (5, changed("wanted", (0, 1), 0), "no leaf"),
+    "a node that has children": (5, changed("wanted", (0, 1), 1), "no leaf"),
     "no node": (3, changed("wanted", (0, 1), 9), "no leaf"),
     "no output": (3, changed("wanted", (0, 0), 5), "no leaf"),
     "other types": (3, lambda mail: mail.update(feature=mail["feature"].astype(np.int64)), "int32"),
