@@ -9,6 +9,22 @@ from unalike.models.model import register_model
 
 MOST_DEPTH = 16
 MOST_BINS = 1024
+_ELSEWHERE = {
+    "max_depth": "depth",
+    "max_bin": "bins",
+    "max_leaves": "leaves",
+    "num_leaves": "leaves",
+    "learning_rate": "eta",
+    "lambda": "l2",
+    "reg_lambda": "l2",
+    "gamma": "gain",
+    "min_child_weight": "least_weight",
+    "min_data_in_leaf": "least_rows",
+    "subsample": "rows",
+    "colsample_bytree": "columns",
+    "early_stopping_rounds": "patience",
+}
+"""How settings are called in other libraries, and here."""
 
 
 @register_model("trees", paper="Friedman 2001; Chen & Guestrin 2016, arXiv:1603.02754")
@@ -27,6 +43,10 @@ class Trees:
     predictor: ClassVar[str] = "unalike.trees.ensemble:Ensemble"
     """What reads the arrays that training leaves, and predicts with them."""
 
+    refused: ClassVar[dict[str, str]] = {
+        **{other: f"{other} is called {own} here. Write trees({own}=...)." for other, own in _ELSEWHERE.items()},
+        "n_estimators": "Trees are as many as rounds: use --rounds in place of trees(n_estimators=...).",
+    }
     depth: int = 6
     bins: int = 64
     eta: float = 0.3
