@@ -112,3 +112,10 @@ def test_a_column_of_one_value_or_of_none_has_no_cut():
     assert cuts.starts.tolist() == [0, 0, 0]
     assert cuts.slots == 4
     assert agreed.first_counts(x)[1, agreed.MISSING] == 50
+
+
+@pytest.mark.parametrize("rows", [9, 10])
+def test_a_bucket_that_few_rows_share_is_not_looked_into(rows):
+    """Two bins of five rows each need ten: a count inside a smaller bucket could tell of single rows."""
+    buckets = agreed.Buckets(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([9]), np.array([rows]))
+    assert len(buckets.to_divide(bins=8, least_rows=5)) == (rows == 10)
