@@ -1,3 +1,4 @@
+# ruff: noqa: F401
 """All models and losses: to import this registers every one of them, and loads torch."""
 
 from __future__ import annotations
@@ -19,39 +20,3 @@ from unalike.models.task import Task, without_running_statistics
 from unalike.models.token_mlp import TokenMlp
 from unalike.models.trees import Trees
 from unalike.models.vgg9 import Vgg9
-
-__all__ = [
-    "LOSSES",
-    "MODELS",
-    "Batch",
-    "Classification",
-    "CrossEntropy",
-    "FedAvgCnn",
-    "FedRepCnn",
-    "Linear",
-    "Logistic",
-    "Loss",
-    "Lstm",
-    "Mlp",
-    "Model",
-    "Net",
-    "ReadsWords",
-    "Regression",
-    "ResNet18",
-    "ResNet50",
-    "SeveralModels",
-    "SimpleCnn",
-    "SquaredError",
-    "Task",
-    "TokenMlp",
-    "Trees",
-    "Vgg9",
-    "WeightLayout",
-    "files_of",
-    "loaded_module",
-    "module",
-    "name_code",
-    "register_loss",
-    "register_model",
-    "without_running_statistics",
-]

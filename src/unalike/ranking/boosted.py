@@ -106,7 +106,7 @@ def words_on_trees(data: Dataset, kind: Kind) -> tuple[str, ...]:
             f"These rows are a table, and for tables there are boosted trees: {TREES} was better than FedAvg with "
             f"mlp(32,16) in {one.better} and worse in {one.worse} of {one.comparisons} settings with parties of "
             f"this kind ({kind}; {tables}), by {one.median_gain:+.1f} points of accuracy in the median and "
-            f"{one.worst_gain:+.1f} at worst (p = {one.p:.3f}); than FedAvg with logistic regression in "
+            f"{one.worst_gain:+.1f} at worst; than FedAvg with logistic regression in "
             f"{other.better} and {other.worse}, by {other.median_gain:+.1f} and {other.worst_gain:+.1f} "
             "(docs/trees.md)."
         )
