@@ -61,7 +61,11 @@ def test_bytes_are_counted_by_name_and_way():
         (0, SERVER): Say(mail={0: one("down"), 1: one("down")}, figures={"loss": 0.5}),
     }
     _, _, spoken = played(lines)
-    assert (spoken.up, spoken.down, spoken.figures) == ({"up": 16}, {"across": 16, "down": 32}, {"loss": 0.5})
+    assert (spoken.up, spoken.down, spoken.figures) == (
+        {"up": 16, "across": 16},
+        {"across": 16, "down": 32},
+        {"loss": 0.5},
+    ), "mail between parties goes up, and down again"
 
 
 def test_figures_of_a_party_are_not_kept():

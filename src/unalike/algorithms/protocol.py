@@ -13,11 +13,14 @@ between real sites, carries the mail; nobody ever waits for a particular message
 4. New states count when the round is whole. After a stop it is played again from the states before it.
 5. A step reads its inbox with :func:`want`, which refuses what has another type or shape and names the sender.
 6. Round 0 prepares: it is played once, before round 1.
+7. Where columns are split, the same roles also predict: in a conversation of that purpose a party's rows are those
+   to predict, and at its end the label holder keeps their ``margins``, float64 [rows, outputs]. States of such a
+   conversation are thrown away. A protocol of columns also works with the label holder alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
 
@@ -25,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unalike.errors import UserError
+from unalike.randomness import stream
 
 if TYPE_CHECKING:
     from unalike.randomness import Purpose as Use
@@ -39,7 +43,10 @@ TYPES: Final = ("uint8", "int32", "int64", "float32", "float64")
 Arrays = dict[str, NDArray[Any]]
 Inbox = Mapping[int, Arrays]
 Splits = Literal["rows", "columns"]
-Sends = Literal["nothing", "sums of gradients", "trees", "scores"]
+Sends = Literal[
+    "nothing", "sums of gradients", "trees", "scores", "sums of scores", "features", "encrypted gradients"
+]
+Intent = Literal["train", "predict"]
 T = TypeVar("T")
 
 
@@ -62,6 +69,19 @@ class Turn:
 
     round: int
     number: int
+    purpose: Intent = "train"
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How far a round goes, for models that are trained in small steps; from the options of a run."""
+
+    lr: float = 0.1
+    epochs: float = 1.0
+    steps: int | None = None
+    """Batches in a round; None: as many as make ``epochs``."""
+    batch_size: int = 32
+    lr_decay: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +102,13 @@ class PublicTerms:
     """Whether sums are opened only whole, so that no single party's part is ever seen."""
     label_holder: int | None = None
     """With columns split: who has the labels."""
+    columns: tuple[int, ...] = ()
+    """With columns split: how many each party has."""
+    pace: Pace = Pace()
+
+    def random(self, use: Use, *place: int) -> np.random.Generator:
+        """Random numbers that all roles draw alike, such as which people are in a batch."""
+        return stream(self.seed, use, 0, *place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +116,16 @@ class Own:
     """A party's own rows: features, labels, and the places of the rows that each purpose has.
 
     Features are as the data set has them, float32 or float64, perhaps a scipy CSR matrix, NaN where missing;
-    labels are int64, or numbers to predict in their own units.
+    labels are int64, or numbers to predict in their own units; none (length 0) at a party that has no labels.
+    Where columns are split, ``train`` are the same people in the same order at all parties.
     """
 
     x: Any
     y: NDArray[Any]
     train: NDArray[np.int64]
     validation: NDArray[np.int64]
+    apart: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """With columns split: rows to train on of people that not all parties know."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +140,7 @@ class Me:
     """What :meth:`remember` has made."""
     least_rows: int = 0
     """A party's own rule: of fewer rows than this, but some, it adds nothing to a sum, whatever it is told."""
+    draw_secret: Callable[[str, tuple[int, ...]], bytes] | None = None
 
     @property
     def rows(self) -> Own:
@@ -121,6 +152,15 @@ class Me:
     def random(self, use: Use, *place: int) -> np.random.Generator:
         """This role's random numbers for one use at one place, such as a round: the same whenever it is asked."""
         return self.draw(use, place)
+
+    def secret(self, use: str, *place: int) -> bytes:
+        """32 bytes that only this role knows, for keys and masks: the same whenever it is asked.
+
+        Between real sites they come from the site's own key, in a simulation from the seed.
+        """
+        if self.draw_secret is None:
+            raise ValueError(f"{role_name(self.number)} has no secrets.")
+        return self.draw_secret(use, place)
 
     def remember(self, name: str, make: Callable[[], T]) -> T:
         """What ``make`` gives, made once: for what follows from rows and state and is dear, such as binned rows.
@@ -138,12 +178,14 @@ class Say:
     """What a role says in a turn: mail to single roles, and integers that are only ever added.
 
     ``mail`` is by the number of the role that gets it. All parties that add in a turn add arrays of the same
-    names, types (int64) and shapes; the server gets their sum and no single part. ``figures`` of the server are
-    kept in the round's record.
+    names, types (int64) and shapes; the server, or the role ``to``, gets their sum and no single part. ``figures``
+    of the server, or of the label holder, are kept in the round's record.
     """
 
     mail: Mapping[int, Arrays] = field(default_factory=dict)
     add: Arrays | None = None
+    to: int = SERVER
+    """Who gets the sum; the same for all that add in a turn."""
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -166,6 +208,11 @@ class Protocol:
     """What leaves a party, in words that real sites consent to."""
     only_sums: ClassVar[bool] = False
     """Whether the server hears of parties by sums alone, so that one party with all rows gives the same model."""
+
+    reasons: ClassVar[Mapping[str, str]] = {}
+    """Why an option that it makes no use of has no meaning here, and what may be meant instead."""
+    predictor: ClassVar[str] = ""
+    """``module:class`` of what reads the arrays of :meth:`joined`; empty: the model says it."""
 
     server_begins: ClassVar[bool] = False
     """Whether parties say nothing in turn 0, so that real sites need not be woken for it."""
@@ -206,6 +253,21 @@ class Protocol:
         ``server`` is what the server keeps. None where this role has no model of its own.
         """
         raise NotImplementedError
+
+    def joined(self, terms: PublicTerms, parts: Sequence[Arrays], columns: Sequence[NDArray[np.int64]]) -> Arrays:
+        """With columns split: the model of somebody who has all columns, from all parties' parts of it.
+
+        ``parts`` are what :meth:`model` gives for each party, in order; ``columns`` says which columns of the
+        whole table each of them has.
+        """
+        raise NotImplementedError
+
+    def learns(self, terms: PublicTerms) -> Mapping[str, str]:
+        """With columns split: what each kind of role learns of the others, in words that real sites consent to.
+
+        The keys are "label holder", "other holders" and "server".
+        """
+        return {}
 
     def finished(self, server: Arrays) -> str | None:
         """Why training ends before its last round, in words; None to go on."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Protocol as Shape
 
 import numpy as np
@@ -14,6 +15,7 @@ from unalike.algorithms.protocol import (
     TYPES,
     Arrays,
     Inbox,
+    Intent,
     Me,
     Protocol,
     Say,
@@ -53,8 +55,17 @@ class Spoken:
     figures: dict[str, float] = field(default_factory=dict)
 
 
-def converse(carrier: MailCarrier, roles: Iterable[int], round: int) -> Spoken:
-    """Play one round: turn 0 wakes all roles, later turns those that have mail, until there is none."""
+def converse(
+    carrier: MailCarrier,
+    roles: Iterable[int],
+    round: int,
+    purpose: Intent = "train",
+    record_of: Collection[int] = (SERVER,),
+) -> Spoken:
+    """Play one round: turn 0 wakes all roles, later turns those that have mail, until there is none.
+
+    ``record_of``: the roles whose figures are for the round's record.
+    """
     spoken = Spoken()
     inboxes: dict[int, dict[int, Arrays]] = {number: {} for number in sorted(roles)}
     while inboxes:
@@ -62,25 +73,28 @@ def converse(carrier: MailCarrier, roles: Iterable[int], round: int) -> Spoken:
             raise UserError(
                 f"Round {round} has not ended after {MOST_TURNS:,} turns: a protocol must fall silent."
             )
-        said = carrier.turn(Turn(round, spoken.turns), inboxes)
-        inboxes = _delivered(said, spoken)
+        said = carrier.turn(Turn(round, spoken.turns, purpose), inboxes)
+        inboxes = _delivered(said, spoken, record_of)
         spoken.turns += 1
     return spoken
 
 
-def _delivered(said: Mapping[int, Say], spoken: Spoken) -> dict[int, dict[int, Arrays]]:
+def _delivered(
+    said: Mapping[int, Say], spoken: Spoken, record_of: Collection[int]
+) -> dict[int, dict[int, Arrays]]:
     """The inboxes of the next turn, by role and sender in order; the sum of what was added is the server's."""
     inboxes: dict[int, dict[int, Arrays]] = {}
     for sender in sorted(said):
         say = said[sender]
-        if sender == SERVER:
+        if sender in record_of:
             spoken.figures |= {name: float(value) for name, value in say.figures.items()}
         for receiver, arrays in sorted(say.mail.items()):
             check_arrays(sender, arrays)
             inboxes.setdefault(receiver, {})[sender] = arrays
-            count = spoken.up if receiver == SERVER and sender != SERVER else spoken.down
-            if sender != SUM:
-                _count(count, arrays)
+            if sender >= 0:
+                _count(spoken.up, arrays)
+            if receiver >= 0:  # mail between parties goes up, and down again
+                _count(spoken.down, arrays)
     return {number: inboxes[number] for number in sorted(inboxes)}
 
 
@@ -125,6 +139,11 @@ def layout_of(number: int, arrays: Arrays) -> Layout:
     return [(name, arrays[name].shape) for name in sorted(arrays)]
 
 
+def role_secret(seed: int, number: int) -> Callable[[str, tuple[int, ...]], bytes]:
+    """Where a role has its secrets from in a simulation, in which there is nothing to hide: the seed."""
+    return lambda use, place: sha256(repr((seed, number, use, place)).encode()).digest()
+
+
 def role_random(seed: int, number: int) -> Callable[[Use, tuple[int, ...]], np.random.Generator]:
     """Where a role has its random numbers from, given the seed that all know: the same wherever it is played."""
     return lambda use, place: stream(seed, use, number + 1, *place)
@@ -160,16 +179,17 @@ class InProcess:
     def turn(self, turn: Turn, inboxes: Mapping[int, Inbox]) -> Mapping[int, Say]:
         """Let every role with an inbox make its step."""
         said: dict[int, Say] = {}
-        parts: dict[int, Arrays] = {}
+        parts: dict[int, dict[int, Arrays]] = {}
         for number in sorted(inboxes):
             if number not in self._roles:
                 raise WrongMail(min(inboxes[number]), f"wrote to {role_name(number)}, which is not there.")
             self.states[number], say = self.step(number, turn, inboxes[number])
             said[number] = say
             if say.add is not None and number != SERVER:
-                parts[number] = say.add
-        if parts:
-            for part in parts.values():
+                parts.setdefault(say.to, {})[number] = say.add
+        for one in parts.values():
+            for part in one.values():
                 _count(self.bytes_added, part)
-            said[SUM] = Say(mail={SERVER: self._summing(turn, parts)})
+        if parts:
+            said[SUM] = Say(mail={to: self._summing(turn, one) for to, one in sorted(parts.items())})
         return said

@@ -7,7 +7,7 @@ parties, and raises AssertionError with one line that says which promise of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -254,7 +254,7 @@ def _spoilt(inbox: Inbox) -> Iterator[tuple[int, str, Inbox]]:
 
 def _fresh(me: Me) -> Me:
     """The same role with nothing remembered."""
-    return Me(me.terms, me.number, me.data, me.draw)
+    return replace(me, kept={})
 
 
 def _held(arrays: Arrays) -> Arrays:
