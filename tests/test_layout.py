@@ -23,7 +23,7 @@ LEVELS = [
     {"engines"},
     {"rounds"},
     {"channels", "algorithms"},
-    {"trees"},
+    {"trees", "vertical"},
     {"models"},
     {"measure"},
     {"secure"},

@@ -1,0 +1,1 @@
+"""Protocols between parties that know the same people, each by other columns."""
