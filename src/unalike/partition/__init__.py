@@ -22,6 +22,8 @@ from unalike.partition import (
     similarity,
     temporal,
     vertical,
+    vertical_correlation,
+    vertical_importance,
 )
 from unalike.partition.blocks import apart_rows, columns_of, common_rows, labels_of
 from unalike.partition.distorted import as_seen, seen_by, seen_label_counts
@@ -65,4 +67,6 @@ __all__ = [
     "similarity",
     "temporal",
     "vertical",
+    "vertical_correlation",
+    "vertical_importance",
 ]

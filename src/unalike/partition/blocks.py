@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
+from unalike.partition.disagreement import Disagreement
 from unalike.partition.distorted import changes_features, prepared, seen_by
-from unalike.partition.mistakes import Mistakes
 from unalike.partition.partition import Partition
 
 Places = NDArray[np.int64]
@@ -37,7 +37,7 @@ def columns_of(
     [rows, columns of the party], in the order of ``rows`` (None: all) and of ``partition.columns[party]``. Numbers
     are as the data set has them: float32 and float64 stay, others become float32; sparse rows stay a CSR matrix,
     and a missing value NaN. Where a distortion changes features, numbers are prepared (shifted and scaled), of
-    the test set too, which no distortion changes. Mistakes in shared columns are in both.
+    the test set too, which no distortion changes. Disagreement in shared columns are in both.
     """
     if partition.columns is None:
         raise UserError(f"{partition.recipe} splits no columns. Use vertical(2).")
@@ -52,7 +52,7 @@ def columns_of(
         block = _cut(prepared(x, dataset) if changes_features(partition) else x, places, columns)
     else:
         block = _cut(seen_by(dataset, partition, party)[0], _within(partition, party, places), columns)
-    if partition.mistakes is not None:
+    if partition.disagreement is not None:
         scaled = changes_features(partition)
         block = _mistaken(block, dataset, partition, party, places, test=test, scaled=scaled)
     return block
@@ -88,14 +88,14 @@ def _mistaken(
     block: Any, dataset: Dataset, partition: Partition, party: int, places: Places, *, test: bool, scaled: bool
 ) -> Any:
     """The block with other people's values where the party is mistaken."""
-    mistakes: Mistakes | None = partition.mistakes
-    assert mistakes is not None
+    wrong_of: Disagreement | None = partition.disagreement
+    assert wrong_of is not None
     assert partition.columns is not None
     own, sparse = partition.columns[party], hasattr(block, "indptr")
     changed = block.tocsc() if sparse else block
     pieces: dict[int, Any] = {}
-    for number, attribute in enumerate(mistakes.attributes):
-        whose = mistakes.whose(party, number, places, test=test, label_holder=partition.label_holder)
+    for number, attribute in enumerate(wrong_of.attributes):
+        whose = wrong_of.whose(party, number, places, test=test, label_holder=partition.label_holder)
         wrong = np.flatnonzero(whose >= 0)
         if not len(wrong):
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from functools import reduce
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
-from unalike.partition.mistakes import Mistakes
+from unalike.partition.disagreement import Disagreement
 from unalike.partition.partition import PARTITIONS, Partition, number_parties, register_partition
 
 LEAST_COMMON = 10
@@ -61,7 +62,7 @@ class Vertical:
         if self.rows < 1:
             made = replace(made, rows=self._known(dataset, rng), leaves_rows=True)
         if self.disagree:
-            made = replace(made, mistakes=self._mistakes(dataset, columns, rng))
+            made = replace(made, disagreement=self._disagreement(dataset, columns, rng))
         return made
 
     def _known(self, dataset: Dataset, rng: np.random.Generator) -> tuple[Array, ...]:
@@ -78,7 +79,9 @@ class Vertical:
             )
         return known
 
-    def _mistakes(self, dataset: Dataset, columns: tuple[Array, ...], rng: np.random.Generator) -> Mistakes:
+    def _disagreement(
+        self, dataset: Dataset, columns: tuple[Array, ...], rng: np.random.Generator
+    ) -> Disagreement:
         """Who is wrong about which shared attribute."""
         everyone = reduce(np.intersect1d, columns)
         attribute = attributes_of(dataset)
@@ -88,7 +91,7 @@ class Vertical:
                 f"vertical's disagree={self.disagree} is about shared attributes, but overlap={self.overlap} of "
                 f"{int(attribute.max()) + 1} attributes is none. Use more overlap."
             )
-        return Mistakes(self.disagree, int(rng.integers(2**62)), shared, dataset.size)
+        return Disagreement(self.disagree, int(rng.integers(2**62)), shared, dataset.size)
 
 
 def split_columns(recipe: str, dataset: Dataset, columns: tuple[Array, ...]) -> Partition:
@@ -132,6 +135,18 @@ def check_columns(dataset: Dataset, name: str) -> None:
         raise UserError(f"{name} splits attributes, but {dataset.name} has rows of tokens. Split rows instead.")
 
 
+def enough_attributes(dataset: Dataset, recipe: str, parties: int) -> Array:
+    """The attribute that each column belongs to; a UserError where there is not one for each party."""
+    check_columns(dataset, recipe)
+    attribute = attributes_of(dataset)
+    if (number := int(attribute.max()) + 1) < parties:
+        raise UserError(
+            f"{recipe} gives each of {parties} parties an attribute of its own, but {dataset.name} has {number}. "
+            f"Use at most {number} parties."
+        )
+    return attribute
+
+
 def deal_columns(
     dataset: Dataset, parties: int, overlap: float, rng: np.random.Generator, name: str
 ) -> tuple[Array, ...]:
@@ -163,11 +178,31 @@ def _strips(dataset: Dataset) -> Array:
 
 
 def attributes(dataset: Dataset) -> Array:
-    """The number of the attribute that each column of a table belongs to, by the columns' names."""
+    """The number of the attribute that each column of a table belongs to: by names, and by what they hold.
+
+    Columns ``cp_1``, ``cp_2``, ... of at most two values each code one category, and ``chol_missing`` goes with
+    ``chol``.
+    """
     width = int(np.prod(dataset.shape))
     names = dataset.features if len(dataset.features) == width else tuple(map(str, range(width)))
     stems = [re.split(r"[_=](?=[^_=]*$)", name)[0] for name in names]
     if len(set(stems)) == 1:  # column_0, column_1, ...: the name says nothing
         stems = list(names)
+    together = Counter(stem for stem, name in zip(stems, names, strict=True) if stem != name)
+    for place, (stem, name) in enumerate(zip(stems, names, strict=True)):
+        missing = name.endswith("_missing") and (stem in names or together[stem] > 1)
+        if together[stem] > 1 and stem != name and not missing and not _two_valued(dataset, place):
+            del together[stem]  # mean_radius, mean_area: numbers of their own
+    stems = [
+        stem if stem in together or (name.endswith("_missing") and stem in names) else name
+        for stem, name in zip(stems, names, strict=True)
+    ]
     number = {stem: place for place, stem in enumerate(dict.fromkeys(stems))}
     return np.array([number[stem] for stem in stems])
+
+
+def _two_valued(dataset: Dataset, column: int) -> bool:
+    """Whether a column has at most two values in some thousand rows of all parts of the data."""
+    some = dataset.x[:: max(1, dataset.size // 2000)]
+    values = some[:, [column]].toarray() if dataset.is_sparse else some.reshape(some.shape[0], -1)[:, column]
+    return len(np.unique(values[~np.isnan(values)])) <= 2
