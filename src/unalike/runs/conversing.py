@@ -160,6 +160,11 @@ class Conversing:
             self._tried,
         )
         found = figures_of_round(look, self.federation, scores, by_labels=self.spec.test_by == "labels")
+        if self.protocol.splits == "rows":
+            return found
+        # People belong to all parties: there are no figures of single ones, but what each could do alone counts.
+        held_out = found.pop("parties", {})
+        found[f"held_out_{self.score.key}"] = held_out.get("mean")
         return found | self._gain(found) if everything else found
 
     def _gain(self, found: Figures) -> Figures:
