@@ -98,7 +98,7 @@ class ColumnCast:
         holder = roles[SERVER].terms.label_holder or 0
         spoken = converse(carrier, roles, round, record_of=(SERVER, holder))
         sums = sum(carrier.bytes_added.values())
-        ways = {"sums": sums, self.protocol.sends: sum(spoken.up.values())}, {"mail": sum(spoken.down.values())}
+        ways = {"sums": sums, "mail": sum(spoken.up.values())}, {"mail": sum(spoken.down.values())}
         spoken.up, spoken.down = ({name: size for name, size in way.items() if size} for way in ways)
         return carrier.states, spoken
 
@@ -127,6 +127,24 @@ class ColumnCast:
         if self._as_is and columns is None:
             return made
         return OnWholeRows(made, None if self._as_is else self.rows.dataset, columns)
+
+    def predicted(self, state: State, x: Any) -> Array:
+        """The margins of other people that the label holder gets when all parties predict together."""
+        x = as_table(x, np.arange(x.shape[0]))
+        x, everybody, nobody = (
+            x if self._as_is else scaled(x, self.rows.dataset),
+            np.arange(x.shape[0]),
+            np.arange(0),
+        )
+        asked = {
+            number: replace(me, data=Own(x[:, self.columns[number]], np.zeros(0), everybody, nobody), kept={})
+            for number, me in self.roles.items()
+            if number != SERVER
+        }
+        carrier = InProcess(self.protocol, [self.roles[SERVER], *asked.values()], arrays_of(state))
+        converse(carrier, self.roles, state.round, "predict")
+        found: Array = carrier.states[self.terms.label_holder or 0]["margins"]
+        return found
 
     def alone(self) -> Grown | None:
         """The model that the label holder trains on its own columns, with nobody's help."""

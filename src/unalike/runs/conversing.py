@@ -51,7 +51,8 @@ class Conversing:
         if not dataset.is_tested:
             say(f"{dataset.name} has no test rows: there is no score on a global test set.")
         self.score = choose(spec.score, dataset.task)
-        self.selection = Selection(self.score, whole=bool(self.cast.models(self.state)[1]))
+        apart = protocol.splits == "columns"  # then a model is in parts, one at each party
+        self.selection = Selection(self.score, whole=apart or bool(self.cast.models(self.state)[1]))
 
     def use(self, engine: str, say: Callable[[str], None]) -> None:
         """Play on the engine of that name, from before the first round."""
