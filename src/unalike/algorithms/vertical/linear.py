@@ -178,8 +178,9 @@ def _figures(state: Arrays) -> dict[str, float]:
 class VerticalLinear(LinearColumns):
     """Linear models of split columns: logistic, softmax or least squares, as if one table had all columns.
 
-    For a batch B, drawn alike by all, each holder k of columns X_k sends its scores z_k = X_k w_k; the label holder
-    adds them to its own, sends back the residuals r = dloss/dz, and all step along their own part of the gradient,
+    For a batch B, drawn alike by all, each holder k of columns X_k sends its scores z_k = X_k w_k; the label
+    holder adds them to its own, sends back the residuals r = dloss/dz, and all step along their part of the
+    gradient,
 
         w_k <- w_k - lr (X_k^T r / |B| + l2 w_k),
 

@@ -25,8 +25,8 @@ REASONS: Final[Mapping[str, str]] = {
 
 _SERVER = "sizes and times of messages that it carries; nothing of what is in them"
 _RESIDUALS = (
-    "the residual of every person in every batch, whose sign is the label: it learns the labels of all people that "
-    "are trained on"
+    "the residual of every person in every batch, whose sign is the label: it learns the labels of all people "
+    "that are trained on"
 )
 
 
