@@ -57,8 +57,8 @@ def columns_lines(data: Dataset, made: Partition, skew: ColumnSkew) -> list[str]
         else "No attribute is shared."
     )
     lines.append(
-        f"Importance (mutual information with the label): alpha {alpha_words(skew.alpha)}. Small is uneven: one party's "
-        f"attributes tell most; from {made.parties} parties it is a rough estimate."
+        f"Importance (mutual information with the label): alpha {alpha_words(skew.alpha)}. Small is uneven: one "
+        f"party's attributes tell most; from {made.parties} parties it is a rough estimate."
     )
     if skew.icor is None:
         lines.append("Correlation between parties (Icor): not computed of so many columns.")
