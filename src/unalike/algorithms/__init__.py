@@ -49,6 +49,7 @@ from unalike.algorithms.trees.bagging import BaggedTrees
 from unalike.algorithms.trees.cyclic import CyclicTrees
 from unalike.algorithms.trees.histogram import HistogramTrees
 from unalike.algorithms.vertical.linear import VerticalLinear
+from unalike.algorithms.vertical.secureboost import SecureBoost
 
 __all__ = [
     "ALGORITHMS",
@@ -107,6 +108,7 @@ __all__ = [
     "Replies",
     "Reptile",
     "Scaffold",
+    "SecureBoost",
     "Vectors",
     "VerticalLinear",
     "Virtual",
