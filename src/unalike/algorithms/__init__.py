@@ -48,6 +48,7 @@ from unalike.algorithms.trees.alone import LocalTrees
 from unalike.algorithms.trees.bagging import BaggedTrees
 from unalike.algorithms.trees.cyclic import CyclicTrees
 from unalike.algorithms.trees.histogram import HistogramTrees
+from unalike.algorithms.vertical.ftl import TransferLearning
 from unalike.algorithms.vertical.split_net import SplitNet
 
 __all__ = [
@@ -108,6 +109,7 @@ __all__ = [
     "Reptile",
     "Scaffold",
     "SplitNet",
+    "TransferLearning",
     "Vectors",
     "Virtual",
     "algorithm",

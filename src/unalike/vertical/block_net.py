@@ -144,7 +144,7 @@ class BlockNet:
         return cls(blocks, bodies, places, head, objective, digest(arrays))
 
     def margins(self, x: Any, first: int = 0, last: int | None = None) -> Array:
-        """The scores of rows [rows, all columns], float64 [rows, outputs]; ``first`` and ``last`` are for trees."""
+        """The scores of rows [rows, all columns], float64 [rows, outputs]; all of them, whatever the range."""
         embeddings = [
             self.blocks.embedded(body, chosen(x, places))
             for body, places in zip(self.bodies, self.columns, strict=True)

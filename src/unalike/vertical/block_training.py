@@ -46,6 +46,10 @@ class TrainedPart:
             self.part.use(weights)
             self._used, self._made = np.array(weights), None
 
+    def whole(self) -> Tensor:
+        """What the part makes of all its rows, with the weights in use."""
+        return self._compute(self.part, self._rows)
+
     def made(self, weights: Array, place: Place, batch: Array | None) -> Tensor:
         """What the part makes of a batch of its rows (None: all), with the way back."""
         self.use(weights)
@@ -63,7 +67,13 @@ class TrainedPart:
         return weights, velocity
 
     def back(
-        self, weights: Array, place: Place, batch: Array | None, gradient: Array, descent: Descent, velocity: Array | None
+        self,
+        weights: Array,
+        place: Place,
+        batch: Array | None,
+        gradient: Array,
+        descent: Descent,
+        velocity: Array | None,
     ) -> tuple[Array, Array | None]:
         """The weights, and the velocity, after a step along the derivatives of what was made of a batch."""
         made = self.made(weights, place, batch)

@@ -89,7 +89,7 @@ def joint_training(blocks, y, terms, states, merge="concat", top=(), momentum=0.
 def test_it_has_the_bits_of_the_joint_net(classes, options, label_holder):
     blocks, y = people(classes=classes)
     terms = terms_of(
-        blocks, y, model=MODEL, classes=classes, label_holder=label_holder, lr=0.2, lr_decay=0.9, epochs=2.0
+        blocks, y, model=MODEL, classes=classes, label_holder=label_holder, lr=0.05, lr_decay=0.9, epochs=2.0
     )
     roles, protocol = roles_of(terms, blocks, y), SplitNet(**options)
     first = {me.number: protocol.start(me) for me in roles}

@@ -36,6 +36,11 @@ def round_batches(me: Me, round: int, people: int) -> list[NDArray[np.int64]]:
     return known[1]
 
 
+def own_random(me: Me, use: str, *place: int) -> np.random.Generator:
+    """Random numbers that nobody else can draw, such as first weights and noise: they are of a party's secrets."""
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(me.secret(use, *place)[:16], "little")))
+
+
 def check_common(me: Me, protocol: str) -> None:
     """Refuse to train where parties have nobody in common."""
     if not len(me.rows.train):
@@ -46,8 +51,8 @@ def check_mlp(model: Any, protocol: str) -> None:
     """Refuse models whose body cannot read a plain row of columns."""
     if not isinstance(getattr(model, "hidden", None), tuple) or not hasattr(model, "build"):
         raise UserError(
-            f"{protocol} trains an mlp, not {type(model).__name__}: what a party has of an image or a text is a flat "
-            'block of columns, which only fully connected layers read. Use --model "mlp(32,16)".'
+            f"{protocol} trains an mlp, not {type(model).__name__}: what a party has of an image or a text is a "
+            'flat block of columns, which only fully connected layers read. Use --model "mlp(32,16)".'
         )
 
 

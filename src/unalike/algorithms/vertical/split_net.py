@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unalike.algorithms.contract import algorithm
-from unalike.algorithms.protocol import NOTHING, SERVER, Arrays, Inbox, Me, Protocol, PublicTerms, Say, Turn
+from unalike.algorithms.protocol import NOTHING, SERVER, Arrays, Inbox, Me, PublicTerms, Say, Turn
 from unalike.algorithms.vertical.batches import learning_rate, outputs_of
 from unalike.algorithms.vertical.net_rows import (
     batch_told,
@@ -17,9 +17,10 @@ from unalike.algorithms.vertical.net_rows import (
     check_mlp,
     heard_rows,
     net_rows,
-    round_batches,
+    own_random,
     said_rows,
 )
+from unalike.algorithms.vertical.nets import Batches, ColumnNets, label_holder_of
 from unalike.errors import UserError
 
 if TYPE_CHECKING:  # torch is loaded when a net is made
@@ -27,12 +28,10 @@ if TYPE_CHECKING:  # torch is loaded when a net is made
     from unalike.vertical.block_training import Descent, HeadTraining, TrainedPart
 
 Array = NDArray[Any]
-_EMBEDDINGS, _GRADIENTS = 0, 1
-"""What noise is drawn for."""
 
 
 @algorithm("split-net", paper="Chen et al. 2020, VAFL (arXiv:2007.06081), without its asynchronous rounds")
-class SplitNet(Protocol):
+class SplitNet(ColumnNets):
     """A net of blocks: holders send what their bodies make of a batch, and get its derivatives back.
 
     The score of a person is head(merge(body_1(x_1), ..., body_n(x_n))). A body has the hidden layers of
@@ -49,26 +48,11 @@ class SplitNet(Protocol):
 
     Departures. The paper perturbs the last layer's input and bounds it by the norms of weights, here it is what is
     sent that is clipped and perturbed. Its parties send and step whenever they like; here a batch has all parties,
-    so that the outcome depends on nobody's speed: asynchronous rounds are not built. A predicted person's embedding
-    has no noise: the bits are those of the joined model.
+    so that the outcome depends on nobody's speed: asynchronous rounds are not built. What a holder sends of people
+    to predict has no noise: the bits are those of the joined model.
     """
 
-    splits: ClassVar[Literal["rows", "columns"]] = "columns"
-    models: ClassVar[tuple[str, ...]] = ("mlp",)
-    uses: ClassVar[frozenset[str]] = frozenset(("lr", "lr_decay", "epochs", "steps", "batch_size"))
-    sends = "features"
     predictor: ClassVar[str] = "unalike.vertical.block_net:BlockNet"
-    reasons: ClassVar[Mapping[str, str]] = {
-        "model": "a party's columns are a flat block, which only an mlp reads as it is",
-        "optimiser": "all parts descend by plain SGD; see split-net(momentum=0.9)",
-        "loss": "it is cross-entropy, or the squared error of a standardised number",
-        "sample": "a batch needs what every party's body makes of it",
-        "drop_last": "the last batch of a pass is as large as what is left",
-        "dtype": "bodies and head are in single precision",
-        "device": "parts are small, and computed on the processor",
-        "batch_norm": "the nets have no such layers",
-        "fine_tune": "one party alone has no whole net to train further",
-    }
 
     merge: Literal["concat", "sum"] = "concat"
     top: tuple[int, ...] = ()
@@ -87,8 +71,7 @@ class SplitNet(Protocol):
                 raise UserError(f"split-net: {name} must be 0 or more, got {getattr(self, name)}.")
         if self.noise and not self.clip:
             raise UserError(
-                f"split-net: noise={self.noise:g} is counted in lengths that a row may have. Say the greatest with "
-                "clip=1."
+                f"split-net: noise={self.noise:g} is counted in greatest lengths of a row. Say one with clip=1."
             )
 
     # What roles keep.
@@ -100,50 +83,22 @@ class SplitNet(Protocol):
             return {}
         check_common(me, "split-net")
         blocks, terms = self._blocks(me.terms), me.terms
-        parts = {"body": blocks.body(terms.columns[me.number], me.random("model", 0))}
+        parts = {"body": blocks.body(terms.columns[me.number], own_random(me, "body"))}
         if me.number == terms.label_holder:
-            parts["head"] = blocks.head(terms.parties, outputs_of(terms), me.random("model", 1))
+            parts["head"] = blocks.head(terms.parties, outputs_of(terms), own_random(me, "head"))
         state: Arrays = {name: part.weights for name, part in parts.items()}
         if self.momentum:
             state |= {f"{name}_velocity": np.zeros_like(weights) for name, weights in state.items()}
         return state | ({"loss": np.zeros(1)} if me.number == terms.label_holder else {})
 
-    def step(self, me: Me, state: Arrays, turn: Turn, inbox: Inbox) -> tuple[Arrays, Say]:
-        """Holders speak at even turns, the label holder answers at odd ones; nobody waits for anybody."""
-        if me.number == SERVER or (turn.round == 0 and turn.purpose == "train"):
-            return state, NOTHING
-        if not inbox and turn.number:
-            return state, NOTHING
-        from unalike.vertical.net_part import on_one_thread
-
-        with on_one_thread():
-            if turn.purpose == "predict":
-                return self._predict(me, state, turn, inbox)
-            return self._train(me, state, turn, inbox)
-
-    def _train(self, me: Me, state: Arrays, turn: Turn, inbox: Inbox) -> tuple[Arrays, Say]:
-        terms = me.terms
-        found = round_batches(me, turn.round, len(me.rows.train))
-        if me.number != terms.label_holder:
-            return self._holder(me, state, turn, inbox, found)
-        if terms.parties > 1:
-            return self._lead(me, state, turn, inbox, found) if turn.number else (state, NOTHING)
-        for number, batch in enumerate(found):
-            state, _ = self._stepped(me, state, turn, (turn.round, number), batch, {})
-        return self._told_loss(me, state, turn, len(found))
-
     # A holder of columns.
 
-    def _holder(
-        self, me: Me, state: Arrays, turn: Turn, inbox: Inbox, found: Sequence[Array]
-    ) -> tuple[Arrays, Say]:
+    def follow(self, me: Me, state: Arrays, turn: Turn, inbox: Inbox, found: Batches) -> tuple[Arrays, Say]:
         """Step along the derivatives that came back, then send what the body makes of the next batch."""
-        leader, body, number = _leader(me), self._body(me), turn.number // 2
+        leader, body, number = label_holder_of(me.terms), self._body(me), turn.number // 2
         if turn.number:
             batch = found[batch_told(turn, leader, len(found), number - 1)]
-            gradient = heard_rows(
-                inbox, leader, "gradient", "float32", (len(batch), self._blocks(me.terms).width)
-            )
+            gradient = heard_rows(inbox, leader, "gradient", "float32", (len(batch), self._blocks(me.terms).width))
             weights, velocity = body.back(
                 state["body"],
                 (turn.round, number - 1),
@@ -156,22 +111,28 @@ class SplitNet(Protocol):
         if number == len(found):
             return state, NOTHING
         made = body.made(state["body"], (turn.round, number), found[number]).detach().numpy()
-        sent = self._perturbed(me, said_rows(me, made, turn, "what its body makes of its rows"), turn.round, number)
+        sent = self._perturbed(
+            me, said_rows(me, made, turn, "what its body makes of its rows"), turn.round, number
+        )
         return state, Say(mail={leader: {"embedding": sent}})
 
     def _perturbed(self, me: Me, made: Array, round: int, number: int) -> Array:
         """What a holder sends in place of what its body made."""
         if not self.noise:
             return made
-        drawn = me.random("party noise", round, number, _EMBEDDINGS).standard_normal(made.shape)
+        drawn = own_random(me, "embeddings", round, number).standard_normal(made.shape)
         return (made + self.noise * self.clip * drawn).astype(np.float32)
 
     # The label holder.
 
-    def _lead(
-        self, me: Me, state: Arrays, turn: Turn, inbox: Inbox, found: Sequence[Array]
-    ) -> tuple[Arrays, Say]:
+    def lead(self, me: Me, state: Arrays, turn: Turn, inbox: Inbox, found: Batches) -> tuple[Arrays, Say]:
         """Hear what all bodies make of a batch, step, and tell each holder the derivatives."""
+        if me.terms.parties == 1:
+            for number, batch in enumerate(found):
+                state, _ = self._stepped(me, state, turn, (turn.round, number), batch, {})
+            return self._told_loss(me, state, turn, len(found))
+        if not turn.number:
+            return state, NOTHING
         number = batch_told(turn, min(inbox), len(found), turn.number // 2)
         batch, width = found[number], self._blocks(me.terms).width
         others = {
@@ -212,7 +173,7 @@ class SplitNet(Protocol):
         if not self.gradient_noise:
             return gradient
         longest = float(np.linalg.norm(gradient.astype(np.float64), axis=1).max())
-        drawn = me.random("party noise", turn.round, number, _GRADIENTS).standard_normal(gradient.shape)
+        drawn = own_random(me, "gradients", turn.round, number).standard_normal(gradient.shape)
         scale = self.gradient_noise * longest / np.sqrt(gradient.shape[1])
         return (gradient + scale * drawn).astype(np.float32)
 
@@ -222,16 +183,15 @@ class SplitNet(Protocol):
 
     # Predictions, and the joined model.
 
-    def _predict(self, me: Me, state: Arrays, turn: Turn, inbox: Inbox) -> tuple[Arrays, Say]:
+    def predict(self, me: Me, state: Arrays, turn: Turn, inbox: Inbox) -> tuple[Arrays, Say]:
+        """A holder sends what its body makes of its rows; the label holder keeps the margins of all."""
         terms, blocks = me.terms, self._blocks(me.terms)
-        if turn.number > 1 or (turn.number == 0 and me.number == terms.label_holder and terms.parties > 1):
-            return state, NOTHING
         rows = net_rows(me, me.rows.train, "float32")
         body = blocks.body(rows.shape[1])
         body.use(state["body"])
         made = said_rows(me, blocks.embedded(body, rows), turn, "what its body makes of its rows")
         if me.number != terms.label_holder:
-            return state, Say(mail={_leader(me): {"embedding": made}})
+            return state, Say(mail={label_holder_of(me.terms): {"embedding": made}})
         embeddings = [
             made if party == me.number else heard_rows(inbox, party, "embedding", "float32", made.shape)
             for party in range(terms.parties)
@@ -248,7 +208,7 @@ class SplitNet(Protocol):
         """The net of blocks of somebody who has all columns."""
         return {
             "bodies": np.concatenate([part["body"] for part in parts]),
-            "head": parts[_holder_of(terms)]["head"],
+            "head": parts[label_holder_of(terms)]["head"],
             "columns": np.concatenate(columns).astype(np.int64),
             "counts": np.array([len(own) for own in columns], np.int64),
             "merge": np.array([["concat", "sum"].index(self.merge)], np.int64),
@@ -262,10 +222,10 @@ class SplitNet(Protocol):
         noise = f", with noise of {self.noise:g} times its greatest length in training" if self.noise else ""
         hidden = f", under noise of {self.gradient_noise:g} times the longest" if self.gradient_noise else ""
         return {
-            "label holder": f"{width} numbers that each holder's net makes of a person's columns, for every person "
-            f"and every pass{noise}; for predicted people without noise. Columns may be reconstructed from them",
-            "other holders": f"the derivatives of the loss by those numbers, for every person in training{hidden}: "
-            "labels can be read from their lengths and directions, so see what the attacks got",
+            "label holder": f"{width} numbers that each holder's net makes of a person's columns, for every "
+            f"person and every pass{noise}; for predicted people without noise. Columns may be reconstructed",
+            "other holders": "the derivatives of the loss by those numbers, for every person in "
+            f"training{hidden}: labels can be read from their lengths and directions",
             "server": "nothing, where mail passes it in boxes",
         }
 
@@ -298,20 +258,11 @@ class SplitNet(Protocol):
 
         def make() -> HeadTraining:
             y = me.rows.y[me.rows.train]
-            return head_training(self._blocks(terms), self._body(me), terms.parties, y, terms.classes, terms.target)
+            return head_training(
+                self._blocks(terms), self._body(me), terms.parties, y, terms.classes, terms.target
+            )
 
         return me.remember("split-net head", make)
-
-
-def _holder_of(terms: PublicTerms) -> int:
-    if terms.label_holder is None:
-        raise ValueError("Somebody must hold the labels.")
-    return terms.label_holder
-
-
-def _leader(me: Me) -> int:
-    """The number of the party that has the labels."""
-    return _holder_of(me.terms)
 
 
 def _kept(name: str, weights: Array, velocity: Array | None) -> Arrays:
