@@ -23,7 +23,7 @@ from unalike.federation.summing import VectorOf, question
 from unalike.secure import pairwise
 from unalike.secure.crypto.errors import CryptoError
 from unalike.secure.crypto.primitives import signing_public
-from unalike.secure.policy import new_session
+from unalike.secure.policy import Policy, new_session
 
 GREET, ADD = "greet", "add"
 """Kinds of messages: tell your key for hidden sums; add what you are asked to compute."""
@@ -152,11 +152,7 @@ class SitePairs:
         bits: int,
     ) -> bytes:
         """A vector under this site's masks with all others of these names, who are asked the same."""
-        if not set(names) <= {*shared, self._name}:
-            raise Refused("it has no key of a site that by the plan takes part in this exchange")
-        identities = [*(self._roster[name] for name in names), self._server]
-        policy = pairwise.terms(session, identities, len(grid), asked, bits)
-        others = {number: shared[name] for number, name in enumerate(names) if name != self._name}
+        policy, others = self._terms(session, shared, names, asked, len(grid), bits)
         answer = pairwise.hide(policy, names.index(self._name), others, grid)
         why = (
             "this site has answered the same with another vector, and under the same masks the two would tell "
@@ -164,6 +160,36 @@ class SitePairs:
         )
         self._once.ask(f"masks {policy.digest.hex()}", sha256(answer).hexdigest(), why)
         return answer
+
+    def opened(
+        self,
+        session: bytes,
+        shared: Mapping[str, bytes],
+        names: Sequence[str],
+        asked: bytes,
+        rest: bytes,
+        bits: int,
+    ) -> Grid:
+        """The sum of the vectors of all others of these names, which only this site can read."""
+        length = len(rest) // (bits // 8) - pairwise.CHECKS
+        policy, others = self._terms(session, shared, names, asked, max(0, length), bits)
+        return pairwise.opened(policy, names.index(self._name), others, rest)
+
+    def _terms(
+        self,
+        session: bytes,
+        shared: Mapping[str, bytes],
+        names: Sequence[str],
+        asked: bytes,
+        length: int,
+        bits: int,
+    ) -> tuple[Policy, dict[int, bytes]]:
+        """The terms of a sum of these sites, and the keys with the others of them by number."""
+        if not set(names) <= {*shared, self._name}:
+            raise Refused("it has no key of a site that by the plan takes part in this exchange")
+        identities = [*(self._roster[name] for name in names), self._server]
+        policy = pairwise.terms(session, identities, length, asked, bits)
+        return policy, {number: shared[name] for number, name in enumerate(names) if name != self._name}
 
     def _shared_with(self, keys: Mapping[str, Any]) -> dict[str, bytes]:
         """The keys shared with others, whose own must be signed by them, and the same in all of the run."""

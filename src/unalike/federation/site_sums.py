@@ -13,6 +13,7 @@ from unalike.channels.masked import Masked
 from unalike.federation.boxes import SiteBoxes
 from unalike.federation.dealing import SiteKeys
 from unalike.federation.envelope import Envelope, Refused
+from unalike.federation.letters import Letters
 from unalike.federation.measuring import BITS
 from unalike.federation.once import Once
 from unalike.federation.pairing import GREET, SitePairs, key_file, occasion_of
@@ -81,10 +82,19 @@ class SiteSums:
     def boxes(self, message: Envelope, session: bytes) -> SiteBoxes:
         """What opens and seals mail from site to site, with the keys that come with a message."""
         shared = self.paired(occasion_of(message)).shared(message)
+        return self._boxes(shared, session)
+
+    def letters(self, message: Envelope, session: bytes) -> Letters:
+        """What opens and seals mail and sums between sites in a conversation, with the keys of a message."""
+        pairs = self.paired(occasion_of(message))
+        shared = pairs.shared(message)
+        return Letters(self._boxes(shared, session), pairs, shared, self.plan.parties)
+
+    def _boxes(self, shared: Mapping[str, bytes], session: bytes) -> SiteBoxes:
         if set(shared) != set(self.plan.parties) - {self.name}:
             raise Refused("it does not have the keys of all sites for their mail to each other")
-        pairs = {self.plan.number(name): key for name, key in shared.items()}
-        return SiteBoxes(pairs, self.plan.number(self.name), session)
+        keys = {self.plan.number(name): key for name, key in shared.items()}
+        return SiteBoxes(keys, self.plan.number(self.name), session)
 
     def counts(self, message: Envelope, vector: VectorOf) -> Answer:
         """A step of the sum of counts with which sites are measured."""
