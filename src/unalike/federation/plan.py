@@ -166,10 +166,10 @@ class Plan:
         name = ALGORITHMS.brief(protocol)  # type: ignore[arg-type]
         if protocol.splits != "rows":
             raise UserError(f"{name} is for parties with different columns; sites hold rows. Choose histogram.")
-        if 0 < self.quorum < len(self.parties):
+        if 0 < self.quorum < len(self.parties) and parse_channel(self.spec.channel).hidden is None:
             raise UserError(
                 f"{name} needs every site in every turn: of a tree that a site has left nothing can be used. "
-                f"Leave the quorum of {self.quorum} out."
+                f"Leave the quorum of {self.quorum} out, or add under --channel masked: then it decides how."
             )
 
     def _check_hidden(self) -> None:
@@ -243,6 +243,12 @@ class Plan:
         hidden = parse_channel(self.spec.channel).hidden
         everybody = self.needed(self.cohort) == self.cohort
         return hidden if isinstance(hidden, Masked) and everybody else None
+
+    @cached_property
+    def several_trips(self) -> bool:
+        """Whether a protocol's hidden sums are made in several trips, which bear a site that vanishes on the way."""
+        hides = parse_channel(self.spec.channel).hidden is not None
+        return self.protocol is not None and hides and self.one_trip is None
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as dicts and lists that JSON and TOML can hold."""

@@ -229,6 +229,8 @@ class Site:
                 )
 
     def _grid(self, message: Envelope) -> tuple[Occasion, Grid]:
+        if self.plan.several_trips:
+            return self._talking(message).grid(message)
         return self._ready(message).grid(message, self._vault)
 
     def _roster(self) -> dict[str, bytes]:

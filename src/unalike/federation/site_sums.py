@@ -18,6 +18,8 @@ from unalike.federation.pairing import GREET, KEY_FILE, SitePairs
 from unalike.federation.plan import Plan
 from unalike.federation.summing import Protection, SiteSum, VectorOf
 
+TURN_BITS = 64
+"""Of the words in which integers of a protocol are added under masks."""
 Answer = tuple[dict[str, Any], bytes]
 """The header's own part of an answer, and its body."""
 
@@ -45,7 +47,10 @@ class SiteSums:
         sizes = self.plan.cohort, self.plan.needed(self.plan.cohort)
         if self.plan.one_trip is not None:
             raise Refused("by this site's plan hidden sums are made in one trip, with all who are asked")
-        if isinstance(hidden, Masked):
+        if self.plan.several_trips:  # of a conversation nobody may be missing
+            sizes = len(self.plan.parties), len(self.plan.parties)
+            summing = self._sum("turns", lambda: Protection(TURN_BITS), *sizes)
+        elif isinstance(hidden, Masked):
             summing = self._sum("masked", lambda: Protection(hidden.bits), *sizes)
         elif isinstance(hidden, Encrypted):
             summing = self._sum("encrypted", lambda: Protection(context=self.keys().context()), *sizes)

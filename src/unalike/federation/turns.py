@@ -26,7 +26,8 @@ from unalike.federation.once import Once
 from unalike.federation.pairing import SitePairs
 from unalike.federation.plan import Plan
 from unalike.federation.roles import first_told, terms_digest, the_site
-from unalike.federation.site_sums import Answer, SiteSums
+from unalike.federation.site_sums import TURN_BITS, Answer, SiteSums
+from unalike.federation.summing import Occasion
 from unalike.federation.vault import START, Vault, version_name
 from unalike.rounds.conversation import MOST_TURNS, check_arrays, layout_of
 
@@ -34,8 +35,6 @@ TURN, WHOLE = "turn", "whole"
 """Kinds of messages: here is your mail of a turn; the round is whole, keep what you have."""
 AGAIN = "again"
 """In an answer: this site is not where the server thinks, as after a restart; the round must be played again."""
-BITS = 64
-"""Of the words in which integers of a protocol are added under masks."""
 BEGINS = "begins"
 """In a message: whether it is the first that this site gets in the round."""
 _HEADER = ("schema", "round", "turn", "told", "mail", BEGINS)
@@ -190,14 +189,27 @@ class TurnWork:
         if place.said.add is None:
             return {"mail": listed}, body
         ((_, adds),), plain = pack_mail({SERVER: place.said.add})
+        if self.plan.several_trips:  # the sum follows, in messages of its own
+            return {"mail": listed, "adds": adds}, body
         if self.plan.one_trip is None:
             return {"mail": listed, "adds": adds}, body + plain
         grid = np.frombuffer(plain, "<i8").astype(np.int64)
         return {"mail": listed, "adds": adds}, body + self._hidden(sums.paired(), message, place, adds, grid)
 
+    def grid(self, message: Envelope) -> tuple[Occasion, Grid]:
+        """What this site adds to a sum in several trips: just what it said in the turn that the sum is of."""
+        round, turn, place = self.round_of(message), whole_number(message.header, "turn", MOST_TURNS), self.place
+        if place is None or (place.round, place.turn) != (round, turn) or place.said.add is None:
+            raise Refused("it asks for the sum of a turn in which this site has said nothing to be added")
+        ((_, adds),), plain = pack_mail({SERVER: place.said.add})
+        if message.body != terms_of_sum(place.told, adds):
+            raise Refused("the others were told, or add, something else than this site")
+        name = f"{TURN} {round}-{turn} {place.told.hex()}"
+        return Occasion(name, self.plan.parties), np.frombuffer(plain, "<i8").astype(np.int64)
+
     def _hidden(self, pairs: SitePairs, message: Envelope, place: Place, adds: Listed, grid: Grid) -> bytes:
         session, shared = pairs.told(message)
-        return pairs.hide(session, shared, self.plan.parties, terms_of_sum(place.told, adds), grid, BITS)
+        return pairs.hide(session, shared, self.plan.parties, terms_of_sum(place.told, adds), grid, TURN_BITS)
 
 
 def terms_of_sum(told: bytes, adds: Listed) -> bytes:

@@ -24,7 +24,7 @@ from unalike.rounds.conversation import InProcess, Spoken, converse, role_random
 from unalike.rounds.evaluation import Figures, chosen_scores, figures_of_round, without_each
 from unalike.rounds.ledger import Traffic
 from unalike.rounds.margins import Grown, MarginLook, TriedRows, as_table
-from unalike.rounds.masked_sums import INTRODUCTION, MaskedSums
+from unalike.rounds.masked_sums import INTRODUCTION, MaskedSums, SteppedSums
 from unalike.rounds.state import State
 from unalike.runs.build import split_rows
 from unalike.runs.kept import MOST_BYTES, OwnModels, RoundModels
@@ -46,7 +46,9 @@ class Conversing:
         *,
         data: Dataset | None = None,
         say: Callable[[str], None] = print,
+        several_trips: bool = False,
     ) -> None:
+        """``several_trips``: how masked sums are made, as between sites of which some may vanish on the way."""
         self.spec, self.protocol = spec, protocol
         self.federation = split_rows(spec, data)
         dataset = self.federation.dataset
@@ -64,7 +66,8 @@ class Conversing:
         """The parties that take part: role k is that of party ``members[k]``."""
         self.channel = parse_channel(None if apart else spec.channel)  # else there is nothing to carry
         self.channel.check_cohort(len(self.members))
-        self._masked = MaskedSums(len(self.members)) if self.channel.parts else None
+        summing = SteppedSums if several_trips else MaskedSums
+        self._masked = summing(len(self.members)) if self.channel.parts else None
         self.score = choose(spec.score, dataset.task)
         self.evaluated: tuple[int, Figures] | None = None
         self._tried = TriedRows(dataset)
