@@ -230,6 +230,8 @@ class Site:
                 )
 
     def _grid(self, message: Envelope) -> tuple[Occasion, Grid]:
+        if self.plan.several_trips:
+            return self._talking(message).turns.grid(message)
         return self._ready(message).grid(message, self._vault)
 
     def _roster(self) -> dict[str, bytes]:
