@@ -18,7 +18,6 @@ from unalike.algorithms.vertical.boost_rows import (
     allowed_here,
     check,
     code_of,
-    holders,
     in_round,
     remember_last,
     rows_by_bin,

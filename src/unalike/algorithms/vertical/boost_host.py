@@ -103,7 +103,7 @@ class Host:
         width, wanted = self._public(kept, guest).width, int(kept["drawn"].sum())
         so_far = kept.get("ciphers", part[:0])
         here = len(so_far) + len(part)
-        check(guest, part.shape[1] == width and 0 < len(part) and here <= wanted, "sends too many ciphertexts.")
+        check(guest, part.shape[1] == width and len(part) > 0 and here <= wanted, "sends too many ciphertexts.")
         kept = kept | {"ciphers": np.concatenate([so_far, part])}
         if here < wanted:
             return with_round(state, kept), Say(mail={guest: {"more": np.array([here], np.int64)}})
