@@ -202,3 +202,32 @@ def test_a_run_without_test_rows_says_nothing_of_a_gain():
 
 def test_the_cast_is_one_of_columns():
     assert isinstance(conversing().cast, ColumnCast)
+
+
+def test_parties_that_disagree_train_on_what_each_of_them_believes():
+    data = table()
+    split = "vertical(2, overlap=0.5, disagree=0.5)"
+    played = conversing(data, partition=split)
+    partition = make_partition(split, data, None, 0)
+    people = played.federation.parties[0].train
+    right = data.x[np.ix_(people, partition.columns[1])]
+    own = played.roles[1].rows
+    wrong = (own.x[own.train] != right).any(1).mean()
+    assert 0.4 < wrong < 0.95, "about half of the people, for each of three shared columns"
+    holder = played.roles[0].rows
+    assert (holder.x[holder.train] == data.x[np.ix_(people, partition.columns[0])]).all()
+    assert played.federation.dataset.shape == (sum(map(len, partition.columns)),)
+    played.state, row = played.play_round()
+    check_predicted("vertical", played)
+    assert row["accuracy"] is not None
+
+
+def test_people_whom_single_parties_know_leave_the_training_to_the_others():
+    data = table()
+    figures = run(data=data, **{**VERTICAL, "partition": "vertical(2, rows=0.7)"}).figures
+    assert figures["gain"] is not None
+    played = conversing(data, partition="vertical(2, rows=0.7)")
+    own, other = (played.roles[k].rows for k in (0, 1))
+    assert len(own.train) == len(other.train) < 0.6 * 300
+    assert len(own.apart) + len(own.train) + len(own.validation) <= round(0.7 * 300)
+    assert len(own.y) == len(own.x), "the label holder knows the labels of people who are its own, too"

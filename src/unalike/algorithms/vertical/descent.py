@@ -43,12 +43,24 @@ class Descent:
         return after
 
 
-def order_of(me: Me, round: int) -> list[NDArray[np.int64]]:
-    """The batches of a round, remembered until the next."""
+def order_of(me: Me, round: int, whole: bool = False) -> list[NDArray[np.int64]]:
+    """The batches of a round, remembered until the next; ``whole``: none is smaller than --batch-size."""
     known = me.kept.get("order")
     if known is None or known[0] != round:
-        known = me.kept["order"] = (round, batches(me.terms, len(me.rows.train), round))
+        found = batches(me.terms, len(me.rows.train), round)
+        known = me.kept["order"] = (round, joined_up(found, me.terms.pace.batch_size) if whole else found)
     found: list[NDArray[np.int64]] = known[1]
+    return found
+
+
+def joined_up(order: list[NDArray[np.int64]], size: int) -> list[NDArray[np.int64]]:
+    """The same batches; one that is too small is joined to the one before it."""
+    found: list[NDArray[np.int64]] = []
+    for batch in order:
+        if found and len(batch) < size:
+            found[-1] = np.concatenate([found[-1], batch])
+        else:
+            found.append(batch)
     return found
 
 
