@@ -48,7 +48,9 @@ from unalike.algorithms.trees.alone import LocalTrees
 from unalike.algorithms.trees.bagging import BaggedTrees
 from unalike.algorithms.trees.cyclic import CyclicTrees
 from unalike.algorithms.trees.histogram import HistogramTrees
+from unalike.algorithms.vertical.fedbcd import FedBcd
 from unalike.algorithms.vertical.ftl import TransferLearning
+from unalike.algorithms.vertical.linear import VerticalLinear
 from unalike.algorithms.vertical.split_net import SplitNet
 
 __all__ = [
@@ -70,6 +72,7 @@ __all__ = [
     "FedAvgM",
     "FedAvgTuned",
     "FedBabu",
+    "FedBcd",
     "FedBn",
     "FedCurv",
     "FedDyn",
@@ -111,6 +114,7 @@ __all__ = [
     "SplitNet",
     "TransferLearning",
     "Vectors",
+    "VerticalLinear",
     "Virtual",
     "algorithm",
 ]
