@@ -51,9 +51,15 @@ class JointBuilding(Building):
         """Take the candidate that its party has chosen among the tied."""
         self.found_left[node] = self.hist[node][self.begins[self.owner(node)] + candidate]
 
-    def others(self, node: int) -> NDArray[np.int64]:
-        """The sums of all other parties' candidates in a node, [candidates, channels]."""
-        return self.hist[node][self.begins[0] :]
+    def beyond(self) -> tuple[int, int] | None:
+        """A party and a node where its sums of second derivatives, or of rows, are below none or above all."""
+        for node, hist in sorted(self.hist.items()):
+            part = hist[self.begins[0] :, 1:]
+            wrong = ((part < 0) | (part > self.sums[node, 1:])).any(axis=1)
+            if wrong.any():
+                place = int(np.argmax(wrong)) + int(self.begins[0])
+                return int(np.searchsorted(self.begins, place, side="right")) - 1, node
+        return None
 
     def _threshold(self, feature: int, bin: int) -> np.float32:
         return super()._threshold(feature, bin) if feature < self.cuts.features else np.float32(0)
