@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -47,9 +48,17 @@ def order_of(me: Me, round: int, fixed: bool = False) -> list[NDArray[np.int64]]
     """The batches of a round, remembered until the next; ``fixed``: as :func:`fixed_batches` has them."""
     known = me.kept.get("order")
     if known is None or known[0] != round:
-        make = fixed_batches if fixed else batches
-        known = me.kept["order"] = (round, make(me.terms, len(me.rows.train), round))
+        known = me.kept["order"] = (round, _drawn(me.terms, len(me.rows.train), round, fixed))
     found: list[NDArray[np.int64]] = known[1]
+    return found
+
+
+@lru_cache(maxsize=4)
+def _drawn(terms: PublicTerms, people: int, round: int, fixed: bool) -> list[NDArray[np.int64]]:
+    """The batches of a round, drawn once for all roles that one process plays."""
+    found = (fixed_batches if fixed else batches)(terms, people, round)
+    for batch in found:
+        batch.flags.writeable = False
     return found
 
 
@@ -129,7 +138,7 @@ def follow(me: Me, descent: LocalSteps, state: Arrays, gradient: Floats, people:
 
 def checked(arithmetic: Arithmetic, scores: Array) -> Array:
     """A party's own scores, if they are such as others take."""
-    if arithmetic.sent == "float64" and scores.size and not np.abs(scores).max() <= GREATEST_SCORE:
+    if arithmetic.sent == "float64" and not is_within(scores, GREATEST_SCORE):
         raise UserError(f"A score is {np.abs(scores).max():.3g}: training diverges. Lower --lr.")
     return scores
 
@@ -158,9 +167,14 @@ def heard_residual(me: Me, arithmetic: Arithmetic, inbox: Inbox, people: int) ->
     return within(found, most, holder, "residual")
 
 
+def is_within(found: Array, most: float) -> bool:
+    """Whether all entries are numbers, and none is beyond ``most`` either way."""
+    return not found.size or bool(found.max() <= most and found.min() >= -most)
+
+
 def within(found: Array, most: float, sender: int, name: str) -> Array:
     """What was received, all numbers and none of them too large; else it is the sender's fault."""
-    if found.size and not (found.max() <= most and found.min() >= -most):
+    if not is_within(found, most):
         raise WrongMail(sender, f"said {name!r} with entries that are no numbers, or beyond {most:.3g}.")
     return found
 
