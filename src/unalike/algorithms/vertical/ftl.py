@@ -34,9 +34,9 @@ _WHOLE = "what its net makes of its rows"
 @algorithm("ftl", paper="Liu et al. 2020, A Secure Federated Transfer Learning Framework (arXiv:1812.03337)")
 class TransferLearning(ColumnNets):
     """Federated transfer learning of two parties: A has labels, B's people are predicted by B's columns.
+
     Both have a net (the hidden layers of ``--model``, then ``width`` numbers): u^A and u^B. All rows of A, those
     of people unknown to B too, make the translator F = mean_i y_i u^A_i, y = -1 or 1; the score of B's row j
-    those of people unknown to B too, make the translator F = mean_i y_i u^A_i, y = -1 or 1; the score of B's row j
     is F u^B_j. On the rows that both know, both nets lower
 
         mean log(1 + exp(-y_i F u^B_i)) + alignment * mean |u^A_i - u^B_i|^2 + l2 / 2 * |all weights|^2
