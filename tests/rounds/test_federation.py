@@ -163,7 +163,7 @@ def test_vertical_splits_are_refused():
             columns = (np.arange(2), np.arange(2, 5))
             return Partition("v", (everything, everything), ("a", "b"), columns=columns, shares_rows=True)
 
-    with pytest.raises(UserError, match="attributes"):
+    with pytest.raises(UserError, match="splits columns, but fedavg needs whole rows"):
         Simulation(RunSpec.from_mapping({**SMALL, "partition": "test-vertical"}), data=small_dataset())
 
 

@@ -15,13 +15,14 @@ from tests.runs.toy_protocol import ToyPerceptron
 from unalike.algorithms.protocol import NOTHING
 from unalike.data import Dataset
 from unalike.errors import UserError
-from unalike.runs.conversing import APART, MERGED, Conversing
+from unalike.runs.conversing import Conversing
 from unalike.runs.folder import RunDirectory
 from unalike.runs.paused import Paused
 from unalike.runs.playable import is_over
 from unalike.runs.playing import playable
 from unalike.runs.record import read_run
 from unalike.runs.results import read_record
+from unalike.runs.row_cast import APART, MERGED
 from unalike.runs.run import Watcher, run
 from unalike.runs.simulation import Simulation
 from unalike.runs.small import small_dataset
@@ -247,7 +248,7 @@ def test_rows_that_no_tree_can_read_are_refused():
     )
     with pytest.raises(UserError, match="reads numbers, but the rows of small are tokens"):
         run(data=tokens, **TOY)
-    with pytest.raises(UserError, match="splits attributes"):
+    with pytest.raises(UserError, match="splits columns, but toy-perceptron needs whole rows"):
         small(partition="vertical(2)")
 
 

@@ -48,6 +48,7 @@ from unalike.algorithms.trees.alone import LocalTrees
 from unalike.algorithms.trees.bagging import BaggedTrees
 from unalike.algorithms.trees.cyclic import CyclicTrees
 from unalike.algorithms.trees.histogram import HistogramTrees
+from unalike.algorithms.vertical.linear import VerticalLinear
 
 __all__ = [
     "ALGORITHMS",
@@ -107,6 +108,7 @@ __all__ = [
     "Reptile",
     "Scaffold",
     "Vectors",
+    "VerticalLinear",
     "Virtual",
     "algorithm",
 ]

@@ -20,6 +20,7 @@ from unalike.cli.show import (
     draw,
     engine_line,
     figures_table,
+    gain_line,
     importance_line,
     indented,
     print_json,
@@ -117,7 +118,7 @@ def show_run(
         return
     draw(f"{run.path}  ({run.state}, {run.rounds_done} of {run.spec['rounds']} rounds)", "", *_spec_lines(run), "")
     if run.result is not None:
-        draw(figures_table(run.result), "", costs(run.result), *stopped_line(run.result))
+        draw(figures_table(run.result), "", *gain_line(run.result), costs(run.result), *stopped_line(run.result))
         draw(*privacy_line(run.result), *engine_line(run.result))
         draw(*importance_line(run.result))
     elif run.figures:

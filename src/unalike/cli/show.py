@@ -170,6 +170,14 @@ def engine_line(figures: Mapping[str, Any]) -> list[str]:
     return [f"Engine: {figures['engine']} ({why})."] if why else []
 
 
+def gain_line(figures: Mapping[str, Any]) -> list[str]:
+    """Where columns are split: what the label holder reaches alone, and what the others add."""
+    from unalike.runs.headline import gain_words
+
+    words = gain_words(figures)
+    return [words] if words else []
+
+
 def importance_line(figures: Mapping[str, Any]) -> list[str]:
     """Of trees: the columns that they go by most."""
     from unalike.runs.headline import importance

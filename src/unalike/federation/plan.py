@@ -261,6 +261,11 @@ class Plan:
         """The protocol by which sites talk, where the algorithm is one; None where it averages vectors."""
         return protocol_of(self.spec.algorithm, str(self.spec.model))
 
+    @property
+    def splits_columns(self) -> bool:
+        """Whether sites have other columns of the same people, and not other rows."""
+        return self.protocol is not None and self.protocol.splits == "columns"
+
     @cached_property
     def one_trip(self) -> Masked | None:
         """The masks of hidden sums that are made in one trip: where all who are asked must answer; else None."""

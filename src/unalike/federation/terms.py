@@ -26,8 +26,8 @@ from unalike.data.sites.agreement import agree
 from unalike.data.sites.description import Description, describe
 from unalike.errors import UserError
 from unalike.federation.plan import Plan
+from unalike.federation.row_turns import TurnWork
 from unalike.federation.talk_terms import said_in_rounds
-from unalike.federation.turns import TurnWork
 from unalike.federation.work import SiteWork
 from unalike.own_code import explained
 from unalike.rounds.rehearse import rehearse

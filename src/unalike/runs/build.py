@@ -151,14 +151,30 @@ def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
     data, partition = as_seen(data, partition)
     for task in tasks:
         task.population = partition.parties
-    return Federation(data, partition, *tasks, public=public, **_shares(spec))
+    return Federation(data, partition, *tasks, public=public, **shares_of(spec))
 
 
 def split_rows(spec: RunSpec, data: Dataset | None = None) -> SplitRows:
     """The data, split between the parties, for a protocol: there is no net, and so no task."""
     data = load_dataset(spec.dataset) if data is None else trainable(data)
     data, partition = as_seen(data, _partition(spec, data))
-    return SplitRows(data, partition, **_shares(spec))
+    return SplitRows(data, partition, **shares_of(spec))
+
+
+def split_columns(spec: RunSpec, data: Dataset | None = None) -> tuple[Dataset, Partition]:
+    """The data, and who has which columns of it and knows which people."""
+    data = load_dataset(spec.dataset) if data is None else trainable(data)
+    partition = make_partition(spec.partition, data, spec.parties, spec.seed)
+    if partition.columns is None:
+        raise UserError(
+            f"{spec.partition} splits rows, but {_name(spec)} wants other columns of the same people at each. "
+            'Use --partition "vertical(2)", or an algorithm for rows.'
+        )
+    return data, partition
+
+
+def _name(spec: RunSpec) -> str:
+    return spec.algorithm.partition("(")[0]
 
 
 def _partition(spec: RunSpec, data: Dataset) -> Partition:
@@ -167,10 +183,13 @@ def _partition(spec: RunSpec, data: Dataset) -> Partition:
         raise UserError(f"--test-by labels needs classes, but {data.name} has numbers to predict. Leave it out.")
     partition = make_partition(spec.partition, data, spec.parties, spec.seed)
     if partition.columns is not None:
-        raise UserError(f"{spec.partition} splits attributes, which this training cannot use. Split rows instead.")
+        raise UserError(
+            f"{spec.partition} splits columns, but {_name(spec)} needs whole rows. Use --algorithm vertical, or "
+            "split rows."
+        )
     return partition
 
 
-def _shares(spec: RunSpec) -> dict[str, Any]:
+def shares_of(spec: RunSpec) -> dict[str, Any]:
     """What each party has its rows for."""
     return {name: getattr(spec, name) for name in ("seed", "validation", "held_out", "newcomers")}

@@ -18,8 +18,9 @@ from unalike.data import Dataset
 from unalike.errors import UserError
 from unalike.rounds.conversation import InProcess, converse
 from unalike.rounds.state import State
-from unalike.runs.conversing import APART, MERGED, Conversing
+from unalike.runs.conversing import Conversing
 from unalike.runs.meaning import protocol_of
+from unalike.runs.row_cast import APART, MERGED, RowCast
 from unalike.runs.small import ROUNDS, small_dataset
 from unalike.runs.spec import RunSpec
 
@@ -46,7 +47,8 @@ def check_protocol(
     check_steps(text, small)
     check_order(text, small)
     check_resumed(text, small)
-    if part.only_sums and not small().why_apart():
+    cast = small().cast
+    if isinstance(cast, RowCast) and part.only_sums and not cast.why_apart():
         check_merged(text, small)
         check_short_cut(text, small)
     say(
@@ -59,10 +61,11 @@ Small = Callable[..., Conversing]
 
 
 def small_conversing(text: str, data: Dataset | None = None, **fields: Any) -> Conversing:
-    """Six unequal parties that play a protocol, one after the other."""
+    """Six unequal parties that play a protocol, one after the other; three where each has other columns."""
     protocol: Any = ALGORITHMS.build(text)
     model = protocol.models[0]
-    usual = {"partition": "natural", "rounds": ROUNDS, "held_out": 0.2, "seed": 3, "engine": APART}
+    partition = "natural" if protocol.splits == "rows" else "vertical(3)"
+    usual = {"partition": partition, "rounds": ROUNDS, "held_out": 0.2, "seed": 3, "engine": APART}
     spec = RunSpec.from_mapping(
         usual | {"algorithm": text, "model": MODELS_TRIED.get(model, model), "validation": 0.2} | fields
     )

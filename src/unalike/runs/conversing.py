@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
-from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.contract import Vectors
-from unalike.algorithms.protocol import SERVER, Arrays, Me, Own, Protocol, PublicTerms
-from unalike.channels import parse_channel
-from unalike.data import Dataset
-from unalike.data.dataset import Array
+from unalike.algorithms.protocol import SERVER, Arrays, Me, Protocol
+from unalike.data import Dataset, load_dataset
 from unalike.errors import UserError
-from unalike.models import MODELS
 from unalike.own_code import explained
-from unalike.rounds.conversation import InProcess, Spoken, converse, role_random
 from unalike.rounds.evaluation import Figures, chosen_scores, figures_of_round, without_each
+from unalike.rounds.federation import SplitRows
 from unalike.rounds.ledger import Traffic
-from unalike.rounds.margins import Grown, MarginLook, TriedRows, as_table
-from unalike.rounds.masked_sums import INTRODUCTION, MaskedSums
+from unalike.rounds.margins import MarginLook, TriedRows
 from unalike.rounds.state import State
-from unalike.runs.build import split_rows
+from unalike.runs.cast import arrays_of
+from unalike.runs.column_cast import ColumnCast
 from unalike.runs.kept import MOST_BYTES, OwnModels, RoundModels
+from unalike.runs.row_cast import RowCast
 from unalike.runs.selection import Selection
 from unalike.runs.spec import RunSpec
-from unalike.scores import choose
-
-MERGED, APART = "compiled", "sequential"
-"""The engines: all rows as one party's, where the server hears sums alone; or one party after the other."""
+from unalike.scores import choose, goodness
 
 
 class Conversing:
@@ -48,78 +41,49 @@ class Conversing:
         say: Callable[[str], None] = print,
     ) -> None:
         self.spec, self.protocol = spec, protocol
-        self.federation = split_rows(spec, data)
+        self._data = load_dataset(spec.dataset) if data is None else data
+        self._played: State | None = None
+        self.evaluated: tuple[int, Figures] | None = None
+        self.use(spec.engine, say)
         dataset = self.federation.dataset
         if dataset.kind != "numbers":
             raise UserError(f"{spec.model} reads numbers, but the rows of {dataset.name} are {dataset.kind}.")
-        if self.federation.partition.seasons is not None:
-            raise UserError(f"{spec.partition} changes rows with time, which {spec.algorithm} cannot use.")
         if not dataset.is_tested:
             say(f"{dataset.name} has no test rows: there is no score on a global test set.")
-        self.model = MODELS.build(str(spec.model))
-        self._pools = ALGORITHMS.entry_of(ALGORITHMS.build(spec.algorithm)).name == "pooled"
-        apart = self._pools or protocol.sends == "nothing"
-        everybody = list(range(self.federation.size))
-        self.members = everybody if protocol.sends == "nothing" else self.federation.population.members
-        """The parties that take part: role k is that of party ``members[k]``."""
-        self.channel = parse_channel(None if apart else spec.channel)  # else there is nothing to carry
-        self.channel.check_cohort(len(self.members))
-        self._masked = MaskedSums(len(self.members)) if self.channel.parts else None
         self.score = choose(spec.score, dataset.task)
-        self.evaluated: tuple[int, Figures] | None = None
-        self._tried = TriedRows(dataset)
-        self._played: State | None = None
-        self.use(spec.engine, say)
-        self.selection = Selection(self.score, whole=bool(self.models(self.state)[1]))
-
-    # Who plays, and how.
+        self.selection = Selection(self.score, whole=bool(self.cast.models(self.state)[1]))
 
     def use(self, engine: str, say: Callable[[str], None]) -> None:
-        """Play with all rows as one party's, where that gives the same bits, or with one party after the other."""
-        why_not = "" if self._pools else self.why_apart()
-        if why_not and engine == MERGED:
-            say(f"{self.spec.algorithm} is played party by party: {why_not}.")
-        self.engine_name = APART if why_not or (engine == APART and not self._pools) else MERGED
-        named = "named by the spec or the checkpoint"
-        merged = "the server hears sums alone: all rows are one party's, with the same bits"
-        self.why_this_engine = why_not or (named if engine != "auto" else merged)
-        parties = 1 if self.engine_name == MERGED else len(self.members)
-        dataset = self.federation.dataset
-        shift, scale = map(float, dataset.target)
-        self.terms = PublicTerms(
-            parties=parties,
-            rounds=self.spec.rounds,
-            seed=self.spec.seed,
-            model=self.model,
-            features=math.prod(dataset.shape),
-            classes=len(dataset.classes),
-            target=(shift, scale) if dataset.task == "regression" else (0.0, 1.0),
-            hidden=self.channel.hides_single,
-        )
-        whose = [self.members] if self.engine_name == MERGED else [[number] for number in self.members]
-        rows = {SERVER: None, **{role: self._own(numbers) for role, numbers in enumerate(whose)}}
-        seed = self.spec.seed
-        self.roles = {role: Me(self.terms, role, own, role_random(seed, role)) for role, own in rows.items()}
+        """Play on the engine of that name, from before the first round."""
+        self.cast: RowCast | ColumnCast
+        if self.protocol.splits == "columns":
+            self.cast = ColumnCast(self.spec, self.protocol, self._data)
+        else:
+            self.cast = RowCast(self.spec, self.protocol, engine, self._data, say)
+        self._tried = TriedRows(self.federation.dataset)
         with explained(self.protocol):
-            states = {number: self.protocol.start(me) for number, me in self.roles.items()}
+            states = {number: self.protocol.start(me) for number, me in self.cast.roles.items()}
         self.state = _state(0, states)
 
-    def why_apart(self) -> str:
-        """Why parties cannot be merged into one, in words; nothing where they can."""
-        if not self.protocol.only_sums:
-            return "the server hears more than sums of its parties"
-        if getattr(self.model, "rows", 1.0) < 1:
-            return "each party draws its own share of rows for a tree"
-        return ""
+    @property
+    def federation(self) -> SplitRows:
+        """The data, and which rows are kept for what."""
+        return self.cast.rows
 
-    def _own(self, numbers: Sequence[int]) -> Own:
-        """The rows of some parties, as one party has them."""
-        data, parties = self.federation.dataset, [self.federation.parties[number] for number in numbers]
-        train, validation = ([getattr(one, use) for one in parties] for use in ("train", "validation"))
-        places: Array = np.concatenate([*train, *validation])
-        count = sum(map(len, train))
-        own = np.arange(len(places), dtype=np.int64)
-        return Own(as_table(data.x, places), data.y[places], own[:count], own[count:])
+    @property
+    def roles(self) -> Mapping[int, Me]:
+        """The roles that are played, by number."""
+        return self.cast.roles
+
+    @property
+    def engine_name(self) -> str:
+        """The engine that plays it; the bits may depend on it."""
+        return self.cast.engine_name
+
+    @property
+    def why_this_engine(self) -> str:
+        """Why it is this one."""
+        return self.cast.why_this_engine
 
     # Rounds.
 
@@ -149,12 +113,11 @@ class Conversing:
 
     def _play_round(self) -> tuple[State, Figures]:
         began, number = time.perf_counter(), self.state.round + 1
-        states = {SERVER: _arrays(self.state.server)}
-        states |= {role: _arrays(kept) for role, kept in self.state.parties.items()}
+        states = arrays_of(self.state)
         traffic: Traffic = {"up": {}, "down": {}}
         figures: Figures = {}
         for round in [0, 1] if number == 1 else [number]:
-            states, spoken = self._conversation(states, round)
+            states, spoken = self.cast.play(states, round)
             figures = spoken.figures | dict(self.protocol.figures(states[SERVER], round))
             for way, sizes in (("up", spoken.up), ("down", spoken.down)):
                 for name, size in sizes.items():
@@ -168,37 +131,8 @@ class Conversing:
             self.evaluated = number, self.figures(after, everything=last)
             row |= without_each(self.evaluated[1])
         totals = {f"bytes_{way}": sum(sizes.values()) for way, sizes in traffic.items()}
-        row |= {"cohort": len(self.members), **totals, "traffic": traffic}
+        row |= {"cohort": self.cast.size, **totals, "traffic": traffic}
         return after, row | {"seconds": time.perf_counter() - began}
-
-    def _conversation(self, states: dict[int, Arrays], round: int) -> tuple[dict[int, Arrays], Spoken]:
-        """What roles keep after a round, and what was said in it by all parties together."""
-        merged = self.engine_name == MERGED
-        times = len(self.members) if merged else 1
-        if merged and (quick := self._in_one_go(states, round)) is not None:
-            states, up, down = quick
-            spoken = Spoken(up={"sums": sum(up.values())}, down={"mail": sum(down.values())})
-        else:
-            carrier = InProcess(self.protocol, self.roles.values(), states, None if merged else self._masked)
-            spoken = converse(carrier, self.roles, round)
-            states = carrier.states
-            mail = "mail" if self.protocol.only_sums else str(self.protocol.sends)
-            spoken.up = {"sums": sum(carrier.bytes_added.values()), mail: sum(spoken.up.values())}
-            spoken.down = {"mail": sum(spoken.down.values())}
-        ways = (spoken.up, spoken.down)
-        spoken.up, spoken.down = ({name: size * times for name, size in way.items() if size} for way in ways)
-        if self._masked is not None and round == 0:  # all introduce their keys to each other
-            spoken.up["keys"] = INTRODUCTION * len(self.members)
-            spoken.down["keys"] = INTRODUCTION * len(self.members) * (len(self.members) - 1)
-        return states, Spoken(spoken.turns, figures=spoken.figures) if self._pools else spoken
-
-    def _in_one_go(
-        self, states: Mapping[int, Arrays], round: int
-    ) -> tuple[dict[int, Arrays], Mapping[str, int], Mapping[str, int]] | None:
-        """A round of the one party that has all rows, where the protocol has a short cut for it."""
-        made = self.protocol.whole_round(self.roles[0], states[SERVER], states[0], round)
-        counted = None if made is None else self.protocol.said(self.roles[0], made[0], round)
-        return None if made is None or counted is None else ({SERVER: made[0], 0: made[1]}, *counted)
 
     def _check(self, after: State) -> None:
         """Refuse states that changed their layout: what is saved in one round must fit in the next."""
@@ -218,38 +152,35 @@ class Conversing:
     def figures(self, state: State, *, everything: bool = True) -> Figures:
         """The figures on the global test set and on the parties' own rows, with each party's own."""
         scores = chosen_scores(self.score, everything=everything)
-        shared, personal = self.models(state)
+        shared, personal = self.cast.models(state)
         look = MarginLook(
             self.federation,
-            None if shared is None else self.grown(shared),
-            {number: self.grown(arrays) for number, arrays in personal.items()},
+            None if shared is None else self.cast.grown(shared),
+            {number: self.cast.grown(arrays) for number, arrays in personal.items()},
             self._tried,
         )
-        return figures_of_round(look, self.federation, scores, by_labels=self.spec.test_by == "labels")
+        found = figures_of_round(look, self.federation, scores, by_labels=self.spec.test_by == "labels")
+        if self.protocol.splits == "rows":
+            return found
+        # People belong to all parties: there are no figures of single ones, but what each could do alone counts.
+        held_out = found.pop("parties", {})
+        found[f"held_out_{self.score.key}"] = held_out.get("mean")
+        return found | self._gain(found) if everything else found
 
-    def grown(self, arrays: Arrays) -> Grown:
-        """A model that can be tried on rows."""
-        reader: Any = self.model.predictor
-        if isinstance(reader, str):
-            module, _, name = reader.partition(":")
-            reader = getattr(import_module(module), name)
-        made: Grown = reader.of(arrays, self.model, self.terms.classes, self.terms.target)
-        return made
-
-    def models(self, state: State) -> tuple[Arrays | None, dict[int, Arrays]]:
-        """The arrays of the one model for all, and of the parties' own by the party's number."""
-        server = _arrays(state.server)
-        own = {
-            self.members[number]: model
-            for number, kept in state.parties.items()
-            if self.engine_name != MERGED
-            if (model := self.protocol.model(self.roles[number], _arrays(kept), server)) is not None
-        }
-        return self.protocol.model(self.roles[SERVER], server, server), own
+    def _gain(self, found: Figures) -> Figures:
+        """What the label holder's own columns are worth, and what the other parties' add to that."""
+        together = found[self.score.key]
+        model = self.cast.alone() if together is not None else None
+        if model is None:
+            return {}
+        look = MarginLook(self.federation, model, {}, TriedRows(self.federation.dataset))
+        alone = look.test([self.score])[self.score.key]
+        gain = goodness(self.score.name, together) - goodness(self.score.name, alone)
+        return {"alone": alone, "gain": gain}
 
     def round_models(self, state: State) -> RoundModels:
         """The models that a state gives, as files keep them."""
-        shared, own = self.models(state)
+        shared, own = self.cast.models(state)
         tensors = None if shared is None else _tensors(shared)
         if not own:
             return RoundModels(tensors, None)
@@ -260,17 +191,17 @@ class Conversing:
 
     def final_weights(self) -> Vectors:
         """The arrays of the model that all share, or what the server keeps where there is none."""
-        shared, _ = self.models(self.state)
+        shared, _ = self.cast.models(self.state)
         return dict(self.state.server) if shared is None else _tensors(shared)
 
     def about_model(self) -> dict[str, Any]:
         """How many numbers the model is made of, and its digest: the same however rows are split."""
-        shared, own = self.models(self.state)
+        shared, own = self.cast.models(self.state)
         one = shared if shared is not None else next(iter(own.values()), None)
         size = 0 if one is None else sum(array.size for array in one.values())
         if shared is None:
             return {"weights": size}
-        model = self.grown(shared)
+        model = self.cast.grown(shared)
         told = model.told(self.federation.dataset.features) if hasattr(model, "told") else {}
         return {"model_sha256": model.sha256, "weights": size, **told}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from unalike.quantities import number
-from unalike.runs.scales import is_number
+from unalike.runs.scales import is_number, scale_of
 from unalike.scores import score_of, shown, value_of
 
 
@@ -27,6 +27,19 @@ def headline(row: Mapping[str, Any], *, loss: bool = True) -> list[str]:
     if parties.get("worst") is not None:
         told.append(f"worst party {shown(score, parties['worst'])}")
     return told
+
+
+def gain_words(figures: Mapping[str, Any]) -> str:
+    """Where columns are split: whether the partners are worth it to the one who has the labels; else nothing."""
+    score = score_of(figures)
+    scale = scale_of(score)
+    alone, together = scale.told(figures.get("alone")), scale.of(figures)
+    if alone is None or together is None:
+        return ""
+    by = scale.sign * (together - alone)
+    told = scale.difference(abs(by), alone)
+    verdict = f"the others' columns {'add' if by > 0 else 'cost'} {told}" if by else "the same"
+    return f"The label holder's own columns alone: {scale.words} {shown(score, figures['alone'])}; together {verdict}."
 
 
 def importance(figures: Mapping[str, Any]) -> dict[str, float]:

@@ -24,26 +24,14 @@ EVERYWHERE = frozenset(
     )
 )
 """The fields of a spec that every training has a use for."""
-_OF_TREES = {
-    "lr": "the shrinkage is trees(eta=0.3)",
-    "lr_decay": "the shrinkage is trees(eta=0.3)",
-    "epochs": "a round is one tree, or one for each class; more trees are more --rounds",
-    "steps": "a round is one tree, or one for each class; more trees are more --rounds",
-    "batch_size": "a tree looks at all rows, or at a share of them: trees(rows=0.5)",
-    "drop_last": "a tree looks at all rows, or at a share of them: trees(rows=0.5)",
-    "optimiser": "trees are grown, not descended to; see trees(eta=0.3)",
-    "loss": "the loss is trees(objective=...)",
-    "sample": "every tree is grown by all parties, so that no party's part can be told from the rest",
-    "fine_tune": "trees are not trained further",
-    "init": "trees start from nothing",
-    "freeze": "trees have no layers",
-    "augment": "trees take rows as they are",
-    "dtype": "sums of trees are exact integers",
-    "device": "trees are grown on the processor",
-    "public": "no tree is grown on rows of the server",
-    "batch_norm": "trees have no layers",
+ROWS_ALONE = frozenset(("channel", "newcomers", "test_by"))
+"""Those of them that mean something only where parties hold other rows."""
+_OF_COLUMNS = {
+    "channel": "nothing is sent to a server; what is hidden, and how, the algorithm itself says",
+    "newcomers": "all parties have their columns of each person",
+    "test_by": "parties know the same people",
 }
-"""Why an option of nets has no meaning for trees, and what may be meant instead."""
+"""Why an option has no meaning where columns are split."""
 
 
 def protocol_of(algorithm: str, model: str) -> Protocol | None:
@@ -84,7 +72,10 @@ def _instead(algorithm: str, model: str) -> Protocol:
 
 def without_meaning(options: Iterable[str], protocol: Protocol | None) -> frozenset[str]:
     """Which of these fields decide nothing in a run."""
-    return frozenset() if protocol is None else frozenset(options) - EVERYWHERE - protocol.uses
+    if protocol is None:
+        return frozenset()
+    everywhere = EVERYWHERE if protocol.splits == "rows" else EVERYWHERE - ROWS_ALONE
+    return frozenset(options) - everywhere - protocol.uses
 
 
 def unread(options: Iterable[str], recorded: Mapping[str, Any]) -> frozenset[str]:
@@ -134,14 +125,22 @@ def check_given(spec: RunSpec, names: Iterable[str]) -> None:
     """Refuse fields that were given and decide nothing in this run."""
     for name in names:
         if name in spec.left_out:
-            model = _model(spec)
-            why = _OF_TREES.get(name, "") if model == "trees" else ""
-            why = why or f"{spec.algorithm.partition('(')[0]} makes no use of it"
-            raise UserError(f"--{name.replace('_', '-')} has no meaning for {model}: {why}. Leave it out.")
+            protocol = protocol_of(spec.algorithm, str(spec.model))
+            assert protocol is not None
+            about, columns = spec.algorithm.partition("(")[0], protocol.splits == "columns"
+            why = protocol.reasons.get(name, "") or (_OF_COLUMNS.get(name, "") if columns else "")
+            why = why or f"{about} makes no use of it"
+            what = about if columns else _model(spec)
+            raise UserError(f"--{name.replace('_', '-')} has no meaning for {what}: {why}. Leave it out.")
 
 
 def _check_channel(spec: RunSpec, protocol: Protocol) -> None:
-    if spec.channel is None or protocol.sends == "nothing" or spec.algorithm == "pooled":
+    if (
+        "channel" in spec.left_out
+        or spec.channel is None
+        or protocol.sends == "nothing"
+        or spec.algorithm == "pooled"
+    ):
         return  # then there is nothing to carry, as with nets
     from unalike.channels import CHANNELS, parse_channel
 

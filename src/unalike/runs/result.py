@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import unalike
 from unalike.rounds.evaluation import Figures
 from unalike.runs.frames import Library, frame
-from unalike.runs.headline import headline
+from unalike.runs.headline import gain_words, headline
 from unalike.runs.results import Record
 from unalike.runs.rounds_file import finite
 from unalike.runs.spec import RunSpec
@@ -54,6 +54,12 @@ class Result:
         return value_of(self.figures)
 
     @property
+    def gain(self) -> float | None:
+        """Where columns are split: how much better the score is than on the label holder's own columns."""
+        value: float | None = self.figures.get("gain")
+        return value
+
+    @property
     def curve(self) -> list[tuple[int, float]]:
         """The score on the global test set by round, for the rounds that were evaluated."""
         return [(row["round"], value) for row in self.rows if (value := value_of(row)) is not None]
@@ -82,7 +88,9 @@ class Result:
         what = f"{record.algorithm} on {record.dataset}, {record.partition}, seed {record.seed}"
         said = ", ".join(headline(self.figures, loss=False))
         where = "" if self.run_dir is None else f", kept in {self.run_dir}"
-        return f"Result: {what}\n  {said} after {self.figures['rounds']} rounds{where}"
+        worth = gain_words(self.figures)
+        after = f"Result: {what}\n  {said} after {self.figures['rounds']} rounds{where}"
+        return f"{after}\n  {worth}" if worth else after
 
     def _repr_html_(self) -> str:
         """The run as a small table with its curve, for notebooks."""

@@ -95,6 +95,10 @@ def rebuilt(about: ModelFile, tensors: Sequence[Named], where: object, number: i
         from unalike.runs.trained_trees import rebuilt_trees
 
         return rebuilt_trees(about, model, text, tensors[0], where)
+    if reader := joined_reader(about.algorithm):
+        from unalike.runs.trained_grown import rebuilt_grown
+
+        return rebuilt_grown(about, reader, model, text, tensors[0], where)
     model = model.without_files() if hasattr(model, "without_files") else model
     rows = RowKind(about.shape, about.kind, about.features, about.dataset)
     make = fresh_net_maker(model, rows, objective.outputs(len(about.classes)))
@@ -114,6 +118,19 @@ def rebuilt(about: ModelFile, tensors: Sequence[Named], where: object, number: i
         _check_tensors(net, own, where)
         nets.append(loaded_module(net, own))
     return TrainedModel(about, text, nets, objective)
+
+
+def joined_reader(algorithm: str) -> Any:
+    """What reads a model whose parts parties with other columns trained; None for all other algorithms."""
+    from unalike.algorithms import ALGORITHMS
+    from unalike.algorithms.protocol import Protocol
+    from unalike.runs.cast import reader_class
+
+    try:
+        part: Any = ALGORITHMS.build(algorithm)
+    except UserError:  # a plug-in's, which is not here: its net can be used without it
+        return None
+    return reader_class(part.predictor) if isinstance(part, Protocol) and part.predictor else None
 
 
 def _built(about: ModelFile, where: object) -> Any:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from unalike.errors import UserError
-from unalike.models.loss import choose_loss
 from unalike.models.trees import Trees
-from unalike.runs.trained import Named, TrainedModel
+from unalike.runs.trained import Named
+from unalike.runs.trained_grown import TrainedGrown
 from unalike.trees.columns import Columns
 from unalike.trees.ensemble import Ensemble
 from unalike.trees.importance import Importance, importance_of
@@ -21,29 +19,20 @@ if TYPE_CHECKING:
     from unalike.runs.model_file import ModelFile
 
 
-class TrainedTrees(TrainedModel):
+class TrainedTrees(TrainedGrown):
     """Boosted trees, ready for rows as the training had them; NaN is a missing value.
 
-    ``forward`` gives what it gives for a net, in double precision. ``ensemble`` are the trees themselves,
-    ``columns`` what they look at.
+    ``ensemble`` are the trees themselves, ``columns`` what they look at.
     """
 
-    rows_at_once = 2**16
-
     def __init__(self, about: ModelFile, text: str, ensemble: Ensemble) -> None:
-        super().__init__(about, text, [], choose_loss(None, about.task))
-        self.dtype = torch.float64
+        super().__init__(about, text, ensemble)
         self.ensemble = ensemble
         self.columns = columns_of(about, ensemble.features)
 
-    def outputs(self, x: Tensor) -> Tensor:
-        """Logits; of numbers, what is predicted, standardised as a net would have it."""
-        margins = self.ensemble.margins(x.detach().cpu().numpy().reshape(len(x), -1))
-        if self.classes:
-            both = np.hstack([np.zeros_like(margins), margins]) if margins.shape[1] == 1 else margins
-            return torch.from_numpy(both)
-        shift, scale = self.target
-        return torch.from_numpy((self.ensemble.objective.predict(margins) - shift) / scale)[:, None]
+    def prepared(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Rows as they are: trees read the numbers of the table."""
+        return x.reshape(len(x), -1)
 
     def importance(self) -> Importance:
         """Which columns the trees go by."""

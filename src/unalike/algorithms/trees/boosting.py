@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from unalike.algorithms.protocol import (
 )
 from unalike.algorithms.trees import agreement
 from unalike.algorithms.trees.own_rows import cuts_in, objective_in
+from unalike.algorithms.trees.reasons import REASONS
 from unalike.algorithms.trees.shelf import no_trees, tree_at
 from unalike.algorithms.trees.told import told
 from unalike.trees.tree import Tree
@@ -37,6 +39,7 @@ class BoostedTrees(Protocol):
 
     models: ClassVar[tuple[str, ...]] = ("trees",)
     server_begins: ClassVar[bool] = True
+    reasons: ClassVar[Mapping[str, str]] = REASONS
 
     def trees_a_round(self, terms: PublicTerms) -> int:
         """How many trees a round adds: one for each output."""

@@ -1,0 +1,47 @@
+"""What parties of a linear model of split columns are told before they agree: who learns what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from unalike.algorithms.protocol import PublicTerms
+
+REASONS: Final[Mapping[str, str]] = {
+    "optimiser": "all parties take plain steps of --lr along their parts of one gradient",
+    "loss": "two classes have the logistic loss, more the cross-entropy, numbers the squared error",
+    "drop_last": "the last batch of a pass is as small as it is",
+    "sample": "all parties take part in every batch, since each has other columns",
+    "fine_tune": "there is one model, of which each party has a part",
+    "init": "weights start at zero",
+    "freeze": "a linear model has one layer",
+    "augment": "columns are taken as they are",
+    "dtype": "it is computed in float64, or exactly in whole numbers",
+    "device": "it is computed on the processor",
+    "public": "nothing is trained on rows of the server",
+    "batch_norm": "a linear model has no such layers",
+}
+"""Why an option of nets has no meaning for linear models of split columns."""
+
+_SERVER = "sizes and times of messages that it carries; nothing of what is in them"
+_RESIDUALS = (
+    "the residual of every person in every batch, whose sign is the label: it learns the labels of all people that "
+    "are trained on"
+)
+
+
+def learned(protection: str, terms: PublicTerms) -> Mapping[str, str]:
+    """What each role learns, where scores and residuals are protected so."""
+    if terms.parties == 1:
+        return {"label holder": "nothing of anybody", "other holders": "nothing", "server": _SERVER}
+    if protection == "clear":
+        scores = (
+            "each holder's score of every person in every batch and of everybody who is predicted: over many "
+            "batches that tells the holder's columns up to a linear map"
+        )
+        return {"label holder": scores, "other holders": _RESIDUALS, "server": _SERVER}
+    summed = (
+        "the sum of the other holders' scores for every person in every batch and for everybody who is predicted, "
+        "and no single holder's"
+    )
+    return {"label holder": summed, "other holders": _RESIDUALS, "server": _SERVER}
