@@ -38,7 +38,7 @@ def match(lists, asker=0):
     return found, asked, answers, mail
 
 
-people = st.lists(st.integers(0, 12).map(lambda n: "pérson %d" % n).map(str.encode), unique=True, max_size=10)
+people = st.lists(st.integers(0, 12).map(lambda n: f"pérson {n}".encode()), unique=True, max_size=10)
 
 
 @given(st.lists(people, min_size=2, max_size=4), st.data())
@@ -72,7 +72,9 @@ def test_nobody_sees_whom_only_two_know():
     assert all(len(one) == 16 * 10 for one in known)
     cut = [{asked[at : at + 32] for at in range(0, len(asked), 32)}]
     cut += [{points[at : at + 32] for at in range(0, len(points), 32)} for points, _ in answers.values()]
-    assert not cut[0] & cut[1] and not cut[1] & cut[2] and not cut[0] & cut[2]
+    assert not cut[0] & cut[1]
+    assert not cut[1] & cut[2]
+    assert not cut[0] & cut[2]
 
 
 def seen_by_asker(asker, number, points):
@@ -112,8 +114,8 @@ def test_the_order_of_what_is_sent_says_nothing_about_rows():
 def test_steps_are_functions_of_their_arguments():
     lists = [[b"a", b"b"], [b"b", b"c"]]
     (_, asked, answers, mail), (_, again, others, told) = match(lists), match(lists)
-    assert asked == again and mail == told
-    assert answers[1][0] == others[1][0] and (answers[1][1].words == others[1][1].words).all()
+    assert (asked, mail, answers[1][0]) == (again, told, others[1][0])
+    assert (answers[1][1].words == others[1][1].words).all()
 
 
 def test_another_session_shares_no_bytes():
@@ -136,11 +138,11 @@ def test_wrong_points_name_their_sender(asked, said):
 
 
 def test_wrong_answers_name_their_sender():
-    _, asked, answers, mail = match([[b"a", b"b"], [b"b", b"c"]])
+    _, _, answers, mail = match([[b"a", b"b"], [b"b", b"c"]])
     asker, other = matchers([[b"a", b"b"], [b"b", b"c"]])
     points, table = answers[1]
     for wrong in (points[:32], points + points, points[:-1]):
-        with pytest.raises(ProtocolError, match="answered .* bytes of points") as error:
+        with pytest.raises(ProtocolError, match=r"answered .* bytes of points") as error:
             asker.common({1: (wrong, table)})
         assert error.value.party == 1
     with pytest.raises(ProtocolError, match="low order") as error:

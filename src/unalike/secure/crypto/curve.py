@@ -50,7 +50,7 @@ def hashed_all(session: bytes, texts: Sequence[bytes], workers: int = 1) -> list
 
 
 def powers(scalar: bytes, points: Sequence[bytes], workers: int = 1) -> list[bytes]:
-    """Every point to the power of a scalar, in order; CryptoError for a point that is malformed or of low order."""
+    """Every point to the power of a scalar, in order; CryptoError for one that is malformed or of low order."""
     return _over(_powers_part, scalar, points, workers)
 
 
