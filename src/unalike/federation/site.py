@@ -215,6 +215,8 @@ class Site:
         return {"rows": work.rows, "model": work.digest, "schema": schema.digest}, b""
 
     def _grid(self, message: Envelope) -> tuple[Occasion, Grid]:
+        if self.plan.several_trips:
+            return self._talking(message).turns.grid(message)
         return self._ready(message).grid(message, self._vault)
 
     def _measuring(self, message: Envelope) -> SiteMeasure:
