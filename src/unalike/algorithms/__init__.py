@@ -48,7 +48,11 @@ from unalike.algorithms.trees.alone import LocalTrees
 from unalike.algorithms.trees.bagging import BaggedTrees
 from unalike.algorithms.trees.cyclic import CyclicTrees
 from unalike.algorithms.trees.histogram import HistogramTrees
+from unalike.algorithms.vertical.fedbcd import FedBcd
+from unalike.algorithms.vertical.ftl import TransferLearning
 from unalike.algorithms.vertical.linear import VerticalLinear
+from unalike.algorithms.vertical.secureboost import SecureBoost
+from unalike.algorithms.vertical.split_net import SplitNet
 
 __all__ = [
     "ALGORITHMS",
@@ -69,6 +73,7 @@ __all__ = [
     "FedAvgM",
     "FedAvgTuned",
     "FedBabu",
+    "FedBcd",
     "FedBn",
     "FedCurv",
     "FedDyn",
@@ -107,6 +112,9 @@ __all__ = [
     "Replies",
     "Reptile",
     "Scaffold",
+    "SecureBoost",
+    "SplitNet",
+    "TransferLearning",
     "Vectors",
     "VerticalLinear",
     "Virtual",

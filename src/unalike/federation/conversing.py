@@ -1,7 +1,8 @@
 """The server's side of a protocol between real sites: mail of a turn goes out as messages, and sums come back.
 
 All sites must answer: one that is missing is named, waited for and asked again, and nothing of a round that was
-not whole is used. What sites add comes under masks where the plan says so, in the same trip as their mail.
+not whole is used. What sites add comes under masks where the plan says so: in the same trip as their mail, or in
+five trips after it (``stepped``).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from unalike.federation.letters import BITS, passed_on
 from unalike.federation.mail import Listed, after, mail_digest, pack_mail, unpack_first, unpack_mail
 from unalike.federation.pairing import OCCASION, meet
 from unalike.federation.speaker import Outgoing
+from unalike.federation.stepped import stepped_total
 from unalike.federation.turns import AGAIN, BEGINS, FIGURES, TO, TURN, WHOLE, terms_of_sum
 from unalike.secure import pairwise
 from unalike.secure.crypto.primitives import signing_public
@@ -88,7 +90,7 @@ class SiteMail:
             heard = self._ask(turn, asked)
             said |= {number: Say(one.mail, figures=one.figures) for number, one in heard.items()}
             if adding := {number: one for number, one in heard.items() if one.adds is not None}:
-                said[SUM] = Say(self._sums(adding))
+                said[SUM] = Say(self._sums(turn, adding))
         return said
 
     def _own_step(self, turn: Turn, inbox: Inbox) -> Say:
@@ -128,7 +130,7 @@ class SiteMail:
             }
             messages[name] = {**about, **own}, body
             self.told[number] = after(self.told[number], mail_digest(turn.round, turn.number, listed, body))
-        found = self._answers(messages)
+        self._asked, found = messages, self._answers(messages)
         return {number: found[name] for number, name in names.items()}
 
     def _answers(self, messages: Outgoing) -> dict[str, Heard]:
@@ -157,7 +159,11 @@ class SiteMail:
             if len(rest) % (BITS // 8) or len(rest) <= pairwise.CHECKS * BITS // 8:
                 raise Refused("what it adds is no vector under masks")
             return Heard(mail, adds, rest, to, figures)
-        if self._plan.one_trip is None:
+        if self._plan.several_trips:
+            _length(adds, self._plan.most_bytes // (BITS // 8))
+            if rest:
+                raise Refused("its mail does not fit its body")
+        elif self._plan.one_trip is None:
             _integers(adds, rest)
         elif len(rest) % (BITS // 8) or len(rest) <= pairwise.CHECKS * BITS // 8:
             raise Refused("what it adds is no vector under masks")
@@ -176,10 +182,10 @@ class SiteMail:
             raise Refused("its figures are no finite numbers, or too many")
         return {str(name)[:40]: value for name, value in told.items()}
 
-    def _sums(self, adding: Mapping[int, Heard]) -> dict[int, Arrays]:
+    def _sums(self, turn: Turn, adding: Mapping[int, Heard]) -> dict[int, Arrays]:
         """By who gets it, the sum of what sites add; what is for a site stays noise to the server."""
         if not self._plan.splits_columns:
-            return {SERVER: self._sum(adding)}
+            return {SERVER: self._sum(turn, adding)}
         found, names = {}, self._plan.parties
         for to in sorted({one.to for one in adding.values()}):
             part = {number: one for number, one in adding.items() if one.to == to}
@@ -188,11 +194,13 @@ class SiteMail:
             found[to] = passed_on(self._check_alike(part), {number: one.payload for number, one in part.items()})
         return found
 
-    def _sum(self, adding: Mapping[int, Heard]) -> Arrays:
+    def _sum(self, turn: Turn, adding: Mapping[int, Heard]) -> Arrays:
         """The sum of what the sites add, which the server may read."""
         adds: Any = self._check_alike(adding)
         if self._plan.one_trip is not None:
             return self._opened(adds, adding)
+        if self._plan.several_trips:
+            return self._stepped(turn, adds, adding)
         total = np.sum([np.frombuffer(one.payload, "<i8") for one in adding.values()], axis=0, dtype=np.int64)
         return _integers(adds, total.astype("<i8").tobytes())
 
@@ -212,13 +220,7 @@ class SiteMail:
     def _opened(self, adds: Listed, adding: Mapping[int, Heard]) -> Arrays:
         """The sum without its masks, which cancel where all were told the same."""
         plan, speaker = self._plan, self._asking.speaker
-        if missing := [name for number, name in enumerate(plan.parties) if number not in adding]:
-            raise UserError(f"{missing[0]} adds nothing, but a hidden sum is one of all sites.")
-        if len(set(self.told.values())) > 1:
-            raise UserError(
-                f"{plan.spec.algorithm} tells sites different things, but under masks they add only where all are "
-                "told the same. Leave --channel masked out."
-            )
+        self._check_all_alike(adding)
         identities = [*(speaker.roster[name] for name in plan.parties), signing_public(speaker.signer)]
         length = len(adding[0].payload) // (BITS // 8) - pairwise.CHECKS
         asked = terms_of_sum(self.told[0], adds)
@@ -228,6 +230,26 @@ class SiteMail:
         except ProtocolError as error:
             raise UserError(str(error)) from None
         return _integers(adds, total.astype("<i8").tobytes())
+
+    def _stepped(self, turn: Turn, adds: Listed, adding: Mapping[int, Heard]) -> Arrays:
+        """The sum in several trips, in which every site adds what it has just said that it adds."""
+        self._check_all_alike(adding)
+        about = {"schema": self._schema, "round": turn.round, "turn": turn.number}
+        messages: Outgoing = dict.fromkeys(self._plan.parties, (about, terms_of_sum(self.told[0], adds)))
+        length = sum(math.prod(shape) for _, _, shape in adds)
+        total = stepped_total(self._asking, messages, length, BITS, lambda: self._answers(self._asked))
+        return _integers(adds, total.astype("<i8").tobytes())
+
+    def _check_all_alike(self, adding: Mapping[int, Heard]) -> None:
+        """A hidden sum is one of all sites, which all were told the same."""
+        plan = self._plan
+        if missing := [name for number, name in enumerate(plan.parties) if number not in adding]:
+            raise UserError(f"{missing[0]} adds nothing, but a hidden sum is one of all sites.")
+        if len(set(self.told.values())) > 1:
+            raise UserError(
+                f"{plan.spec.algorithm} tells sites different things, but under masks they add only where all are "
+                "told the same. Leave --channel masked out."
+            )
 
     def whole(self, round: int) -> None:
         """Have every site keep its state: the round is whole."""
@@ -240,6 +262,18 @@ class SiteMail:
         )
         if lost := sorted(name for name, again in found.items() if again):
             raise LostPlace(lost)
+
+
+def _length(adds: Any, most: int) -> int:
+    """How many integers a site says that it adds, without any of them; or Refused."""
+    try:
+        length = sum(math.prod(shape) for _, _, shape in adds)
+    except (TypeError, ValueError):
+        length = 0
+    if type(length) is not int or not 0 < length <= most:
+        raise Refused(f"what it says that it adds is no vector of 1 to {most:,} integers")
+    _integers(adds, bytes(length * BITS // 8))
+    return length
 
 
 def _integers(adds: Any, data: bytes) -> Arrays:

@@ -183,10 +183,10 @@ class Plan:
     def _check_protocol(self, protocol: Protocol) -> None:
         """Refuse what a conversation of real sites cannot bear: absent sites."""
         name = ALGORITHMS.brief(protocol)  # type: ignore[arg-type]
-        if 0 < self.quorum < len(self.parties):
+        if 0 < self.quorum < len(self.parties) and parse_channel(self.spec.channel).hidden is None:
             raise UserError(
                 f"{name} needs every site in every turn: of a tree that a site has left nothing can be used. "
-                f"Leave the quorum of {self.quorum} out."
+                f"Leave the quorum of {self.quorum} out, or add under --channel masked: then it decides how."
             )
 
     def _check_hidden(self) -> None:
@@ -272,6 +272,12 @@ class Plan:
         hidden = parse_channel(self.spec.channel).hidden
         everybody = self.needed(self.cohort) == self.cohort
         return hidden if isinstance(hidden, Masked) and everybody else None
+
+    @cached_property
+    def several_trips(self) -> bool:
+        """Whether a protocol's hidden sums are made in several trips, in which a site may vanish."""
+        hides = parse_channel(self.spec.channel).hidden is not None
+        return self.protocol is not None and hides and self.one_trip is None
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as dicts and lists that JSON and TOML can hold."""

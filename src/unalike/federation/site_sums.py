@@ -49,7 +49,10 @@ class SiteSums:
         sizes = self.plan.cohort, self.plan.needed(self.plan.cohort)
         if self.plan.one_trip is not None:
             raise Refused("by this site's plan hidden sums are made in one trip, with all who are asked")
-        if isinstance(hidden, Masked):
+        if self.plan.several_trips:  # of a conversation nobody may be missing
+            sizes = len(self.plan.parties), len(self.plan.parties)
+            summing = self._sum("turns", lambda: Protection(MOST_BITS), *sizes)
+        elif isinstance(hidden, Masked):
             summing = self._sum("masked", lambda: Protection(hidden.bits), *sizes)
         elif isinstance(hidden, Encrypted):
             summing = self._sum("encrypted", lambda: Protection(context=self.keys().context()), *sizes)

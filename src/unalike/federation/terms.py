@@ -160,6 +160,11 @@ def _hidden(plan: Plan, channel: Channel) -> str:
             "missing. That holds against a server that lies; sites in league with it have the sum of the others' "
             "updates"
         )
+    if plan.several_trips:
+        return (
+            f"only the sum over all {plan.cohort} sites, in five trips, which bear that a site vanishes after it "
+            "has added. That holds against a server that lies with under a third of the sites in league"
+        )
     over = f"only the sum over the sites that answered, {plan.needed(plan.cohort)} of {plan.cohort} at least"
     if isinstance(channel.hidden, Masked):
         return f"{over}, in five trips. That holds against a server that lies with under a third of them in league"

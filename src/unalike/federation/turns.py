@@ -19,13 +19,13 @@ from unalike.algorithms.protocol import SERVER, SUM, Arrays, Inbox, Intent, Prot
 from unalike.channels.stage import Grid
 from unalike.federation.contents import ENVELOPE, digest_of, under, whole_number
 from unalike.federation.envelope import Envelope, Refused, shown
-from unalike.federation.letters import BITS
 from unalike.federation.mail import Listed, after, mail_digest, pack_mail, unpack_mail
 from unalike.federation.once import Once
 from unalike.federation.pairing import OCCASION, SitePairs
 from unalike.federation.plan import Plan
 from unalike.federation.roles import SitePart, named
 from unalike.federation.site_sums import Answer, SiteSums
+from unalike.federation.summing import Occasion
 from unalike.federation.vault import START, Vault, version_name
 from unalike.rounds.conversation import MOST_TURNS, check_arrays, layout_of
 
@@ -209,6 +209,8 @@ class SiteTurns:
         if place.said.add is None:
             return {"mail": listed}, body
         ((_, adds),), plain = pack_mail({SERVER: place.said.add})
+        if self.plan.several_trips:  # the sum follows, in messages of its own
+            return {"mail": listed, "adds": adds}, body
         if self.plan.one_trip is None:
             return {"mail": listed, "adds": adds}, body + plain
         grid = np.frombuffer(plain, "<i8").astype(np.int64)
@@ -220,6 +222,17 @@ class SiteTurns:
         if not (said.figures and holds and told and self.purpose == "train"):
             return {}
         return {FIGURES: {name: float(value) for name, value in sorted(said.figures.items())}}
+
+    def grid(self, message: Envelope) -> tuple[Occasion, Grid]:
+        """What this site adds to a sum in several trips: just what it said in the turn that the sum is of."""
+        round, turn, place = self.round_of(message), whole_number(message.header, "turn", MOST_TURNS), self.place
+        if place is None or (place.round, place.turn) != (round, turn) or place.said.add is None:
+            raise Refused("it asks for the sum of a turn in which this site has said nothing to be added")
+        ((_, adds),), plain = pack_mail({SERVER: place.said.add})
+        if message.body != terms_of_sum(place.told, adds):
+            raise Refused("the others were told, or add, something else than this site")
+        name = f"{TURN} {round}-{turn} {place.told.hex()}"
+        return Occasion(name, self.plan.parties), np.frombuffer(plain, "<i8").astype(np.int64)
 
     def _hidden(self, pairs: SitePairs, message: Envelope, place: Place, adds: Listed, grid: Grid) -> bytes:
         session, shared = pairs.told(message)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,8 @@ from unalike.data.dataset import Array
 from unalike.errors import UserError
 from unalike.models import MODELS
 from unalike.partition import Partition
+from unalike.partition.blocks import apart_rows, columns_of, common_rows, labels_of
+from unalike.partition.side_by_side import all_see_alike, of_columns, side_by_side
 from unalike.rounds.conversation import InProcess, Spoken, converse, role_random, role_secret
 from unalike.rounds.federation import SplitRows
 from unalike.rounds.margins import Answers, Grown, as_table
@@ -38,13 +39,17 @@ class ColumnCast:
 
     def __init__(self, spec: RunSpec, protocol: Protocol, data: Dataset | None) -> None:
         self.spec, self.protocol = spec, protocol
-        dataset, self.partition = split_columns(spec, data)
+        self._whole, self.partition = split_columns(spec, data)
         assert self.partition.columns is not None
-        self.columns: Sequence[Array] = self.partition.columns
-        common = reduce(np.intersect1d, self.partition.rows)
-        if not len(common):
+        self._common = common_rows(self.partition)
+        if not len(self._common):
             raise UserError(f"{spec.partition}: there is nobody whom all parties know. Let them share more rows.")
-        people = Partition("people whom all parties know", (common,), ("everybody",), leaves_rows=True)
+        self.columns: Sequence[Array] = self.partition.columns
+        dataset, rows = self._whole, self._common
+        if not all_see_alike(self.partition):
+            dataset, self.columns = side_by_side(self._whole, self.partition)
+            rows = np.arange(len(self._common))
+        people = Partition("people whom all parties know", (rows,), ("everybody",), leaves_rows=True)
         self.rows = SplitRows(dataset, people, **shares_of(spec))
         self.model = MODELS.build(str(spec.model))
         shift, scale = map(float, dataset.target)
@@ -77,15 +82,24 @@ class ColumnCast:
 
     def _own(self, number: int) -> Own:
         """What a party has: its columns of the people that all know, and of those that not all know."""
-        data, (common,) = self.rows.dataset, self.rows.parties
-        apart = np.setdiff1d(self.partition.rows[number], self.rows.partition.rows[0])
-        places: Array = np.concatenate([common.train, common.validation, apart])
-        ends = np.cumsum([len(common.train), len(common.validation)])
-        train, validation, rest = np.split(np.arange(len(places)), ends)
-        x = as_table(data.x, places)
-        x = x if self._as_is else scaled(x, data)
-        labels = data.y[places] if number == self.terms.label_holder else data.y[:0]
-        return Own(x[:, self.columns[number]], labels, train, validation, rest)
+        (common,) = self.rows.parties
+        train, validation = (self._known(places) for places in (common.train, common.validation))
+        apart = apart_rows(self.partition, number)
+        places: Array = np.concatenate([train, validation, apart])
+        x = self._block(number, places)
+        leads = number == self.partition.label_holder
+        y = labels_of(self._whole, self.partition, places) if leads else self._whole.y[:0]
+        ends = np.cumsum([len(train), len(validation)])
+        return Own(x, y, *np.split(np.arange(len(places)), ends))
+
+    def _known(self, places: Array) -> Array:
+        """The rows of the data set as it was loaded, of people at these places of ``rows``."""
+        return places if self.rows.dataset is self._whole else self._common[places]
+
+    def _block(self, number: int, places: Array) -> Any:
+        """A party's columns of some rows of the data set as it was loaded, as the model reads them."""
+        x = columns_of(self._whole, self.partition, number, places)
+        return x if self._as_is else scaled(x, self.rows.dataset, self.columns[number])
 
     def play(self, states: dict[int, Arrays], round: int) -> tuple[dict[int, Arrays], Spoken]:
         """What roles keep after a round, and what was said in it by all parties together."""
@@ -98,7 +112,7 @@ class ColumnCast:
         holder = roles[SERVER].terms.label_holder or 0
         spoken = converse(carrier, roles, round, record_of=(SERVER, holder))
         sums = sum(carrier.bytes_added.values())
-        ways = {"sums": sums, self.protocol.sends: sum(spoken.up.values())}, {"mail": sum(spoken.down.values())}
+        ways = {"sums": sums, "mail": sum(spoken.up.values())}, {"mail": sum(spoken.down.values())}
         spoken.up, spoken.down = ({name: size for name, size in way.items() if size} for way in ways)
         return carrier.states, spoken
 
@@ -128,6 +142,24 @@ class ColumnCast:
             return made
         return OnWholeRows(made, None if self._as_is else self.rows.dataset, columns)
 
+    def predicted(self, state: State, x: Any) -> Array:
+        """The margins of other people that the label holder gets when all parties predict together."""
+        x = as_table(x, np.arange(x.shape[0]))
+        x, everybody, nobody = (
+            x if self._as_is else scaled(x, self.rows.dataset),
+            np.arange(x.shape[0]),
+            np.arange(0),
+        )
+        asked = {
+            number: replace(me, data=Own(x[:, self.columns[number]], np.zeros(0), everybody, nobody), kept={})
+            for number, me in self.roles.items()
+            if number != SERVER
+        }
+        carrier = InProcess(self.protocol, [self.roles[SERVER], *asked.values()], arrays_of(state))
+        converse(carrier, self.roles, state.round, "predict")
+        found: Array = carrier.states[self.terms.label_holder or 0]["margins"]
+        return found
+
     def alone(self) -> Grown | None:
         """The model that the label holder trains on its own columns, with nobody's help."""
         holder = self.terms.label_holder or 0
@@ -146,13 +178,15 @@ class ColumnCast:
         return None if arrays is None else self._readable(arrays, terms, self.columns[holder])
 
 
-def scaled(x: Any, dataset: Dataset) -> Any:
-    """Rows of a table as a batch has them: shifted and scaled; the same where that changes nothing."""
+def scaled(x: Any, dataset: Dataset, columns: Array | None = None) -> Any:
+    """Rows of a table as a batch has them: shifted and scaled; the same where that changes nothing.
+
+    ``columns``: which ones of the data set these are, where they are not all.
+    """
     if not np.any(dataset.shift) and np.all(np.asarray(dataset.scale) == 1):
         return x
-    shift, scale = (
-        np.broadcast_to(part, dataset.shape).reshape(-1).astype(x.dtype) for part in (dataset.shift, dataset.scale)
-    )
+    which = np.arange(x.shape[1]) if columns is None else columns
+    shift, scale = (of_columns(part, dataset, which).astype(x.dtype) for part in (dataset.shift, dataset.scale))
     return (x - shift) / scale
 
 

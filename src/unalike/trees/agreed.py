@@ -232,9 +232,16 @@ def _merged(rows: Ints, ends: list[int], least_rows: int) -> Ints:
 
 def own_cuts(x: Any, bins: int, least_rows: int) -> Cuts:
     """The cuts of rows that lie at one place: those that parties would agree on if they had them together."""
-    buckets = first_buckets(first_counts(x))
+    return own_agreement(x, bins, least_rows)[0]
+
+
+def own_agreement(x: Any, bins: int, least_rows: int) -> tuple[Cuts, NDArray[np.float32]]:
+    """The same cuts, and the numbers that missing values count as where they are too few (:func:`fills`)."""
+    counts = first_counts(x)
+    buckets = first_buckets(counts)
     for division in range(DIVISIONS):
         chosen = buckets.to_divide(bins, least_rows)
         bits = FIRST + division * MORE
         buckets = buckets.divided(chosen, fine_counts(x, buckets.column[chosen], buckets.low[chosen], bits))
-    return cuts_between(buckets, x.shape[1], bins, least_rows)
+    cuts = cuts_between(buckets, x.shape[1], bins, least_rows)
+    return cuts, fills(cuts, counts[:, MISSING], buckets, least_rows)

@@ -80,8 +80,17 @@ class Building:
     def hear(self, hist: NDArray[np.int64]) -> Moves:
         """Take the histograms of the wanted nodes, int64 [wanted, slots, channels]; split what can be split."""
         if self.wanted[0] == 0:
-            self.sums[0] = hist[0, : self.cuts.offsets[1]].sum(axis=0)
-            self._name(0, weight(self.sums[:1, 0], self.sums[:1, 1], self.settings, self.bounds[:1])[0])
+            self.begin(hist[0, : self.cuts.offsets[1]].sum(axis=0))
+        nodes = self.search(hist)
+        return self.go_on(nodes)
+
+    def begin(self, sums: NDArray[np.int64]) -> None:
+        """Take the sums over all rows, which are the root's."""
+        self.sums[0] = sums
+        self._name(0, weight(self.sums[:1, 0], self.sums[:1, 1], self.settings, self.bounds[:1])[0])
+
+    def search(self, hist: NDArray[np.int64]) -> list[int]:
+        """Find the best splits of the wanted nodes, and of siblings by subtraction; which nodes may be split."""
         nodes = []
         for node, found in zip(self.wanted.tolist(), hist, strict=True):
             nodes.append(node)
@@ -95,9 +104,11 @@ class Building:
         for node in [node for node in self.hist if node in self.wanted and node not in nodes]:
             del self.hist[node]
         self._find(sorted(nodes))
-        if self.settings.grow == "leaves":
-            return self._best_leaves()
-        return self._whole_level(sorted(nodes))
+        return sorted(nodes)
+
+    def go_on(self, nodes: list[int]) -> Moves:
+        """Split what can be split, of these nodes or, leaf by leaf, of all; say what is wanted next."""
+        return self._best_leaves() if self.settings.grow == "leaves" else self._whole_level(nodes)
 
     def _name(self, node: int, value: float) -> None:
         """Write a node that has just come to be: a leaf, until it is split."""
@@ -180,7 +191,7 @@ class Building:
         self.size += 2
         feature = int(self.found_feature[node])
         tree.feature[node], tree.bin[node] = feature, self.found_bin[node]
-        tree.threshold[node] = self.cuts.threshold(feature, int(self.found_bin[node]))
+        tree.threshold[node] = self._threshold(feature, int(self.found_bin[node]))
         tree.missing_left[node], tree.gain[node] = self.found_missing[node], self.found_gain[node]
         tree.left[node], tree.right[node] = left, right
         self.sums[left] = self.found_left[node]
@@ -195,6 +206,9 @@ class Building:
             self.hist.pop(node)
             return []
         return [left if self.sums[left, 1] <= self.sums[right, 1] else right]
+
+    def _threshold(self, feature: int, bin: int) -> np.float32:
+        return self.cuts.threshold(feature, bin)
 
     def _bound(self, left: int, right: int, feature: int, values: Floats) -> None:
         """Hold both children on their side of the middle, where the column may only raise or only lower."""
@@ -222,14 +236,16 @@ class Building:
     def of(cls, arrays: Arrays, cuts: Cuts, settings: Trees) -> Building:
         """The state that :meth:`arrays` has written."""
         building = cls(cuts, settings, arrays["allowed"].astype(bool))
+        building.fill(arrays)
+        return building
+
+    def fill(self, arrays: Arrays) -> None:
+        """Go on from the state that :meth:`arrays` has written."""
         for name in _PLACES:
-            setattr(building, name, arrays[name].copy())
-        building.tree = Tree.of(
+            setattr(self, name, arrays[name].copy())
+        self.tree = Tree.of(
             {name.removeprefix("tree_"): a.copy() for name, a in arrays.items() if name.startswith("tree_")}
         )
-        building.size = int(arrays["size"][0])
-        building.hist = {
-            int(n): h.copy() for n, h in zip(arrays["hist_node"], arrays["hist"], strict=True) if n >= 0
-        }
-        building.wanted = arrays["wanted"][arrays["wanted"] >= 0]
-        return building
+        self.size = int(arrays["size"][0])
+        self.hist = {int(n): h.copy() for n, h in zip(arrays["hist_node"], arrays["hist"], strict=True) if n >= 0}
+        self.wanted = arrays["wanted"][arrays["wanted"] >= 0]

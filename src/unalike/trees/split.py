@@ -123,7 +123,7 @@ def best_splits(
     may = np.repeat(np.ones(cuts.features, bool) if allowed is None else allowed, widths)
     may[lasts] = False  # behind the missing there is nothing to the right
     signs = np.repeat(directions(settings, cuts.features), widths)
-    gains = [_gains(left, total, may, signs, settings, bounds) for left in (present, present + missing)]
+    gains = [gains_of(left, total, may, signs, settings, bounds) for left in (present, present + missing)]
     order = _order(cuts.offsets)
     best = order[np.argmax(np.concatenate(gains, axis=1)[:, order], axis=1)]
     slot, to_left = best % cuts.slots, best // cuts.slots
@@ -154,7 +154,7 @@ def _order(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([[*range(a, b), *range(slots + b - 1, slots + a - 1, -1)] for a, b in pairs])
 
 
-def _gains(
+def gains_of(
     left: NDArray[np.int64],
     total: NDArray[np.int64],
     may: NDArray[np.bool_],
@@ -162,7 +162,10 @@ def _gains(
     settings: Trees,
     bounds: Floats,
 ) -> Floats:
-    """The gain of splitting after each bin, float64 [nodes, slots]; minus infinity where that may not be."""
+    """The gain of each split of nodes, float64 [nodes, splits]; minus infinity where it may not be.
+
+    ``left`` are the sums that go left, int64 [nodes, splits, channels], and ``total`` those of the nodes.
+    """
     right = total[:, None] - left
     least, around = least_sum(settings), bounds[:, None]
     fits = may & (left[..., 1] >= least) & (right[..., 1] >= least)

@@ -88,6 +88,6 @@ def _ints(found: Any) -> Ints:
 
 def _too_large(reach: float, what: str) -> UserError:
     return UserError(
-        f"{what} reach {np.ldexp(reach, -PRODUCTS):.3g}, more than whole numbers of 2^-{PRODUCTS} in 64 bits hold. "
-        "Standardise columns, or lower --lr."
+        f"{what} reach {np.ldexp(reach, -PRODUCTS):.3g}, more than whole numbers of 2^-{PRODUCTS} in 64 bits "
+        "hold. Standardise columns, or lower --lr."
     )

@@ -1,7 +1,7 @@
 """What every protocol of columns must hold, checked on any one of them: ``check_columns(protocol, blocks, y)``.
 
-Steps are pure and change nothing that they are given; wrong mail is refused by its sender's name; the order of mail
-does not matter; states keep their layout, and a run goes on from those of any round with the same bits; the
+Steps are pure and change nothing that they are given; wrong mail is refused by its sender's name; the order of
+mail does not matter; states keep their layout, and a run goes on from those of any round with the same bits; the
 conversation that predicts gives the bits of the joined model; one party alone trains too.
 """
 
@@ -108,7 +108,8 @@ class Watching(InProcess):
         try:
             found = self._protocol.step(replace(me, kept={}), state, turn, wrong)
         except WrongMail as error:
-            assert error.sender == sender, f"party {me.number}, {turn}: blames {error.sender} for {what}"
+            if error.sender != sender:
+                raise AssertionError(f"party {me.number}, {turn}: blames {error.sender} for {what}") from error
             return
         assert said_bytes(*found) == outcome, f"party {me.number}, {turn}: takes {what}"
 

@@ -43,12 +43,24 @@ class Descent:
         return after
 
 
-def order_of(me: Me, round: int) -> list[NDArray[np.int64]]:
-    """The batches of a round, remembered until the next."""
+def order_of(me: Me, round: int, whole: bool = False) -> list[NDArray[np.int64]]:
+    """The batches of a round, remembered until the next; ``whole``: none is smaller than --batch-size."""
     known = me.kept.get("order")
     if known is None or known[0] != round:
-        known = me.kept["order"] = (round, batches(me.terms, len(me.rows.train), round))
+        found = batches(me.terms, len(me.rows.train), round)
+        known = me.kept["order"] = (round, joined_up(found, me.terms.pace.batch_size) if whole else found)
     found: list[NDArray[np.int64]] = known[1]
+    return found
+
+
+def joined_up(order: list[NDArray[np.int64]], size: int) -> list[NDArray[np.int64]]:
+    """The same batches; one that is too small is joined to the one before it."""
+    found: list[NDArray[np.int64]] = []
+    for batch in order:
+        if found and len(batch) < size:
+            found[-1] = np.concatenate([found[-1], batch])
+        else:
+            found.append(batch)
     return found
 
 
@@ -126,7 +138,7 @@ def heard_scores(me: Me, arithmetic: Arithmetic, inbox: Inbox, people: int, summ
     senders = [SUM] if summed else [number for number in range(me.terms.parties) if number != me.number]
     only(inbox, senders)
     shape = (people, outputs_of(me.terms))
-    most = float(GREATEST) if arithmetic.sent == "int64" else GREATEST_SCORE
+    most = GREATEST if arithmetic.sent == "int64" else GREATEST_SCORE
     return {k: within(want(inbox, k, "scores", arithmetic.sent, shape), most, k, "scores") for k in senders}
 
 
@@ -136,16 +148,14 @@ def heard_residual(me: Me, arithmetic: Arithmetic, inbox: Inbox, people: int) ->
     assert holder is not None
     only(inbox, [holder])
     found = want(inbox, holder, "residual", arithmetic.sent, (people, outputs_of(me.terms)))
-    most = GREATEST_RESIDUAL * (2**STEPS if arithmetic.sent == "int64" else 1)
+    most = int(GREATEST_RESIDUAL) << (STEPS if arithmetic.sent == "int64" else 0)
     return within(found, most, holder, "residual")
 
 
 def within(found: Array, most: float, sender: int, name: str) -> Array:
     """What was received, all numbers and none of them too large; else it is the sender's fault."""
     if found.size and not (found.max() <= most and found.min() >= -most):
-        raise WrongMail(
-            sender, f"said {name!r} with entries that are no numbers, or beyond {most:.3g} either way."
-        )
+        raise WrongMail(sender, f"said {name!r} with entries that are no numbers, or beyond {most:.3g}.")
     return found
 
 

@@ -24,9 +24,13 @@ REASONS: Final[Mapping[str, str]] = {
 """Why an option of nets has no meaning for linear models of split columns."""
 
 _SERVER = "sizes and times of messages that it carries; nothing of what is in them"
+_SCORES = (
+    "each holder's score of every person in every batch and of everybody who is predicted: over many batches that "
+    "tells the holder's columns up to a linear map"
+)
 _RESIDUALS = (
-    "the residual of every person in every batch, whose sign is the label: it learns the labels of all people that "
-    "are trained on"
+    "the residual of every person in every batch, whose sign is the label: it learns the labels of all people "
+    "that are trained on"
 )
 
 
@@ -35,13 +39,15 @@ def learned(protection: str, terms: PublicTerms) -> Mapping[str, str]:
     if terms.parties == 1:
         return {"label holder": "nothing of anybody", "other holders": "nothing", "server": _SERVER}
     if protection == "clear":
-        scores = (
-            "each holder's score of every person in every batch and of everybody who is predicted: over many "
-            "batches that tells the holder's columns up to a linear map"
-        )
-        return {"label holder": scores, "other holders": _RESIDUALS, "server": _SERVER}
+        return {"label holder": _SCORES, "other holders": _RESIDUALS, "server": _SERVER}
     summed = (
         "the sum of the other holders' scores for every person in every batch and for everybody who is predicted, "
         "and no single holder's"
     )
-    return {"label holder": summed, "other holders": _RESIDUALS, "server": _SERVER}
+    if protection == "masked":
+        return {"label holder": summed, "other holders": _RESIDUALS, "server": _SERVER}
+    return {
+        "label holder": summed if terms.parties >= 3 else _SCORES,
+        "other holders": "its own part of the gradient of every batch, in which labels are added up",
+        "server": _SERVER,
+    }
