@@ -515,7 +515,7 @@ def test_two_stories_of_an_earlier_round_give_noise_too(tmp_path, monkeypatch):
     told, real = [], conversing.SiteMail.whole
 
     def whole(self, round):
-        place = world.transport.sites[NODE]._work.place
+        place = world.transport.sites[NODE]._work.turns.place
         told.append(place.told.hex())
         real(self, round)
 
@@ -605,13 +605,13 @@ def lies(tmp_path_factory):
         patch.setattr(asking, "PAUSE", 0.0)
         for turn in (1, 3):
             made[turn] = Liar(make(tmp_path_factory.mktemp("lies"), "masked", "histogram"), 2, turn)
-            made[turn].world.transport.sites[NODE]._work._once = None
+            made[turn].world.transport.sites[NODE]._work.turns.once = None
     return made
 
 
 def test_turns_do_not_go_back(lies):
     """What was told fits, but the turn is one that this site has passed: it is not answered."""
-    liar, place = lies[3], lies[3].world.transport.sites[NODE]._work.place
+    liar, place = lies[3], lies[3].world.transport.sites[NODE]._work.turns.place
     assert (place.round, place.turn) == (2, 1)
     assert all(liar.ask(NAME, turn=turn)["again"] is True for turn in (0, 1))
 

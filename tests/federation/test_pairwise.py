@@ -314,7 +314,7 @@ def test_the_key_is_gone_when_the_run_is_over(tmp_path):
     assert path.stat().st_mode & 0o077 == 0
     world.serve()
     assert not any((world.path / "sites" / name / KEY_FILE).exists() for name in HOSPITALS)
-    assert all(site._sums.pairs is None for site in world.transport.sites.values())  # nor are they in memory
+    assert all(site._sums.pairs == {} for site in world.transport.sites.values())  # nor are they in memory
     world.serve()  # a run that is over needs none
     assert len(kinds(world, "greet")) == 6
 

@@ -51,6 +51,7 @@ from unalike.algorithms.trees.histogram import HistogramTrees
 from unalike.algorithms.vertical.fedbcd import FedBcd
 from unalike.algorithms.vertical.ftl import TransferLearning
 from unalike.algorithms.vertical.linear import VerticalLinear
+from unalike.algorithms.vertical.secureboost import SecureBoost
 from unalike.algorithms.vertical.split_net import SplitNet
 
 __all__ = [
@@ -111,6 +112,7 @@ __all__ = [
     "Replies",
     "Reptile",
     "Scaffold",
+    "SecureBoost",
     "SplitNet",
     "TransferLearning",
     "Vectors",

@@ -26,6 +26,7 @@ from unalike.data import (
     table,
 )
 from unalike.data.dataset import DATASETS, Dataset, Loader, trainable
+from unalike.data.sites import people
 from unalike.own_code import called
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "load_dataset",
     "loaded",
     "mnist",
+    "people",
     "rcv1",
     "saved",
     "sent140",

@@ -45,6 +45,27 @@ class Units(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Holders:
+    """Who has which columns of a data set: parties that know other things about the same people.
+
+    ``columns[k]`` are the numbers of party k's columns, and the party ``label_holder`` has the labels.
+    ``apart[k]`` are rows, of these columns alone, that party k has of people whom not all parties know;
+    ``apart_y`` are the labels of the label holder's.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[Array, ...]
+    label_holder: int = 0
+    apart: tuple[Array, ...] = ()
+    apart_y: Array | None = None
+
+    def hashed(self) -> str:
+        """SHA-256 of all of it."""
+        arrays = (*self.columns, *self.apart, self.apart_y)
+        return _hashed(arrays, about=repr((self.names, self.label_holder)))
+
+
+@dataclass(frozen=True, eq=False)
 class Dataset:
     """Rows ``x`` with labels ``y`` for training, and a global test set that no party trains on.
 
@@ -62,7 +83,8 @@ class Dataset:
     everybody has, beside those of the parties, where the data bring some. ``schema`` is the coding of the table
     that ``x`` was made from, where it was one: a table of new rows is coded by it, too. Without a global test set,
     ``x_test`` and ``y_test`` None, there is no score on one. With ``gaps``, NaN in ``x`` is a missing value, which
-    trees can read and nets cannot.
+    trees can read and nets cannot. ``holders`` says who has which columns, where sites with different ones brought
+    them.
     """
 
     name: str
@@ -84,6 +106,7 @@ class Dataset:
     target: Units = field(default_factory=Units)
     schema: Schema | None = None
     gaps: bool = False
+    holders: Holders | None = None
 
     def __post_init__(self) -> None:
         if self.task not in get_args(Kind):
@@ -175,7 +198,9 @@ class Dataset:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all that a run could depend on: rows, labels, natural parties, names, shift and scale."""
-        texts = (self.task, self.kind, self.classes, self.features, self.group_names)
+        texts: tuple[Any, ...] = (self.task, self.kind, self.classes, self.features, self.group_names)
+        if self.holders is not None:  # others keep the digest that they had before there was this field
+            texts = (*texts, self.holders.hashed())
         arrays = (self.group, self.group_test, self.shift, self.scale, *self.target, *(self.public or ()))
         return _hashed(arrays, about=repr((self.rows_digest, texts)))
 

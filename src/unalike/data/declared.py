@@ -48,11 +48,13 @@ def _order(name: str, text: str | None) -> tuple[str, ...]:
     return values
 
 
-def declare(columns: Sequence[Column], types: str, categories: Iterable[str] = ()) -> list[Column]:
-    """The columns with the kinds that were said; a column that is not there is an error."""
+def declare(
+    columns: Sequence[Column], types: str, categories: Iterable[str] = (), *, elsewhere: bool = False
+) -> list[Column]:
+    """The columns with the kinds that were said; a column that is not there is an error, or is ``elsewhere``."""
     said = declarations(types, categories)
     named = {column.name for column in columns}
-    for name in said:
+    for name in () if elsewhere else said:
         if name not in named:
             raise unknown("column in types or categories", name, named)
     return [replace(column, declared=said.get(column.name, column.declared)) for column in columns]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unalike.data.dataset import Array, Dataset
+from unalike.data.dataset import Array, Dataset, Holders
 from unalike.errors import UserError
 
 
@@ -52,7 +52,15 @@ def indicated(data: Dataset, *, fill: bool = True) -> Dataset:
         scale=longer(data.scale, 1.0),
         units=type(data.units)(longer(data.units.shift, 0.0), longer(data.units.scale, 1.0)),
         gaps=not fill,
+        holders=data.holders and _wider(data.holders, some, len(names)),
     )
+
+
+def _wider(holders: Holders, some: Sequence[int], width: int) -> Holders:
+    """Who has which columns when those at the places ``some`` got one more each, at the end."""
+    more = [[width + k for k, place in enumerate(some) if place in own] for own in holders.columns]
+    columns = tuple(np.append(own, new).astype(np.int64) for own, new in zip(holders.columns, more, strict=True))
+    return replace(holders, columns=columns, apart=(), apart_y=None)
 
 
 def _told(names: Sequence[str], absent: Array) -> dict[int, str]:

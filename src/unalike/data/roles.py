@@ -57,10 +57,21 @@ class Roles:
 
 def complete(roles: Roles, missing: Missing) -> Roles:
     """The columns without the rows to be dropped; an error where a value is missing that may not be."""
-    needed = [roles.label] + ([roles.party] if roles.party else [])
-    keep = np.ones(roles.label.rows, bool)
+    keep = kept_rows([roles.label] + ([roles.party] if roles.party else []), roles.features, missing)
+    if keep.all():
+        return roles
+    party = roles.party.where(keep) if roles.party else None
+    return Roles(roles.label.where(keep), party, tuple(column.where(keep) for column in roles.features))
+
+
+def kept_rows(needed: Sequence[Column], features: Sequence[Column], missing: Missing) -> Array:
+    """A mask of the rows that stay; an error where a value is missing that may not be.
+
+    In a ``needed`` column, such as the label, a value may only be missing where its row is dropped.
+    """
+    keep = np.ones((*needed, *features)[0].rows, bool)
     mistakes = []
-    for column in [*needed, *roles.features]:
+    for column in [*needed, *features]:
         if not column.missing:
             continue
         if missing == "error" or (missing != "drop" and column in needed):
@@ -69,13 +80,10 @@ def complete(roles: Roles, missing: Missing) -> Roles:
         if missing == "drop":
             keep &= ~column.absent
     if mistakes:
-        raise together(mistakes + [mistake for column in roles.features if (mistake := column.odd) is not None])
-    if keep.all():
-        return roles
+        raise together(mistakes + [mistake for column in features if (mistake := column.odd) is not None])
     if not keep.any():
         raise UserError("Every row has a missing value. Use missing=indicate, or ignore the emptiest columns.")
-    party = roles.party.where(keep) if roles.party else None
-    return Roles(roles.label.where(keep), party, tuple(column.where(keep) for column in roles.features))
+    return keep
 
 
 def test_rows(y: Array, party: Array, fraction: float) -> Array:

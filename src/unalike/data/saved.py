@@ -60,6 +60,8 @@ class Saved:
 
 def save(data: Dataset, folder: Path) -> None:
     """Write the data set into the folder, whole or not at all; another one that is there stays as it is."""
+    if data.holders is not None:
+        raise UserError(f"{data.name} is of several sites' tables. Keep these: they make it again.")
     new_folder(folder)
     if (folder / HEADER).exists():
         if _header(folder)["digest"] == data.digest:

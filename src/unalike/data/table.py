@@ -191,7 +191,7 @@ def _fingerprint(text: str) -> str:
         raise NotFound(f"There is no readable file {text}. Check the path.") from None
 
 
-def _fields(
+def coding_of(
     columns: Sequence[Column], train: Array, missing: Missing
 ) -> tuple[tuple[Field, ...], tuple[str, ...]]:
     """The coding of every column that varies, and the names of the others; all that is wrong is told at once.
@@ -228,7 +228,7 @@ def coded(name: str, roles: Roles, fraction: float | None, missing: Missing, tas
         places = {name: place for place, name in enumerate(names)}
         party = roles.party.spread({text: places[value] for text, value in roles.party.values.items()}, -1)
     test = some_test_rows(name, kinds, party, fraction)
-    fields, constant = _fields(roles.features, ~test, missing)
+    fields, constant = coding_of(roles.features, ~test, missing)
     schema = Schema(roles.label.name, classes, fields, constant, missing)
     x = schema.rows(roles.features, missing)
     return Dataset(

@@ -7,6 +7,7 @@ a server that tells two sites different things gets noise, since their masks do 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -22,12 +23,15 @@ from unalike.federation.summing import VectorOf, question
 from unalike.secure import pairwise
 from unalike.secure.crypto.errors import CryptoError
 from unalike.secure.crypto.primitives import signing_public
-from unalike.secure.policy import new_session
+from unalike.secure.policy import Policy, new_session
 
 GREET, ADD = "greet", "add"
 """Kinds of messages: tell your key for hidden sums; add what you are asked to compute."""
+OCCASION = "occasion"
+"""In a header: which job beside the run a message is of."""
 KEY_FILE = Path("keys") / "pairs.key"
-"""In a site's folder: the secret of its masks with all others, until the run is over."""
+"""In a site's folder: the secret of its masks and boxes with all others, until the run is over."""
+_OCCASION = re.compile(r"([0-9a-f]{32})?")
 
 
 def paired_total(asking: Asking, keys: dict[str, str], messages: Outgoing, length: int, bits: int) -> Grid:
@@ -50,16 +54,41 @@ def paired_total(asking: Asking, keys: dict[str, str], messages: Outgoing, lengt
     return pairwise.total(policy, {number: found[name] for number, name in enumerate(names)})
 
 
-def meet(asking: Asking, keys: dict[str, str], names: Sequence[str]) -> None:
-    """Ask those for their keys for sums in one trip whose are not known yet."""
-    plan, roster = asking.speaker.plan, asking.speaker.roster
-    new = {name: ({"kind": GREET}, b"") for name in names if name not in keys}
+def meet(asking: Asking, keys: dict[str, str], names: Sequence[str], occasion: str = "") -> None:
+    """Ask those for their keys for sums in one trip, and for boxes, whose are not known yet.
+
+    ``occasion``: 32 hexadecimal digits where the keys are for one job beside the run; each has keys of its own.
+    """
+    context, roster = context_of(asking.speaker.plan.digest, occasion), asking.speaker.roster
+    about = {"kind": GREET, OCCASION: occasion} if occasion else {"kind": GREET}
+    new = {name: (about, b"") for name in names if name not in keys}
     if new:
-        keys |= asking.collect(new, lambda name, told: _told(name, told, roster, plan.digest), len(new))
+        keys |= asking.collect(new, lambda name, told: _told(name, told, roster, context), len(new))
+
+
+def context_of(plan: str, occasion: str) -> str:
+    """What keys are signed for: a plan, or one job beside its run."""
+    return f"{plan} {occasion}" if occasion else plan
+
+
+def occasion_of(message: Envelope) -> str:
+    """The job that a message is of, if it is not of the run."""
+    occasion = message.header.get(OCCASION, "")
+    if not isinstance(occasion, str) or not _OCCASION.fullmatch(occasion):
+        raise Refused("it does not say which job it is of")
+    return occasion
+
+
+def key_file(occasion: str) -> Path:
+    """Where a site keeps the secret of its keys with all others, for the run or for one job beside it."""
+    return KEY_FILE if not occasion else KEY_FILE.with_stem(f"{KEY_FILE.stem}-{occasion}")
 
 
 class SitePairs:
-    """A site's part in sums of one trip; ``folder`` keeps its secret key for them."""
+    """A site's keys with all others, and its part in sums of one trip; ``folder`` keeps its secret key.
+
+    ``occasion``: where they are for one job beside the run, which one.
+    """
 
     def __init__(
         self,
@@ -71,9 +100,11 @@ class SitePairs:
         bits: int,
         plan: str,
         once: Once,
+        occasion: str = "",
     ) -> None:
-        self._path, self._name, self._signer, self._roster = folder / KEY_FILE, name, signer, roster
-        self._server, self._bits, self._plan, self._once = server, bits, plan, once
+        self._path, self._name, self._signer, self._roster = folder / key_file(occasion), name, signer, roster
+        self._server, self._bits, self._once = server, bits, once
+        self._plan = context_of(plan, occasion)
         self._known: dict[str, tuple[str, bytes]] = {}
         """of each other site, its introduction and the key that this site shares with it"""
 
@@ -94,14 +125,22 @@ class SitePairs:
     def told(self, message: Envelope) -> tuple[bytes, dict[str, bytes]]:
         """The session of a sum, and the keys that this site shares with others, whose public ones come with it."""
         try:
-            session, keys = bytes.fromhex(message.header["session"]), dict(message.header["keys"])
+            session = bytes.fromhex(message.header["session"])
         except (KeyError, TypeError, ValueError):
             raise Refused("it is not a question of a sum in one trip") from None
+        return session, self.shared(message)
+
+    def shared(self, message: Envelope) -> dict[str, bytes]:
+        """The keys that this site shares with others, by name, from the public ones in a message."""
+        try:
+            keys = dict(message.header["keys"])
+        except (KeyError, TypeError, ValueError):
+            raise Refused("it is not a question of a sum in one trip: it has no keys") from None
         if keys.get(self._name) != self.greet()[0]["key"]:
             raise Refused(
                 "the server has another key of this site for hidden sums than it has. Start the run again"
             )
-        return session, self._shared_with(keys)
+        return self._shared_with(keys)
 
     def hide(
         self,
@@ -113,11 +152,7 @@ class SitePairs:
         bits: int,
     ) -> bytes:
         """A vector under this site's masks with all others of these names, who are asked the same."""
-        if not set(names) <= {*shared, self._name}:
-            raise Refused("it has no key of a site that by the plan takes part in this exchange")
-        identities = [*(self._roster[name] for name in names), self._server]
-        policy = pairwise.terms(session, identities, len(grid), asked, bits)
-        others = {number: shared[name] for number, name in enumerate(names) if name != self._name}
+        policy, others = self._terms(session, shared, names, asked, len(grid), bits)
         answer = pairwise.hide(policy, names.index(self._name), others, grid)
         why = (
             "this site has answered the same with another vector, and under the same masks the two would tell "
@@ -125,6 +160,36 @@ class SitePairs:
         )
         self._once.ask(f"masks {policy.digest.hex()}", sha256(answer).hexdigest(), why)
         return answer
+
+    def opened(
+        self,
+        session: bytes,
+        shared: Mapping[str, bytes],
+        names: Sequence[str],
+        asked: bytes,
+        rest: bytes,
+        bits: int,
+    ) -> Grid:
+        """The sum of the vectors of all others of these names, which only this site can read."""
+        length = len(rest) // (bits // 8) - pairwise.CHECKS
+        policy, others = self._terms(session, shared, names, asked, max(0, length), bits)
+        return pairwise.opened(policy, names.index(self._name), others, rest)
+
+    def _terms(
+        self,
+        session: bytes,
+        shared: Mapping[str, bytes],
+        names: Sequence[str],
+        asked: bytes,
+        length: int,
+        bits: int,
+    ) -> tuple[Policy, dict[int, bytes]]:
+        """The terms of a sum of these sites, and the keys with the others of them by number."""
+        if not set(names) <= {*shared, self._name}:
+            raise Refused("it has no key of a site that by the plan takes part in this exchange")
+        identities = [*(self._roster[name] for name in names), self._server]
+        policy = pairwise.terms(session, identities, length, asked, bits)
+        return policy, {number: shared[name] for number, name in enumerate(names) if name != self._name}
 
     def _shared_with(self, keys: Mapping[str, Any]) -> dict[str, bytes]:
         """The keys shared with others, whose own must be signed by them, and the same in all of the run."""

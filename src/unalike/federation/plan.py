@@ -19,9 +19,13 @@ from unalike.channels.masked import Masked
 from unalike.data.declared import declarations
 from unalike.data.roles import Missing
 from unalike.data.sites import Sites
+from unalike.data.sites.ids import IdCase
+from unalike.data.sites.people import People
+from unalike.data.sites.side_by_side import PeopleRule
 from unalike.errors import UserError, unknown
 from unalike.federation import FIXED
 from unalike.federation.envelope import ANYBODY, MOST_BYTES, SERVER
+from unalike.federation.people import FIELDS, check_people, people_rule, people_tables
 from unalike.runs.files import atomic_write
 from unalike.runs.meaning import check_given, protocol_of
 from unalike.runs.rules import cohort_size
@@ -74,6 +78,16 @@ class Plan:
     """fingerprint of an algorithm or net that is not a part of this package; empty: there is none"""
     types: str = ""
     """kinds of columns that values cannot show, the same at all sites: cp:category born:date"""
+    id: tuple[str, ...] = ()
+    """columns that tell who a row is of, where sites have other columns of the same people, whom they match"""
+    id_case: IdCase = "fold"
+    """whether ids in upper and lower case are the same"""
+    id_strip: bool = True
+    """whether blanks around an id are left out"""
+    least_common: int = 100
+    """fewer people that all sites know are not worked with"""
+    most_ids: int = 1_000_000
+    """so many ids a site may bring: who brings all that there can be learns whom the others know"""
 
     def __post_init__(self) -> None:
         self._check_types()
@@ -92,7 +106,7 @@ class Plan:
             raise UserError(f"deadline must be from 1 to 10,000,000 seconds, got {self.deadline}.")
         if not 0 < self.test <= 0.5:
             raise UserError(f"test must be above 0 and at most 0.5, got {self.test:g}. Use 0.2.")
-        known = {"missing": get_args(Missing), "figures": ("each", "none")}
+        known = {"missing": get_args(Missing), "figures": ("each", "none"), "id_case": get_args(IdCase)}
         for key, values in known.items():
             if getattr(self, key) not in values:
                 raise unknown(key, str(getattr(self, key)), values)
@@ -108,6 +122,7 @@ class Plan:
         object.__setattr__(self, "train", self._settled())
         self._check_algorithm()
         declarations(self.types)
+        check_people(self)
         choose(self.spec.score, "classification")  # real sites agree on classes: numbers cannot be predicted yet
         self._check_hidden()
 
@@ -121,11 +136,15 @@ class Plan:
             "measure": (bool,),
             "deadline": (int, float),
             "test": (int, float),
+            "id_case": (str,),
+            "id_strip": (bool,),
+            "least_common": (int,),
+            "most_ids": (int,),
         }
         for key, kind in kinds.items():
             if type(getattr(self, key)) not in kind:
                 raise UserError(f"{key} cannot be {getattr(self, key)!r}. See {FILE} of unalike federation init.")
-        for key in ("parties", "ignore"):
+        for key in ("parties", "ignore", "id"):
             value = getattr(self, key)
             if not isinstance(value, tuple) or not all(isinstance(one, str) for one in value):
                 raise UserError(f"{key} must be a list of names, got {value!r}.")
@@ -162,14 +181,12 @@ class Plan:
         object.__setattr__(self, "code", code)
 
     def _check_protocol(self, protocol: Protocol) -> None:
-        """Refuse what a conversation of real sites cannot bear: other columns at each, and absent sites."""
+        """Refuse what a conversation of real sites cannot bear: absent sites."""
         name = ALGORITHMS.brief(protocol)  # type: ignore[arg-type]
-        if protocol.splits != "rows":
-            raise UserError(f"{name} is for parties with different columns; sites hold rows. Choose histogram.")
-        if 0 < self.quorum < len(self.parties):
+        if 0 < self.quorum < len(self.parties) and parse_channel(self.spec.channel).hidden is None:
             raise UserError(
                 f"{name} needs every site in every turn: of a tree that a site has left nothing can be used. "
-                f"Leave the quorum of {self.quorum} out."
+                f"Leave the quorum of {self.quorum} out, or add under --channel masked: then it decides how."
             )
 
     def _check_hidden(self) -> None:
@@ -188,7 +205,7 @@ class Plan:
 
     def _settled(self) -> dict[str, Any]:
         """The fields of the run with their defaults: a later version's other default must not change a plan."""
-        spec = RunSpec.from_mapping({**self.train, **self._fixed, "dataset": "sites"})
+        spec = RunSpec.from_mapping({**self.train, **self._fixed, "dataset": "people" if self.id else "sites"})
         check_given(spec, self.train)
         return {key: value for key, value in spec.to_dict().items() if key not in FIXED}
 
@@ -201,11 +218,18 @@ class Plan:
         """The run, with the sites' tables wherever they are."""
         return self.spec_of(self.sites())
 
-    def sites(self, folder: str = "", public: str = "") -> Sites:
+    @property
+    def people(self) -> PeopleRule:
+        """What all sites declare alike of their tables, where people are matched."""
+        return people_rule(self)
+
+    def sites(self, folder: str = "", public: str = "") -> Sites | People:
         """The sites' tables, in a folder where all are in one place."""
+        if self.id:
+            return people_tables(self, folder)
         return Sites(folder, self.label, self.ignore, self.missing, self.test, public=public, types=self.types)
 
-    def spec_of(self, sites: Sites) -> RunSpec:
+    def spec_of(self, sites: Sites | People) -> RunSpec:
         """The same run on tables in one place: what real sites do, in one process."""
         from unalike.data import DATASETS
 
@@ -237,6 +261,11 @@ class Plan:
         """The protocol by which sites talk, where the algorithm is one; None where it averages vectors."""
         return protocol_of(self.spec.algorithm, str(self.spec.model))
 
+    @property
+    def splits_columns(self) -> bool:
+        """Whether sites have other columns of the same people, and not other rows."""
+        return self.protocol is not None and self.protocol.splits == "columns"
+
     @cached_property
     def one_trip(self) -> Masked | None:
         """The masks of hidden sums that are made in one trip: where all who are asked must answer; else None."""
@@ -244,11 +273,19 @@ class Plan:
         everybody = self.needed(self.cohort) == self.cohort
         return hidden if isinstance(hidden, Masked) and everybody else None
 
+    @cached_property
+    def several_trips(self) -> bool:
+        """Whether a protocol's hidden sums are made in several trips, in which a site may vanish."""
+        hides = parse_channel(self.spec.channel).hidden is not None
+        return self.protocol is not None and hides and self.one_trip is None
+
     def to_dict(self) -> dict[str, Any]:
         """The plan as dicts and lists that JSON and TOML can hold."""
         values = dataclasses.asdict(self)
         if not self.types:  # so a plan of a time without them keeps its digest
             del values["types"]
+        if not self.id:
+            values = {key: value for key, value in values.items() if key not in FIELDS}
         return json.loads(json.dumps(values))  # type: ignore[no-any-return]  # tuples as lists
 
     def write(self, folder: Path) -> None:

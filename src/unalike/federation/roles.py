@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
 
 import numpy as np
 
-from unalike.algorithms.protocol import SERVER, Arrays, Me, Own, PublicTerms
+from unalike.algorithms.protocol import SERVER, Arrays, Me, Own, PublicTerms, WrongMail
 from unalike.channels import parse_channel
 from unalike.data.dataset import Array, Dataset
 from unalike.data.schema import Schema
+from unalike.federation.contents import digest_of
+from unalike.federation.envelope import Refused
 from unalike.federation.plan import Plan
 from unalike.federation.rows import split_rows
 from unalike.models import MODELS
@@ -45,6 +48,34 @@ def the_site(plan: Plan, schema: Schema, data: Dataset, number: int) -> Me:
     count = len(split.train)
     own = Own(as_table(data.x, places), data.y[places], here[:count], here[count:])
     return Me(public_terms(plan, schema), number, own, role_random(plan.spec.seed, number))
+
+
+@dataclass(frozen=True, eq=False)
+class SitePart:
+    """What a site brings to one conversation: what it sees there, and what decides that."""
+
+    me: Me
+    first: bytes
+    """what it was told before round 0"""
+    session: bytes
+    """which conversation it is: what mail and sums between sites are bound to"""
+    rows: str
+    """SHA-256 of its own rows"""
+
+
+def site_of_rows(plan: Plan, schema: Schema, data: Dataset, number: int) -> SitePart:
+    """What a site with rows of its own brings to training."""
+    first = first_told(plan, schema)
+    rows = digest_of(np.ascontiguousarray(data.x).tobytes(), np.ascontiguousarray(data.y).tobytes())
+    return SitePart(the_site(plan, schema, data, number), first, first, rows)
+
+
+def named(error: WrongMail, plan: Plan) -> Refused:
+    """What is wrong with somebody's mail, with the name of the site in place of its number."""
+    text = str(error)
+    if 0 <= error.sender < len(plan.parties):
+        text = text.replace(f"Party {error.sender}", plan.parties[error.sender], 1)
+    return Refused(text)
 
 
 def first_told(plan: Plan, schema: Schema) -> bytes:

@@ -32,10 +32,11 @@ from unalike.federation.once import Once, read_json
 from unalike.federation.pairing import ADD, GREET
 from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
+from unalike.federation.row_turns import TurnWork
 from unalike.federation.site_sums import Answer, SiteSums
 from unalike.federation.summing import Occasion
 from unalike.federation.tried import TriedModels
-from unalike.federation.turns import AGAIN, BEGINS, TURN, WHOLE, TurnWork
+from unalike.federation.turns import AGAIN, BEGINS, TURN, WHOLE
 from unalike.federation.vault import Vault
 from unalike.federation.work import SiteWork
 from unalike.runs.files import atomic_write, private_folder
@@ -172,8 +173,8 @@ class Site:
             "sum": lambda asked: self._sums.step(asked, self._grid),
             GREET: lambda asked: self._sums.in_one_trip(asked, self._grid),
             ADD: lambda asked: self._sums.in_one_trip(asked, self._grid),
-            TURN: lambda asked: self._talking(asked).answer(asked, self._vault, self._sums),
-            WHOLE: lambda asked: self._talking(asked).keep(asked, self._vault),
+            TURN: lambda asked: self._talking(asked).turns.answer(asked, self._vault, self._sums),
+            WHOLE: lambda asked: self._talking(asked).turns.keep(asked, self._vault),
             "evaluate": self._evaluate,
             "measure-support": lambda asked: self._measuring(asked).support(asked),
             "measure-policy": lambda asked: self._measuring(asked).agree(asked),
@@ -229,6 +230,8 @@ class Site:
                 )
 
     def _grid(self, message: Envelope) -> tuple[Occasion, Grid]:
+        if self.plan.several_trips:
+            return self._talking(message).turns.grid(message)
         return self._ready(message).grid(message, self._vault)
 
     def _roster(self) -> dict[str, bytes]:

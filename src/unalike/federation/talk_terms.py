@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from unalike.algorithms.protocol import SERVER, Arrays, Inbox, Me, Say, Turn
 from unalike.federation.roles import the_server
-from unalike.federation.turns import TurnWork
+from unalike.federation.row_turns import TurnWork
 from unalike.own_code import explained
 from unalike.rounds.conversation import InProcess, added, converse, role_random
 

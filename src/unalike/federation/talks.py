@@ -13,7 +13,6 @@ from unalike.algorithms.contract import Vectors
 from unalike.algorithms.protocol import Arrays
 from unalike.data.schema import Schema
 from unalike.federation.asking import Asking
-from unalike.federation.conversing import Conversation
 from unalike.federation.envelope import Envelope
 from unalike.federation.growth import arrays_digest, changes
 from unalike.federation.mail import pack_mail
@@ -21,6 +20,7 @@ from unalike.federation.plan import Plan
 from unalike.federation.replay import ANSWERED, PREPARED
 from unalike.federation.roles import first_told, grown, terms_digest, the_server
 from unalike.federation.speaker import Outgoing, Speaker
+from unalike.federation.talk_rounds import Conversation
 from unalike.federation.told import site_figures, wire_figures
 from unalike.federation.tried import PLACES, SINCE
 from unalike.federation.turns import AGAIN, as_tensor

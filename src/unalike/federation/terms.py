@@ -26,8 +26,8 @@ from unalike.data.sites.agreement import agree
 from unalike.data.sites.description import Description, describe
 from unalike.errors import UserError
 from unalike.federation.plan import Plan
+from unalike.federation.row_turns import TurnWork
 from unalike.federation.talk_terms import said_in_rounds
-from unalike.federation.turns import TurnWork
 from unalike.federation.work import SiteWork
 from unalike.own_code import explained
 from unalike.rounds.rehearse import rehearse
@@ -159,6 +159,11 @@ def _hidden(plan: Plan, channel: Channel) -> str:
             f"only the sum over all {plan.cohort} sites that are asked, in one trip, and noise while one is "
             "missing. That holds against a server that lies; sites in league with it have the sum of the others' "
             "updates"
+        )
+    if plan.several_trips:
+        return (
+            f"only the sum over all {plan.cohort} sites, in five trips, which bear that a site vanishes after it "
+            "has added. That holds against a server that lies with under a third of the sites in league"
         )
     over = f"only the sum over the sites that answered, {plan.needed(plan.cohort)} of {plan.cohort} at least"
     if isinstance(channel.hidden, Masked):

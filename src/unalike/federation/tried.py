@@ -15,8 +15,9 @@ from unalike.federation.figures import parts_of, told_scores
 from unalike.federation.growth import arrays_digest, changed
 from unalike.federation.mail import unpack_mail
 from unalike.federation.roles import grown
+from unalike.federation.row_turns import TurnWork
 from unalike.federation.rows import split_rows
-from unalike.federation.turns import TurnWork, as_tensor
+from unalike.federation.turns import as_tensor
 from unalike.federation.using import site_model
 from unalike.federation.vault import Vault
 from unalike.models.layout import tensors_digest

@@ -15,18 +15,18 @@ import numpy as np
 import torch
 
 from unalike.algorithms.contract import Vectors
-from unalike.algorithms.protocol import SERVER, Arrays, Inbox, Protocol, Say, Turn
+from unalike.algorithms.protocol import SERVER, SUM, Arrays, Inbox, Intent, Protocol, Say, Turn, WrongMail
 from unalike.channels.stage import Grid
-from unalike.data.dataset import Dataset
-from unalike.data.schema import Schema
 from unalike.federation.contents import ENVELOPE, digest_of, under, whole_number
 from unalike.federation.envelope import Envelope, Refused, shown
+from unalike.federation.letters import BITS
 from unalike.federation.mail import Listed, after, mail_digest, pack_mail, unpack_mail
 from unalike.federation.once import Once
-from unalike.federation.pairing import SitePairs
+from unalike.federation.pairing import OCCASION, SitePairs
 from unalike.federation.plan import Plan
-from unalike.federation.roles import first_told, terms_digest, the_site
+from unalike.federation.roles import SitePart, named
 from unalike.federation.site_sums import Answer, SiteSums
+from unalike.federation.summing import Occasion
 from unalike.federation.vault import START, Vault, version_name
 from unalike.rounds.conversation import MOST_TURNS, check_arrays, layout_of
 
@@ -34,11 +34,11 @@ TURN, WHOLE = "turn", "whole"
 """Kinds of messages: here is your mail of a turn; the round is whole, keep what you have."""
 AGAIN = "again"
 """In an answer: this site is not where the server thinks, as after a restart; the round must be played again."""
-BITS = 64
-"""Of the words in which integers of a protocol are added under masks."""
-BEGINS = "begins"
-"""In a message: whether it is the first that this site gets in the round."""
-_HEADER = ("schema", "round", "turn", "told", "mail", BEGINS)
+BEGINS, PURPOSE = "begins", "purpose"
+"""In a message: whether it is the first that this site gets in the round, and what the conversation is for."""
+TO, FIGURES = "to", "figures"
+"""In an answer: which site gets the sum of what is added, and figures of the site that has the labels."""
+_HEADER = ("schema", "round", "turn", "told", "mail", BEGINS, PURPOSE, OCCASION)
 _STATE, _TOLD = "state/", "told"
 
 
@@ -61,28 +61,16 @@ def round_version(round: int) -> str:
     return START if round < 0 else version_name(round, 0, 0)
 
 
-class TurnWork:
-    """One site's part of a run by a protocol."""
+class SiteTurns:
+    """One site's role in one conversation, which trains a model or predicts by one."""
 
-    def __init__(self, plan: Plan, schema: Schema, data: Dataset, number: int, once: Once | None = None) -> None:
+    def __init__(self, plan: Plan, part: SitePart, once: Once | None = None, purpose: Intent = "train") -> None:
         assert plan.protocol is not None
         self.protocol: Protocol = plan.protocol
-        self.plan, self.schema, self.data, self.number, self.spec = plan, schema, data, number, plan.spec
-        self.me = the_site(plan, schema, data, number)
-        self._first, self._once = first_told(plan, schema), once
-        self._data = digest_of(np.ascontiguousarray(data.x).tobytes(), np.ascontiguousarray(data.y).tobytes())
-        self._roles = {SERVER, *range(len(plan.parties))} - {number}
+        self.plan, self.part, self.me, self.number, self.spec = plan, part, part.me, part.me.number, plan.spec
+        self.purpose, self.once = purpose, once
+        self._roles = {SERVER, *range(len(plan.parties))} - {self.number}
         self.place: Place | None = None
-
-    @property
-    def rows(self) -> int:
-        """How many rows this site trains on."""
-        return len(self.me.rows.train)
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of what the run starts from."""
-        return terms_digest(self.plan, self.schema)
 
     def round_of(self, message: Envelope) -> int:
         """The round that a message is about; 0 is what prepares."""
@@ -93,27 +81,32 @@ class TurnWork:
 
     def answer(self, message: Envelope, vault: Vault, sums: SiteSums) -> Answer:
         """What the site says in a turn; asked the same again, it says the same."""
-        round, turn, told = self._asked(message)
-        listed: Any = message.header.get("mail")
-        inbox = unpack_mail(listed, message.body, self._roles)
-        question = mail_digest(round, turn, listed, message.body)
+        round, number, told = self._asked(message)
+        turn, listed = Turn(round, number, self.purpose), message.header.get("mail")
+        inbox = self._read(message, turn, sums)
+        question = mail_digest(round, number, listed or [], message.body)
         place = self.place
-        if place is not None and (round, turn, told, question) == _last(place):
+        if place is not None and (round, number, told, question) == _last(place):
             self._ask_once(message, place)
             return self._packed(message, place, sums)
         if message.header.get(BEGINS) is True:
-            place = self._begin(round, turn, told, inbox, vault)
-        if place is None or (place.round, place.told) != (round, told) or place.turn >= turn:
+            place = self._begin(round, number, told, inbox, vault)
+        if place is None or (place.round, place.told) != (round, told) or place.turn >= number:
             return {AGAIN: True}, b""
-        here = replace(place, turn=turn, told=after(told, question), before=told, question=question)
+        here = replace(place, turn=number, told=after(told, question), before=told, question=question)
         self._ask_once(message, here)
-        state, said = self.protocol.step(self.me, place.state, Turn(round, turn), inbox)
+        try:
+            state, said = self.protocol.step(self.me, place.state, turn, inbox)
+        except WrongMail as error:
+            raise named(error, self.plan) from None
         self._check(said)
         self.place = replace(here, state=state, said=said)
         return self._packed(message, self.place, sums)
 
     def keep(self, message: Envelope, vault: Vault) -> Answer:
         """Store the state after a whole round for good; those that nobody can name any more are removed."""
+        if self.purpose != "train":
+            raise Refused("what a site keeps while it predicts is thrown away")
         round, _, told = self._asked(message, turns=False)
         place, version = self.place, round_version(round)
         if place is None or place.round != round:  # it had no mail in this round, or was started again since
@@ -142,11 +135,29 @@ class TurnWork:
             raise Refused("it does not say what this site was told before") from None
         return self.round_of(message), whole_number(header, "turn", MOST_TURNS) if turns else 0, told
 
+    def _read(self, message: Envelope, turn: Turn, sums: SiteSums) -> Inbox:
+        """The mail in a message; what other sites sealed is opened before anything is kept of the question."""
+        listed = message.header.get("mail")
+        if not self.plan.splits_columns:
+            return unpack_mail(listed, message.body, self._roles)
+        inbox = unpack_mail(listed, message.body, {*self._roles - {SERVER}, SUM})  # the server has no say
+        if turn.number and not inbox:
+            raise Refused("in a turn after the first a site is only asked where it has mail")
+        try:
+            return sums.letters(message, self.part.session).opened(turn, inbox)
+        except WrongMail as error:
+            raise named(error, self.plan) from None
+
     def _begin(self, round: int, turn: int, told: bytes, inbox: Inbox, vault: Vault) -> Place:
-        """The place before a round: from the state after the one before, whatever was begun since."""
+        """The place before a round: from the state after the one before, whatever was begun since.
+
+        To predict, a site begins from the state after the round that is named.
+        """
         if (turn > 0 and not self.protocol.server_begins) or (turn == 0 and inbox):
             raise Refused("a round begins with turn 0, and without mail")
-        state, known = self._loaded(round - 1, vault)
+        state, known = self._loaded(round - 1 if self.purpose == "train" else round, vault)
+        if self.purpose != "train":
+            known = after(known, self.part.session)
         if known != told:
             raise Refused(
                 "the server says that this site was told other things in earlier rounds than its folder knows of. "
@@ -156,7 +167,7 @@ class TurnWork:
 
     def _loaded(self, round: int, vault: Vault) -> tuple[Arrays, bytes]:
         if round < 0:
-            return self.protocol.start(self.me), self._first
+            return self.protocol.start(self.me), self.part.first
         kept = vault.load(round_version(round))
         if _TOLD not in kept:
             raise Refused(f"the state after round {round} is not one of this protocol")
@@ -167,13 +178,14 @@ class TurnWork:
 
         What the site was told until then and its rows decide its state: a second answer is the first one's bytes.
         """
-        if self._once is not None:
+        if self.once is not None:
             why = (
                 "this site has been asked something else in that turn, or with another table. A run is asked one "
                 "question a turn: join anew in another folder"
             )
-            asked = digest_of(self._data.encode(), place.told)
-            self._once.ask_all((f"turn {place.round}-{place.turn}", asked, why, 1), number=message.number)
+            asked = digest_of(self.part.rows.encode(), place.told)
+            job = "" if self.purpose == "train" else f"{self.purpose} {self.part.session.hex()} "
+            self.once.ask_all((f"{job}turn {place.round}-{place.turn}", asked, why, 1), number=message.number)
 
     def _check(self, said: Say) -> None:
         """What the protocol's own code says must be mail and integers, for roles that are there."""
@@ -185,15 +197,43 @@ class TurnWork:
             layout_of(self.number, said.add)
 
     def _packed(self, message: Envelope, place: Place, sums: SiteSums) -> Answer:
-        """What leaves: mail as it is, and what is added, under masks where the plan has them."""
+        """What leaves: mail as it is, and what is added, under masks where the plan has them.
+
+        Where sites have other columns, what is for one of them is in boxes, or under masks that it takes away.
+        """
+        if self.plan.splits_columns:
+            turn = Turn(place.round, place.turn, self.purpose)
+            listed, adds, body = sums.letters(message, self.part.session).packed(turn, place.said)
+            about: dict[str, Any] = {"mail": listed} | ({} if adds is None else {"adds": adds, TO: place.said.to})
+            return about | self._figures(place.said), body
         listed, body = pack_mail(place.said.mail)
         if place.said.add is None:
             return {"mail": listed}, body
         ((_, adds),), plain = pack_mail({SERVER: place.said.add})
+        if self.plan.several_trips:  # the sum follows, in messages of its own
+            return {"mail": listed, "adds": adds}, body
         if self.plan.one_trip is None:
             return {"mail": listed, "adds": adds}, body + plain
         grid = np.frombuffer(plain, "<i8").astype(np.int64)
         return {"mail": listed, "adds": adds}, body + self._hidden(sums.paired(), message, place, adds, grid)
+
+    def _figures(self, said: Say) -> dict[str, Any]:
+        """Figures of a round, which only who has the labels tells, and only where the plan says so."""
+        holds, told = self.me.terms.label_holder == self.number, self.plan.figures != "none"
+        if not (said.figures and holds and told and self.purpose == "train"):
+            return {}
+        return {FIGURES: {name: float(value) for name, value in sorted(said.figures.items())}}
+
+    def grid(self, message: Envelope) -> tuple[Occasion, Grid]:
+        """What this site adds to a sum in several trips: just what it said in the turn that the sum is of."""
+        round, turn, place = self.round_of(message), whole_number(message.header, "turn", MOST_TURNS), self.place
+        if place is None or (place.round, place.turn) != (round, turn) or place.said.add is None:
+            raise Refused("it asks for the sum of a turn in which this site has said nothing to be added")
+        ((_, adds),), plain = pack_mail({SERVER: place.said.add})
+        if message.body != terms_of_sum(place.told, adds):
+            raise Refused("the others were told, or add, something else than this site")
+        name = f"{TURN} {round}-{turn} {place.told.hex()}"
+        return Occasion(name, self.plan.parties), np.frombuffer(plain, "<i8").astype(np.int64)
 
     def _hidden(self, pairs: SitePairs, message: Envelope, place: Place, adds: Listed, grid: Grid) -> bytes:
         session, shared = pairs.told(message)

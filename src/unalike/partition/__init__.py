@@ -22,7 +22,10 @@ from unalike.partition import (
     similarity,
     temporal,
     vertical,
+    vertical_correlation,
+    vertical_importance,
 )
+from unalike.partition.blocks import apart_rows, as_held, columns_of, common_rows, labels_of
 from unalike.partition.distorted import as_seen, seen_by, seen_label_counts
 from unalike.partition.holdout import hold_out
 from unalike.partition.partition import PARTITIONS, Partition, Rule, default_parties, make_partition
@@ -33,9 +36,13 @@ __all__ = [
     "Partition",
     "Rule",
     "SavedPartition",
+    "apart_rows",
+    "as_held",
     "as_seen",
     "attribute_label",
     "by",
+    "columns_of",
+    "common_rows",
     "copies",
     "default_parties",
     "fcube",
@@ -48,6 +55,7 @@ __all__ = [
     "label_dirichlet",
     "label_noise",
     "label_preference",
+    "labels_of",
     "like",
     "load_partition",
     "make_partition",
@@ -60,4 +68,6 @@ __all__ = [
     "similarity",
     "temporal",
     "vertical",
+    "vertical_correlation",
+    "vertical_importance",
 ]

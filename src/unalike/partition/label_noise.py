@@ -31,11 +31,11 @@ class LabelNoise:
     def distort(self, dataset: Dataset, partition: Partition, rng: np.random.Generator) -> Distortion:
         """Fix the mistakes of these parties: the same ones whenever they are applied."""
         check_two_labels(dataset, "label-noise")
-        return Mistakes(self.p, self.rising, partition.parties, len(dataset.classes), draw_seed(rng))
+        return Disagreement(self.p, self.rising, partition.parties, len(dataset.classes), draw_seed(rng))
 
 
 @dataclass(frozen=True)
-class Mistakes:
+class Disagreement:
     """Labels of which each is wrong with the party's probability."""
 
     p: float

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from unalike.data.dataset import Array, Dataset
+from unalike.data.dataset import Array, Dataset, Holders
 from unalike.errors import UserError
 from unalike.partition.groups import of_groups
 from unalike.partition.partition import PARTITIONS, Partition, count_parties, register_partition
@@ -18,7 +18,8 @@ class Natural:
 
     With fewer parties than natural ones, these are merged: in random order, each goes to the party with the
     fewest rows so far. So parties are of nearly equal size (they differ by at most the largest natural party),
-    and none is ever split. ``minimum`` leaves out natural parties with fewer rows than it.
+    and none is ever split. ``minimum`` leaves out natural parties with fewer rows than it. Where sites brought
+    columns of the same people, each is a party with these columns and all rows.
     """
 
     minimum: int = 0
@@ -29,6 +30,8 @@ class Natural:
 
     def split(self, dataset: Dataset, parties: int | None, rng: np.random.Generator) -> Partition:
         """Give each row to its group's party; None parties are as many as there are groups."""
+        if dataset.holders is not None:
+            return self._of_holders(dataset, dataset.holders, parties)
         names, group = dataset.group_names, _groups(dataset)
         chosen = np.bincount(group, minlength=len(names)) >= self.minimum
         kept = tuple(name for name, stays in zip(names, chosen.tolist(), strict=True) if stays)
@@ -48,6 +51,23 @@ class Natural:
         if len(rows) == dataset.size:
             return made
         return replace(made, rows=tuple(rows[part] for part in made.rows), leaves_rows=True)
+
+    def _of_holders(self, dataset: Dataset, holders: Holders, parties: int | None) -> Partition:
+        """Each site that brought columns is a party: it has these, and all common people."""
+        sites = len(holders.names)
+        if parties not in (None, sites) or self.minimum:
+            raise UserError(
+                f"{dataset.name} has the columns of {sites} sites, each a party with all rows. Leave the number "
+                "of parties and the minimum out."
+            )
+        return Partition(
+            PARTITIONS.describe(self),
+            (np.arange(dataset.size),) * sites,
+            holders.names,
+            columns=holders.columns,
+            label_holder=holders.label_holder,
+            shares_rows=True,
+        )
 
 
 def _groups(dataset: Dataset) -> Array:

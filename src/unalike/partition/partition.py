@@ -11,6 +11,7 @@ import numpy as np
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
 from unalike.own_code import called
+from unalike.partition.disagreement import Disagreement
 from unalike.randomness import stream
 from unalike.registry import CompositionRegistry
 
@@ -38,8 +39,9 @@ class Partition:
     ``distortions`` are applied to each party's rows in order. ``seasons[k]`` is the season of each of party k's
     rows where the data drift: in round t it trains on the rows of season (t - 1) // ``rounds_per_season``, and the
     last season stays. ``columns[k]`` are the attributes that party k holds where the split is vertical, and
-    ``label_holder`` the party that has the labels. ``shares_rows``: the skew wants rows in several parties;
-    ``leaves_rows``: it uses only some.
+    ``label_holder`` the party that has the labels; ``disagreement`` is what the others have wrong of shared
+    attributes. ``shares_rows``: the skew wants rows in several parties; ``leaves_rows``: it uses only
+    some.
     """
 
     recipe: str
@@ -52,6 +54,7 @@ class Partition:
     label_holder: int = 0
     shares_rows: bool = False
     leaves_rows: bool = False
+    disagreement: Disagreement | None = None
 
     @classmethod
     def of_owners(cls, recipe: str, owner: Array, names: tuple[str, ...]) -> Partition:

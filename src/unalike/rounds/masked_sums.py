@@ -1,4 +1,7 @@
-"""Sums of a protocol under masks, as real sites would make them: whole numbers arrive as they are, in one trip."""
+"""Sums of a protocol under masks, as real sites would make them: whole numbers arrive as they are.
+
+``MaskedSums`` are made in one trip, ``SteppedSums`` in five, which bear a party that vanishes once it has added.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from unalike.rounds.conversation import Layout, added, check_same, layout_of
 from unalike.secure import pairwise
 from unalike.secure.crypto import primitives
 from unalike.secure.errors import TooFewParties
+from unalike.secure.local import secure_sum
+from unalike.secure.messages import Step
 from unalike.secure.policy import new_session
 
 INTRODUCTION = 96
@@ -40,23 +45,56 @@ class MaskedSums:
 
     def __call__(self, turn: Turn, parts: Mapping[int, Arrays]) -> Arrays:
         """The sum of what all parties add; who is missing would leave noise."""
-        if len(parts) != self._parties:
-            raise TooFewParties(
-                f"{len(parts)} of {self._parties} parties add in turn {turn.number} of round {turn.round}: under "
-                "masks all of them must."
-            )
-        layouts = {number: layout_of(number, part) for number, part in parts.items()}
-        layout = check_same(layouts)
-        length = sum(math.prod(shape) for _, shape in layout)
+        layout, vectors = _vectors(turn, parts, self._parties)
+        length = len(next(iter(vectors.values())))
         if not length:
             return added(parts)
         question = repr((turn, layout)).encode()
         policy = pairwise.terms(new_session(), self._identities, length, question, _BITS)
-        sent = {}
-        for number, part in parts.items():
-            vector = np.concatenate([part[name].ravel() for name, _ in layout])
-            sent[number] = pairwise.hide(policy, number, self._keys[number], vector.view(np.uint64))
+        sent = {
+            number: pairwise.hide(policy, number, self._keys[number], vector.view(np.uint64))
+            for number, vector in vectors.items()
+        }
         return _split(pairwise.total(policy, sent), layout)
+
+
+class SteppedSums:
+    """The same sums in five steps (``unalike.secure``): the messages of all parties and of a server, in one process.
+
+    ``drop_after``: for parties that vanish on the way, the last step that they take part in. A conversation goes on
+    only if all have added; who vanishes after that is recovered from the others' shares.
+    """
+
+    def __init__(self, parties: int, drop_after: Mapping[int, Step | str] | None = None) -> None:
+        self._parties, self._drop_after = parties, dict(drop_after or {})
+
+    def __call__(self, turn: Turn, parts: Mapping[int, Arrays]) -> Arrays:
+        """The sum of what all parties add, each of which may use an even part of what 64 bits hold."""
+        layout, vectors = _vectors(turn, parts, self._parties)
+        ordered = [vectors[number] for number in sorted(vectors)]
+        if not len(ordered[0]):
+            return added(parts)
+        most = 2 ** (_BITS - 1) - 1
+        found = secure_sum(ordered, protect="masks", bits=_BITS, bound=most, drop_after=self._drop_after)
+        if len(found.survivors) < self._parties:
+            missing = sorted(set(range(self._parties)) - set(found.survivors))
+            raise TooFewParties(f"Parties {missing} vanished in turn {turn.number} of round {turn.round}.")
+        return _split(found.total, layout)
+
+
+def _vectors(turn: Turn, parts: Mapping[int, Arrays], parties: int) -> tuple[Layout, dict[int, NDArray[np.int64]]]:
+    """Names and shapes of what all parties add, and for each its integers as one vector."""
+    if len(parts) != parties:
+        raise TooFewParties(
+            f"{len(parts)} of {parties} parties add in turn {turn.number} of round {turn.round}: under masks all "
+            "of them must."
+        )
+    layout = check_same({number: layout_of(number, part) for number, part in parts.items()})
+    empty = np.zeros(0, np.int64)
+    return layout, {
+        number: np.concatenate([empty, *(part[name].ravel() for name, _ in layout)])
+        for number, part in parts.items()
+    }
 
 
 def _split(vector: NDArray[np.int64], layout: Layout) -> Arrays:

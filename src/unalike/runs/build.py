@@ -17,7 +17,7 @@ from unalike.models.loss import check_loss, choose_loss
 from unalike.models.own import OwnNet, own_net_maker
 from unalike.models.start import frozen, started
 from unalike.own_code import check_signature, explained, is_own, place
-from unalike.partition import Partition, as_seen, make_partition
+from unalike.partition import PARTITIONS, Partition, as_seen, make_partition
 from unalike.rounds.federation import Federation, SplitRows, take_public
 from unalike.rounds.rows import Rows, batch_of
 from unalike.runs.begin import read_weights
@@ -166,8 +166,9 @@ def split_columns(spec: RunSpec, data: Dataset | None = None) -> tuple[Dataset, 
     data = load_dataset(spec.dataset) if data is None else trainable(data)
     partition = make_partition(spec.partition, data, spec.parties, spec.seed)
     if partition.columns is None:
+        brief = PARTITIONS.brief(PARTITIONS.build(spec.partition))
         raise UserError(
-            f"{spec.partition} splits rows, but {_name(spec)} wants other columns of the same people at each. "
+            f"{brief} splits rows, but {_name(spec)} wants other columns of the same people at each. "
             'Use --partition "vertical(2)", or an algorithm for rows.'
         )
     return data, partition
@@ -183,9 +184,9 @@ def _partition(spec: RunSpec, data: Dataset) -> Partition:
         raise UserError(f"--test-by labels needs classes, but {data.name} has numbers to predict. Leave it out.")
     partition = make_partition(spec.partition, data, spec.parties, spec.seed)
     if partition.columns is not None:
+        brief = PARTITIONS.brief(PARTITIONS.build(spec.partition))
         raise UserError(
-            f"{spec.partition} splits columns, but {_name(spec)} needs whole rows. Use --algorithm vertical, or "
-            "split rows."
+            f"{brief} splits columns, but {_name(spec)} needs whole rows. Use --algorithm vertical, or split rows."
         )
     return partition
 

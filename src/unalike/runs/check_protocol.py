@@ -18,6 +18,7 @@ from unalike.data import Dataset
 from unalike.errors import UserError
 from unalike.rounds.conversation import InProcess, converse
 from unalike.rounds.state import State
+from unalike.runs.check_columns import check_predicted
 from unalike.runs.conversing import Conversing
 from unalike.runs.meaning import protocol_of
 from unalike.runs.row_cast import APART, MERGED, RowCast
@@ -51,6 +52,10 @@ def check_protocol(
     if isinstance(cast, RowCast) and part.only_sums and not cast.why_apart():
         check_merged(text, small)
         check_short_cut(text, small)
+    if part.splits == "columns":
+        played = small()
+        play(played)
+        check_predicted(text, played)
     say(
         f"{text} holds the contract: steps are pure, the order of mail does not matter, wrong mail is refused by "
         "its sender's name, a resumed run has the same bits, and so have short cuts."

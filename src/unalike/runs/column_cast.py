@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from unalike.data import Dataset
 from unalike.data.dataset import Array
 from unalike.errors import UserError
 from unalike.models import MODELS
-from unalike.partition import Partition
+from unalike.partition import Partition, apart_rows, as_held, common_rows
 from unalike.rounds.conversation import InProcess, Spoken, converse, role_random, role_secret
 from unalike.rounds.federation import SplitRows
 from unalike.rounds.margins import Answers, Grown, as_table
@@ -38,10 +37,10 @@ class ColumnCast:
 
     def __init__(self, spec: RunSpec, protocol: Protocol, data: Dataset | None) -> None:
         self.spec, self.protocol = spec, protocol
-        dataset, self.partition = split_columns(spec, data)
+        dataset, self.partition = as_held(*split_columns(spec, data))
         assert self.partition.columns is not None
         self.columns: Sequence[Array] = self.partition.columns
-        common = reduce(np.intersect1d, self.partition.rows)
+        common = common_rows(self.partition)
         if not len(common):
             raise UserError(f"{spec.partition}: there is nobody whom all parties know. Let them share more rows.")
         people = Partition("people whom all parties know", (common,), ("everybody",), leaves_rows=True)
@@ -78,7 +77,7 @@ class ColumnCast:
     def _own(self, number: int) -> Own:
         """What a party has: its columns of the people that all know, and of those that not all know."""
         data, (common,) = self.rows.dataset, self.rows.parties
-        apart = np.setdiff1d(self.partition.rows[number], self.rows.partition.rows[0])
+        apart = apart_rows(self.partition, number)
         places: Array = np.concatenate([common.train, common.validation, apart])
         ends = np.cumsum([len(common.train), len(common.validation)])
         train, validation, rest = np.split(np.arange(len(places)), ends)
@@ -98,7 +97,7 @@ class ColumnCast:
         holder = roles[SERVER].terms.label_holder or 0
         spoken = converse(carrier, roles, round, record_of=(SERVER, holder))
         sums = sum(carrier.bytes_added.values())
-        ways = {"sums": sums, self.protocol.sends: sum(spoken.up.values())}, {"mail": sum(spoken.down.values())}
+        ways = {"sums": sums, "mail": sum(spoken.up.values())}, {"mail": sum(spoken.down.values())}
         spoken.up, spoken.down = ({name: size for name, size in way.items() if size} for way in ways)
         return carrier.states, spoken
 
@@ -127,6 +126,24 @@ class ColumnCast:
         if self._as_is and columns is None:
             return made
         return OnWholeRows(made, None if self._as_is else self.rows.dataset, columns)
+
+    def predicted(self, state: State, x: Any) -> Array:
+        """The margins of other people that the label holder gets when all parties predict together."""
+        x = as_table(x, np.arange(x.shape[0]))
+        x, everybody, nobody = (
+            x if self._as_is else scaled(x, self.rows.dataset),
+            np.arange(x.shape[0]),
+            np.arange(0),
+        )
+        asked = {
+            number: replace(me, data=Own(x[:, self.columns[number]], np.zeros(0), everybody, nobody), kept={})
+            for number, me in self.roles.items()
+            if number != SERVER
+        }
+        carrier = InProcess(self.protocol, [self.roles[SERVER], *asked.values()], arrays_of(state))
+        converse(carrier, self.roles, state.round, "predict")
+        found: Array = carrier.states[self.terms.label_holder or 0]["margins"]
+        return found
 
     def alone(self) -> Grown | None:
         """The model that the label holder trains on its own columns, with nobody's help."""

@@ -39,8 +39,11 @@ class Conversing:
         *,
         data: Dataset | None = None,
         say: Callable[[str], None] = print,
+        several_trips: bool = False,
     ) -> None:
+        """``several_trips``: how masked sums are made, as between sites of which some may vanish on the way."""
         self.spec, self.protocol = spec, protocol
+        self._several_trips = several_trips
         self._data = load_dataset(spec.dataset) if data is None else data
         self._played: State | None = None
         self.evaluated: tuple[int, Figures] | None = None
@@ -51,7 +54,8 @@ class Conversing:
         if not dataset.is_tested:
             say(f"{dataset.name} has no test rows: there is no score on a global test set.")
         self.score = choose(spec.score, dataset.task)
-        self.selection = Selection(self.score, whole=bool(self.cast.models(self.state)[1]))
+        apart = protocol.splits == "columns"  # then a model is in parts, one at each party
+        self.selection = Selection(self.score, whole=apart or bool(self.cast.models(self.state)[1]))
 
     def use(self, engine: str, say: Callable[[str], None]) -> None:
         """Play on the engine of that name, from before the first round."""
@@ -59,7 +63,7 @@ class Conversing:
         if self.protocol.splits == "columns":
             self.cast = ColumnCast(self.spec, self.protocol, self._data)
         else:
-            self.cast = RowCast(self.spec, self.protocol, engine, self._data, say)
+            self.cast = RowCast(self.spec, self.protocol, engine, self._data, say, self._several_trips)
         self._tried = TriedRows(self.federation.dataset)
         with explained(self.protocol):
             states = {number: self.protocol.start(me) for number, me in self.cast.roles.items()}

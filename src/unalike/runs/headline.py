@@ -39,7 +39,8 @@ def gain_words(figures: Mapping[str, Any]) -> str:
     by = scale.sign * (together - alone)
     told = scale.difference(abs(by), alone)
     verdict = f"the others' columns {'add' if by > 0 else 'cost'} {told}" if by else "the same"
-    return f"The label holder's own columns alone: {scale.words} {shown(score, figures['alone'])}; together {verdict}."
+    own = shown(score, figures["alone"])
+    return f"The label holder's own columns alone: {scale.words} {own}; together {verdict}."
 
 
 def importance(figures: Mapping[str, Any]) -> dict[str, float]:

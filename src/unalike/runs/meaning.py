@@ -50,9 +50,18 @@ def protocol_of(algorithm: str, model: str) -> Protocol | None:
         known = " or ".join(part.models)
         raise UserError(
             f"{algorithms.brief(part)} trains {known}, not {model.partition('(')[0]}. "
-            f"Use --model {part.models[0]}, or --algorithm fedavg."
+            f"Use --model {part.models[0]}, or --algorithm {_trainer_of(name, part.splits)}."
         )
     return part
+
+
+def _trainer_of(model: str, splits: str) -> str:
+    """An algorithm that trains such a model where parties hold rows, or columns."""
+    from unalike.algorithms.protocol import Protocol
+
+    entries = registry("algorithm")
+    found = [one.name for one in entries if issubclass(one.cls, Protocol) and one.cls.splits == splits]
+    return next((name for name in found if model in entries.build(name).models), "fedavg")
 
 
 def is_grown(model: object) -> bool:

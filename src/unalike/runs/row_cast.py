@@ -17,7 +17,7 @@ from unalike.errors import UserError
 from unalike.models import MODELS
 from unalike.rounds.conversation import InProcess, Spoken, converse, role_random
 from unalike.rounds.margins import Grown, as_table
-from unalike.rounds.masked_sums import INTRODUCTION, MaskedSums
+from unalike.rounds.masked_sums import INTRODUCTION, MaskedSums, SteppedSums
 from unalike.rounds.state import State
 from unalike.runs.build import split_rows
 from unalike.runs.cast import arrays_of, read_by
@@ -31,7 +31,13 @@ class RowCast:
     """Parties with rows of their own, as roles of a protocol."""
 
     def __init__(
-        self, spec: RunSpec, protocol: Protocol, engine: str, data: Dataset | None, say: Callable[[str], None]
+        self,
+        spec: RunSpec,
+        protocol: Protocol,
+        engine: str,
+        data: Dataset | None,
+        say: Callable[[str], None],
+        several_trips: bool = False,
     ) -> None:
         self.spec, self.protocol = spec, protocol
         self.rows = split_rows(spec, data)
@@ -45,7 +51,8 @@ class RowCast:
         """The parties that take part: role k is that of party ``members[k]``."""
         self.channel = parse_channel(None if apart else spec.channel)  # else there is nothing to carry
         self.channel.check_cohort(len(self.members))
-        self._masked = MaskedSums(len(self.members)) if self.channel.parts else None
+        summing = SteppedSums if several_trips else MaskedSums
+        self._masked = summing(len(self.members)) if self.channel.parts else None
         self._use(engine, say)
 
     @property

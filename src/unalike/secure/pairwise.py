@@ -117,6 +117,28 @@ def total(policy: Policy, payloads: Mapping[int, bytes]) -> Vector:
     return found[: policy.length]
 
 
+def part_total(policy: Policy, payloads: Mapping[int, bytes]) -> bytes:
+    """The sum of some parties' vectors as it is: noise to whoever has not the keys of those who are missing."""
+    carrier = MaskedWords(policy.length + CHECKS, masks.Words(policy.bits))
+    return carrier.total(payloads)
+
+
+def opened(policy: Policy, own: int, keys: Mapping[int, bytes], rest: bytes) -> Vector:
+    """The sum of all other parties' vectors, whose payloads together are ``rest``: as this party alone can read it.
+
+    It takes away the masks that it shares with each of them. Where they are not the masks of these terms, or one
+    of the others is missing, it is an error: what is left would be noise.
+    """
+    mine = hide(policy, own, keys, np.zeros(policy.length, np.int64))
+    carrier = MaskedWords(policy.length + CHECKS, masks.Words(policy.bits))
+    check_payload(policy, rest)
+    found = carrier.unpack(carrier.total({-1: rest, own: mine}))
+    if found[policy.length :].any():
+        what = "is noise, as the masks do not cancel: some party was asked something else, or is not in it."
+        raise ProtocolError(None, what, who="The sum")
+    return found[: policy.length]
+
+
 def _dtype(policy: Policy) -> np.dtype[np.unsignedinteger[Any]]:
     return masks.Words(policy.bits).dtype
 

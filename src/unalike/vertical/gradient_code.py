@@ -36,7 +36,7 @@ class GradientCode:
     @property
     def bits(self) -> int:
         """The bits of a coded sum, with its sign."""
-        return self.low + self.high + 1
+        return self.low + self.high
 
     def coded(self, g: NDArray[Any], h: NDArray[Any]) -> list[int]:
         """Derivatives, or their sums, as integers."""

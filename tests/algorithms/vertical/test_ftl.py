@@ -8,12 +8,10 @@ import torch
 from torch import nn
 
 from tests.algorithms.vertical.checking import check_columns
-from tests.algorithms.vertical.talking import joined, people, play, predicted, roles_of, terms_of
+from tests.algorithms.vertical.talking import people, play, roles_of, terms_of
 from unalike.algorithms.vertical.batches import batches
 from unalike.algorithms.vertical.ftl import TransferLearning
-from unalike.errors import UserError
 from unalike.models.mlp import Mlp
-from unalike.vertical.transfer import TransferredNet
 
 MODEL = Mlp((5,))
 WAYS = [
@@ -48,15 +46,15 @@ def objective(ours, theirs, xa, ya, xb, common, way):
 
 
 def signs(y, classes):
-    return torch.tensor([[1.0 if (c == k) else -1.0 for k in ([1] if classes == 2 else range(classes))] for c in y])
+    return torch.tensor(
+        [[1.0 if (c == k) else -1.0 for k in ([1] if classes == 2 else range(classes))] for c in y]
+    )
 
 
 def central(blocks, y, apart, terms, states, way):
     """Both nets trained in one place by the derivatives that torch finds of the joint objective."""
     leader = terms.label_holder
-    ours, theirs = (
-        net_with(states[k]["weights"], blocks[k].shape[1], way["width"]) for k in (leader, 1 - leader)
-    )
+    ours, theirs = (net_with(states[k]["weights"], blocks[k].shape[1], way["width"]) for k in (leader, 1 - leader))
     xa = torch.from_numpy(np.concatenate([blocks[leader], apart]))
     xb, ya = torch.from_numpy(blocks[1 - leader]), signs(y, terms.classes).double()
     losses = []
@@ -97,9 +95,7 @@ def roles_with(terms, blocks, y, extra):
 @pytest.mark.parametrize(("classes", "leader"), [(2, 0), (2, 1), (3, 1)])
 def test_it_descends_the_joint_objective(way, classes, leader):
     blocks, y, extra = transfer_people(classes, leader=leader)
-    terms = terms_of(
-        blocks, y, model=MODEL, classes=classes, label_holder=leader, lr=0.3, batch_size=25, rounds=4
-    )
+    terms = terms_of(blocks, y, model=MODEL, classes=classes, label_holder=leader, lr=0.3, batch_size=25, rounds=4)
     roles, protocol = roles_with(terms, blocks, y, extra), TransferLearning(**way)
     first = {me.number: protocol.start(me) for me in roles}
     ours, theirs, translator, losses = central(blocks, y, extra, terms, first, way)
@@ -117,5 +113,12 @@ def test_it_descends_the_joint_objective(way, classes, leader):
 def test_it_holds_the_contract(way, classes, leader):
     blocks, y = people(70, (3, 4), classes)
     check_columns(
-        TransferLearning(**way), blocks, y, model=MODEL, classes=classes, label_holder=leader, batch_size=30, lr=0.1
+        TransferLearning(**way),
+        blocks,
+        y,
+        model=MODEL,
+        classes=classes,
+        label_holder=leader,
+        batch_size=30,
+        lr=0.1,
     )

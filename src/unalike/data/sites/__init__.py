@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,24 +13,27 @@ import numpy as np
 from unalike.data.columns import Column
 from unalike.data.dataset import Array, Dataset, register_dataset
 from unalike.data.declared import declare
-from unalike.data.folder import NotFound
 from unalike.data.roles import Missing, test_rows
 from unalike.data.schema import Schema
 from unalike.data.sites.agreement import agree
 from unalike.data.sites.description import describe
+from unalike.data.sites.tables import hashed_tables, tables_in
 from unalike.data.table import read_table, table_loader
 from unalike.errors import UserError, within
 
 _OF_THE_PLAN = ("label", "party", "ignore", "missing", "test", "task", "types", "categories")
 
 
-def read_site_table(text: str, types: str = "") -> list[Column]:
-    """The columns of a site's own table, of the plan's types; what the plan says cannot be said with the table."""
+def read_site_table(text: str, types: str = "", *, elsewhere: bool = False) -> list[Column]:
+    """The columns of a site's own table, of the plan's types; what the plan says cannot be said with the table.
+
+    ``elsewhere``: types may be those of columns that only other sites have.
+    """
     loader = table_loader(text)
     for one in dataclasses.fields(loader):  # type: ignore[arg-type]
         if one.name in _OF_THE_PLAN and getattr(loader, one.name) != one.default:
             raise UserError(f"{one.name}= is the same at all sites: the plan says it. Leave it out of {text}.")
-    return declare(loader.table(), types)
+    return declare(loader.table(), types, elsewhere=elsewhere)
 
 
 def site_data(name: str, schema: Schema, columns: list[Column], missing: Missing, test: float) -> Dataset:
@@ -89,28 +91,15 @@ class Sites:
 
     def tables(self) -> dict[str, Path]:
         """The file of every site's table in the folder, by the site's name."""
-        folder = Path(self.path).expanduser()
-        found = [path for path in sorted(folder.glob("*")) if path.suffix in (".csv", ".parquet")]
-        if not self.path or not found:
-            raise NotFound(
-                f"There are no tables in {self.path or 'no folder'}: sites:FOLDER needs one for every site."
-            )
-        names = {path.stem: path for path in found}
-        if len(names) < len(found):
-            raise UserError(f"Two tables in {self.path} have the same name. Keep one file for each site.")
-        return names
+        return tables_in(self.path, "sites")
 
     def fingerprint(self) -> str:
         """The SHA-256 of all tables, of the schema and of public rows; nothing where the sites keep theirs."""
         if not self.path:
             return ""
         files = [*self.tables().values(), *([Path(self.schema).expanduser()] if self.schema else [])]
-        try:
-            each = [hashlib.sha256(path.read_bytes()).digest() for path in files]
-        except OSError as error:
-            raise NotFound(f"Cannot read {error.filename}: {error.strerror}. Check the path.") from None
-        each += [bytes.fromhex(table_loader(self.public).fingerprint())] if self.public else []
-        return hashlib.sha256(b"".join(each)).hexdigest()
+        each = [bytes.fromhex(table_loader(self.public).fingerprint())] if self.public else []
+        return hashed_tables(files, each)
 
     def load(self) -> Dataset:
         """Read and code the tables."""
