@@ -3,9 +3,15 @@
 import csv
 from importlib import resources
 
+from safetensors.numpy import load_file
+
 from tests.federation.inside import Inside, World
+from unalike.algorithms.protocol import SERVER
 from unalike.federation.folders import PUBLIC, Card, make_key
 from unalike.federation.plan import Plan
+from unalike.runs.cast import arrays_of
+from unalike.runs.conversing import Conversing
+from unalike.runs.playable import is_over
 
 BANK, INSURER, SHOP = SITES = ("bank", "insurer", "shop")
 """The bank has the label; each knows other columns of the heart data's patients."""
@@ -58,3 +64,29 @@ def make(path, algorithm="vertical", model="logistic", rounds=2, sites=SITES, ro
     for node, name in enumerate(sites, 11):
         world.start(node, name)
     return world
+
+
+def simulated(world):
+    """The same run in one process, on the tables in one folder; and its figures of every round."""
+    spec = world.plan.spec_of(world.plan.sites(str(world.path / "tables")))
+    simulation = Conversing(spec, world.plan.protocol, say=lambda line: None)
+    rows = []
+    while not is_over(simulation):
+        simulation.state, row = simulation.play_round()
+        rows.append(row)
+    return simulation, rows
+
+
+def parts_simulated(simulation):
+    """By party, the arrays of its part of the model."""
+    states = arrays_of(simulation.state)
+    return [
+        simulation.protocol.model(me, states[number], states[SERVER])
+        for number, me in sorted(simulation.roles.items())
+        if number != SERVER
+    ]
+
+
+def parts_kept(folders):
+    """The arrays of the parts of the model that sites keep in these folders."""
+    return [load_file(folder / "model.safetensors") for folder in folders]
