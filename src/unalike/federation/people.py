@@ -12,7 +12,7 @@ from unalike.errors import UserError
 if TYPE_CHECKING:
     from unalike.federation.plan import Plan
 
-MOST_IDS = 5_000_000
+MOST_IDS = 4_000_000
 """Ids that a site can bring: more do not fit into one message."""
 FIELDS = ("id", "id_case", "id_strip", "least_common", "most_ids")
 """Of a plan, what there is to say of ids."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import get_args
 
@@ -17,6 +17,7 @@ from unalike.errors import UserError
 from unalike.federation import folders
 from unalike.federation.agreeing import agreement
 from unalike.federation.lengths import FAR, NORMS, longest
+from unalike.federation.matching import match_people
 from unalike.federation.measuring import measure_sites
 from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
@@ -67,6 +68,11 @@ def serve(
         raise UserError(f"The server's key in {folder} is not the one that {plan.name}'s plan names.")
     private_folder(place.run)
     with RunDirectory.open(place.run) as record, _kept(speaker, place):
+        if plan.id:
+            matching = match_people(plan, speaker, place, anew=place.job() == folders.MATCH)
+            if place.job() == folders.MATCH:
+                place.tell("matched people")
+                return asdict(matching)
         schema, sizes = agreement(plan, speaker, place)
         if place.job() == folders.MEASURE:
             return _measure(speaker, schema, place)

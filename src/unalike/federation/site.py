@@ -34,6 +34,7 @@ from unalike.federation.pairing import ADD, GREET
 from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
 from unalike.federation.row_turns import TurnWork
+from unalike.federation.site_matching import BEGIN, KEEP, STEP, SiteMatching
 from unalike.federation.site_sums import Answer, SiteSums
 from unalike.federation.summing import Occasion
 from unalike.federation.tried import TriedModels
@@ -78,8 +79,13 @@ class Site:
         self._server = {SERVER: bytes.fromhex(self.plan.server)}
         known = self.folder, self.name, self.plan, self.signer, self._server[SERVER], self._once
         self._sums = SiteSums(*known, self._others.keys)
-        self.columns = read_site_table(self.table, self.plan.types)
+        self.columns = read_site_table(self.table, self.plan.types, elsewhere=bool(self.plan.id))
         self._public = public_table(self.folder, self.plan.public)
+        self._matching: SiteMatching | None = None
+        if self.plan.id:
+            shared = self._once, self._others, self._sums, self._tell
+            self._matching = SiteMatching(self.folder, self.name, self.plan, self.columns, *shared)
+            return
         self._described = self.describe()  # a table that does not fit is told here, and never to the server
 
     def describe(self) -> Description:
@@ -181,6 +187,9 @@ class Site:
             "measure-policy": lambda asked: self._measuring(asked).agree(asked),
             "measure-compare": lambda asked: self._measuring(asked).compare(asked),
             SUM: lambda asked: self._sums.counts(asked, lambda again: self._measuring(again).vector(again)),
+            BEGIN: lambda asked: self._people().begin(asked),
+            STEP: lambda asked: self._people().step(asked),
+            KEEP: lambda asked: self._people().keep(asked),
             BOX: lambda asked: self._sums.keys().tell(),
             DEAL: lambda asked: self._sums.take_keys(lambda keys: keys.deal(asked)),
             KEY: lambda asked: self._sums.take_keys(lambda keys: keys.take(asked)),
@@ -190,6 +199,11 @@ class Site:
         if act is None:
             raise Refused(f"a message of kind {message.kind[:40]!r} is not known here")
         return act(message)
+
+    def _people(self) -> SiteMatching:
+        if self._matching is None:
+            raise Refused("by this site's plan nobody is matched")
+        return self._matching
 
     def _describe(self, message: Envelope) -> Answer:
         told = self._described
