@@ -156,7 +156,7 @@ def test_a_message_again_has_the_same_answer_and_another_one_is_refused(world):
 
     kept = []
     site = world.transport.sites[12]
-    taken = site._matching.step
+    taken = site._columns.matching.step
 
     def twice(message):
         first, second = taken(message), taken(message)
@@ -167,7 +167,7 @@ def test_a_message_again_has_the_same_answer_and_another_one_is_refused(world):
             ) if message.body else taken(Envelope(message.header, b"x"))
         return second
 
-    site._matching.step = twice
+    site._columns.matching.step = twice
     world.transport.before = before
     assert world.match()["common"] == len(COMMON)
     assert kept == [True, True]
@@ -293,7 +293,7 @@ def test_duplicates_are_told_by_row_at_the_site(tmp_path, world):
 
 def test_a_server_that_tells_other_sizes_is_refused(world):
     site = world.transport.sites[12]
-    taken = site._matching.step
+    taken = site._columns.matching.step
     seen = []
 
     def lied(message):
@@ -307,7 +307,7 @@ def test_a_server_that_tells_other_sizes_is_refused(world):
         seen.append(message)
         return taken(message)
 
-    site._matching.step = lied
+    site._columns.matching.step = lied
     assert world.match()["common"] == len(COMMON)
     assert seen
 

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from unalike.data.schema import MOST_COLUMNS
 from unalike.data.sites.description import MOST_ROWS
+from unalike.data.sites.people import label_holder
 from unalike.errors import UserError
 from unalike.federation.envelope import Refused, shown
 
@@ -37,7 +38,7 @@ class ColumnOffer:
     @classmethod
     def read(cls, told: Any) -> Self:
         """The offer in a message; Refused where it is none."""
-        known = {name for name in cls.__dataclass_fields__}
+        known = set(cls.__dataclass_fields__)
         if not isinstance(told, dict) or set(told) != known:
             raise Refused("what it tells of its columns is malformed")
         most = {"columns": MOST_COLUMNS, "classes": MOST_CLASSES, "people": MOST_ROWS, "test": MOST_ROWS}
@@ -103,14 +104,7 @@ class ColumnsAgreed:
 def columns_agreed(offers: Mapping[str, ColumnOffer], label: str) -> ColumnsAgreed:
     """What these sites, in order, can agree on; a UserError names who does not go with the others."""
     names = list(offers)
-    holders = [name for name in names if offers[name].classes]
-    if not holders:
-        raise UserError(f"no site has the column {label}: say which with --label.")
-    if len(holders) > 1:
-        raise UserError(
-            f"{' and '.join(holders)} both have the column {label}: one site has the labels. Rename or leave it out "
-            "at the others."
-        )
+    holder = label_holder({name: bool(offers[name].classes) for name in names}, label)
     first = offers[names[0]]
     for name in names:
         if offers[name].matched != first.matched:
@@ -122,8 +116,8 @@ def columns_agreed(offers: Mapping[str, ColumnOffer], label: str) -> ColumnsAgre
             raise UserError(f"{name} has other people than {names[0]} after the matching. Match again.")
     return ColumnsAgreed(
         tuple(offers[name].columns for name in names),
-        names.index(holders[0]),
-        offers[holders[0]].classes,
+        holder,
+        offers[names[holder]].classes,
         first.people,
         first.test,
         first.matched,

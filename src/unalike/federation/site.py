@@ -22,6 +22,7 @@ from unalike.data.sites.agreement import check_agreed
 from unalike.data.sites.description import Description, describe
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
+from unalike.federation.column_site import ColumnSite
 from unalike.federation.dealing import BOX, DEAL, KEY
 from unalike.federation.deployed import SiteModels
 from unalike.federation.envelope import SERVER, Envelope, Refused, pack, peek, read, shown, write
@@ -34,7 +35,6 @@ from unalike.federation.pairing import ADD, GREET
 from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
 from unalike.federation.row_turns import TurnWork
-from unalike.federation.site_matching import BEGIN, KEEP, STEP, SiteMatching
 from unalike.federation.site_sums import Answer, SiteSums
 from unalike.federation.summing import Occasion
 from unalike.federation.tried import TriedModels
@@ -79,14 +79,15 @@ class Site:
         self._server = {SERVER: bytes.fromhex(self.plan.server)}
         known = self.folder, self.name, self.plan, self.signer, self._server[SERVER], self._once
         self._sums = SiteSums(*known, self._others.keys)
-        self.columns = read_site_table(self.table, self.plan.types, elsewhere=bool(self.plan.id))
+        self.columns = read_site_table(self.table, self.plan.types, elsewhere=self.plan.splits_columns)
         self._public = public_table(self.folder, self.plan.public)
-        self._matching: SiteMatching | None = None
-        if self.plan.id:
-            shared = self._once, self._others, self._sums, self._tell
-            self._matching = SiteMatching(self.folder, self.name, self.plan, self.columns, *shared)
-            return
-        self._described = self.describe()  # a table that does not fit is told here, and never to the server
+        self._columns: ColumnSite | None = None
+        self._described: Description | None = None  # a table that does not fit is told here, never to the server
+        if self.plan.splits_columns:
+            mine = self.folder, self.name, self.plan, self.columns, self._once, self._vault
+            self._columns = ColumnSite(*mine, self._others, self._sums, self._tell)
+        else:
+            self._described = self.describe()
 
     def describe(self) -> Description:
         """What the site tells of its table."""
@@ -187,26 +188,21 @@ class Site:
             "measure-policy": lambda asked: self._measuring(asked).agree(asked),
             "measure-compare": lambda asked: self._measuring(asked).compare(asked),
             SUM: lambda asked: self._sums.counts(asked, lambda again: self._measuring(again).vector(again)),
-            BEGIN: lambda asked: self._people().begin(asked),
-            STEP: lambda asked: self._people().step(asked),
-            KEEP: lambda asked: self._people().keep(asked),
             BOX: lambda asked: self._sums.keys().tell(),
             DEAL: lambda asked: self._sums.take_keys(lambda keys: keys.deal(asked)),
             KEY: lambda asked: self._sums.take_keys(lambda keys: keys.take(asked)),
             "finish": self._finish,
         }
+        if self._columns is not None:
+            acts = self._columns.acts() | {kind: acts[kind] for kind in ("hello", GREET)}
         act = acts.get(message.kind)
         if act is None:
             raise Refused(f"a message of kind {message.kind[:40]!r} is not known here")
         return act(message)
 
-    def _people(self) -> SiteMatching:
-        if self._matching is None:
-            raise Refused("by this site's plan nobody is matched")
-        return self._matching
-
     def _describe(self, message: Envelope) -> Answer:
         told = self._described
+        assert told is not None
         self._tell(f"Told the server what the {len(told.columns)} columns hold; no row left.")
         return {"description": told.to_dict()}, b""
 
@@ -217,6 +213,7 @@ class Site:
         except (KeyError, TypeError, ValueError) as error:
             raise Refused(f"the proposed schema is malformed: {error}") from None
         roster = self._others.check(message.header.get("roster"))
+        assert self._described is not None
         check_agreed(schema, self._described)
         before = self._others.agreed.get("schema")
         if before and self._vault.versions and Schema.from_dict(before).digest != schema.digest:

@@ -19,6 +19,7 @@ from unalike.algorithms.protocol import SERVER, SUM, Arrays, Inbox, Intent, Prot
 from unalike.channels.stage import Grid
 from unalike.federation.contents import ENVELOPE, digest_of, under, whole_number
 from unalike.federation.envelope import Envelope, Refused, shown
+from unalike.federation.letters import BITS
 from unalike.federation.mail import Listed, after, mail_digest, pack_mail, unpack_mail
 from unalike.federation.once import Once
 from unalike.federation.pairing import OCCASION, SitePairs

@@ -25,7 +25,7 @@ from unalike.partition import (
     vertical_correlation,
     vertical_importance,
 )
-from unalike.partition.blocks import apart_rows, columns_of, common_rows, labels_of
+from unalike.partition.blocks import apart_rows, as_held, columns_of, common_rows, labels_of
 from unalike.partition.distorted import as_seen, seen_by, seen_label_counts
 from unalike.partition.holdout import hold_out
 from unalike.partition.partition import PARTITIONS, Partition, Rule, default_parties, make_partition
@@ -37,6 +37,7 @@ __all__ = [
     "Rule",
     "SavedPartition",
     "apart_rows",
+    "as_held",
     "as_seen",
     "attribute_label",
     "by",

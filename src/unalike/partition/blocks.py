@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unalike.data.dataset import Array, Dataset
+from unalike.data.dataset import Array, Dataset, Units
 from unalike.errors import UserError
 from unalike.partition.disagreement import Disagreement
 from unalike.partition.distorted import changes_features, prepared, seen_by
@@ -65,6 +67,85 @@ def labels_of(dataset: Dataset, partition: Partition, rows: Places) -> Array:
     holder = partition.label_holder
     labels: Array = seen_by(dataset, partition, holder)[1][_within(partition, holder, rows)]
     return labels
+
+
+def as_held(dataset: Dataset, partition: Partition) -> tuple[Dataset, Partition]:
+    """The data set and partition with the parties' own blocks side by side; the same two where all agree.
+
+    Where parties have something else in a column than the data set has (inconsistent values, or a distortion of
+    features), it becomes a column of each: "age at party 1". So the parties' columns no longer overlap, and the
+    test set has what the parties have of the test people. Images become tables. Labels are the label holder's.
+    """
+    if partition.columns is None or not (partition.disagreement or partition.distortions):
+        return dataset, partition
+    parts = [_held(dataset, partition, party) for party in range(partition.parties)]
+    tests = [columns_of(dataset, partition, party, test=True) for party in range(partition.parties)]
+    ends = np.cumsum([len(columns) for columns in partition.columns])
+    y, holder = dataset.y.copy(), partition.rows[partition.label_holder]
+    y[holder] = labels_of(dataset, partition, holder)
+    places = np.concatenate(partition.columns)
+    numbers = {"shift": dataset.shift, "scale": dataset.scale}
+    if changes_features(partition):
+        numbers = {"shift": np.zeros((), np.float32), "scale": np.ones((), np.float32)}
+    made = replace(
+        dataset,
+        x=_side_by_side(parts),
+        x_test=_side_by_side(tests),
+        y=y,
+        features=_names_held(dataset, partition),
+        schema=None,
+        units=Units(*(_by_column(part, dataset)[places] for part in dataset.units)),
+        **{name: _by_column(part, dataset)[places] for name, part in numbers.items()},
+    )
+    columns = tuple(np.split(np.arange(ends[-1]), ends[:-1]))
+    return made, replace(partition, columns=columns, distortions=(), disagreement=None)
+
+
+def _held(dataset: Dataset, partition: Partition, party: int) -> Any:
+    """A party's columns of all training rows; of people whom it does not know, as the data set has them."""
+    known = partition.rows[party]
+    if not partition.distortions or len(known) == dataset.size:
+        return columns_of(dataset, partition, party)
+    assert partition.columns is not None
+    x = prepared(dataset.x, dataset) if changes_features(partition) else dataset.x
+    block = _cut(x, np.arange(dataset.size), partition.columns[party])
+    own = columns_of(dataset, partition, party, known)
+    if not hasattr(block, "indptr"):
+        block[known] = own
+        return block
+    from scipy import sparse
+
+    others = np.setdiff1d(np.arange(dataset.size), known)
+    order = np.argsort(np.concatenate([known, others]))
+    return sparse.vstack([own, block[others]], format="csr")[order]
+
+
+def _side_by_side(blocks: Sequence[Any]) -> Any:
+    if not hasattr(blocks[0], "indptr"):
+        return np.concatenate(blocks, axis=1)
+    from scipy import sparse
+
+    return sparse.hstack(blocks, format="csr")
+
+
+def _by_column(part: Array, dataset: Dataset) -> Array:
+    """A number for each flattened column, of shift or scale of any shape that fits a row."""
+    spread: Array = np.broadcast_to(part, dataset.shape).reshape(-1)
+    return spread
+
+
+def _names_held(dataset: Dataset, partition: Partition) -> tuple[str, ...]:
+    """A name for each column of the blocks side by side; none where the data set has none."""
+    assert partition.columns is not None
+    width = int(np.prod(dataset.shape))
+    if len(dataset.features) != width:
+        return ()
+    times = np.bincount(np.concatenate(partition.columns), minlength=width)
+    return tuple(
+        f"{dataset.features[column]} at {name}" if times[column] > 1 else dataset.features[column]
+        for name, columns in zip(partition.names, partition.columns, strict=True)
+        for column in columns
+    )
 
 
 def _within(partition: Partition, party: int, rows: Places) -> Places:

@@ -18,6 +18,8 @@ _CLIMBS = 3  # down, and as many up
 _SWAPS = 600  # tried in a climb
 _CLOSE = 0.005  # of the whole range: near enough to a wanted Icor
 _SEED = 23
+_MOST_SEARCHED = 20
+_SEARCHED: dict[tuple[str, bytes, tuple[int, ...]], SplitSearch] = {}
 
 
 def spearman(dataset: Dataset) -> Array:
@@ -87,17 +89,20 @@ class SplitSearch:
     """Splits of attributes between parties that hold fixed numbers of them, by their Icor.
 
     ``attribute`` says which attribute each column belongs to; party k holds ``sizes[k]`` attributes. Two
-    attributes of two parties are swapped as long as that helps, from a few deals that are always the same. ``least``
-    and ``most`` are the lowest and the highest Icor found and their splits: the best of these climbs, not a proof.
+    attributes of two parties are swapped as long as that helps, from a few deals that are always the same.
+    ``least`` and ``most`` are the lowest and the highest Icor found and their splits: the best of these climbs,
+    not a proof.
     """
 
     def __init__(self, correlation: Array, attribute: Array, sizes: Sequence[int]) -> None:
         self.sizes = tuple(sizes)
         self._correlation, self._attribute = correlation, attribute
         self._visited: list[Split] = []
+        self._complete = False
         for start in range(_CLIMBS):
             for wanted in (-np.inf, np.inf):
                 self._walk(self._deal(np.random.default_rng([_SEED, start])), wanted)
+        self._complete = True  # what is found from here on must not depend on what was asked before
         self.least = min(self._visited, key=lambda split: split.icor)
         self.most = max(self._visited, key=lambda split: split.icor)
 
@@ -165,11 +170,22 @@ class SplitSearch:
 
     def _seen(self, owner: Array, table: Array) -> Split:
         made = Split(_icor_of(table), owner, table)
-        self._visited.append(made)
+        if not self._complete:
+            self._visited.append(made)
         return made
 
     def _pcor(self, one: Array, other: Array) -> float:
         return pcor(self._correlation[np.ix_(one, other)])
+
+
+def split_search(dataset: Dataset, attribute: Array, sizes: Sequence[int]) -> SplitSearch:
+    """The search for the attributes of a data set; made once for the same rows and sizes in a process."""
+    key = (dataset.rows_digest, attribute.tobytes(), tuple(sizes))
+    if key not in _SEARCHED:
+        if len(_SEARCHED) >= _MOST_SEARCHED:
+            del _SEARCHED[next(iter(_SEARCHED))]
+        _SEARCHED[key] = SplitSearch(spearman(dataset), attribute, sizes)
+    return _SEARCHED[key]
 
 
 def _nearer(after: float, before: float, wanted: float) -> bool:

@@ -19,7 +19,7 @@ def importances(dataset: Dataset, attribute: Array | None = None) -> Array:
     """The mutual information of each attribute with the label, as shares that sum to 1; even where none has any.
 
     Values are cut into up to 16 bins, missing ones have one of their own, and what chance alone would show (Miller
-    and Madow's correction) is taken off. An attribute of several columns goes by the first of them that is not at its
+    and Madow's correction) is taken off. Of several columns, an attribute goes by the first that is not at its
     most frequent value: that tells a category. ``attribute`` is that of each column, by default
     :func:`~unalike.partition.vertical.attributes_of`. What one attribute repeats of another counts twice.
     """

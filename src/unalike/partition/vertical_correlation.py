@@ -6,7 +6,7 @@ import numpy as np
 
 from unalike.data.dataset import Dataset
 from unalike.errors import UserError
-from unalike.partition.column_correlation import SplitSearch, spearman
+from unalike.partition.column_correlation import split_search
 from unalike.partition.partition import PARTITIONS, Partition, register_partition
 from unalike.partition.vertical import check_holders, check_number, enough_attributes, split_columns
 
@@ -17,8 +17,9 @@ class VerticalCorrelation:
 
     All n parties know all people and hold numbers of attributes that differ by at most one; the first has the
     labels. VertiBench's Icor is the mean over pairs of parties of Pcor(the other's, own) - Pcor(own, own), and
-    Pcor the spread of the singular values of the block of Spearman's correlations. ``beta`` is where Icor lies between
-    the lowest and the highest that was found by swapping attributes; VertiBench searches with a genetic algorithm.
+    Pcor the spread of the singular values of the block of Spearman's correlations. ``beta`` is where Icor
+    lies between the lowest and the highest that was found by swapping attributes; VertiBench searches with a
+    genetic algorithm.
     Which of the parties has the labels, and for beta between 0 and 1 the split, is up to the seed.
     """
 
@@ -36,5 +37,5 @@ class VerticalCorrelation:
         check_number(recipe, self.n, parties)
         attribute = enough_attributes(dataset, recipe, self.n)
         sizes = [len(part) for part in np.array_split(np.arange(int(attribute.max()) + 1), self.n)]
-        search = SplitSearch(spearman(dataset), attribute, sizes)
+        search = split_search(dataset, attribute, sizes)
         return split_columns(recipe, dataset, search.nearest(self.beta, rng))

@@ -14,9 +14,7 @@ from unalike.data import Dataset
 from unalike.data.dataset import Array
 from unalike.errors import UserError
 from unalike.models import MODELS
-from unalike.partition import Partition
-from unalike.partition.blocks import apart_rows, columns_of, common_rows, labels_of
-from unalike.partition.side_by_side import all_see_alike, of_columns, side_by_side
+from unalike.partition import Partition, apart_rows, as_held, common_rows
 from unalike.rounds.conversation import InProcess, Spoken, converse, role_random, role_secret
 from unalike.rounds.federation import SplitRows
 from unalike.rounds.margins import Answers, Grown, as_table
@@ -39,18 +37,14 @@ class ColumnCast:
 
     def __init__(self, spec: RunSpec, protocol: Protocol, data: Dataset | None) -> None:
         self.spec, self.protocol = spec, protocol
-        self._whole, self.partition = split_columns(spec, data)
+        dataset, self.partition = as_held(*split_columns(spec, data))
         assert self.partition.columns is not None
-        self._common = common_rows(self.partition)
-        if not len(self._common):
-            raise UserError(f"{spec.partition}: there is nobody whom all parties know. Let them share more rows.")
         self.columns: Sequence[Array] = self.partition.columns
-        dataset, rows = self._whole, self._common
-        if not all_see_alike(self.partition):
-            dataset, self.columns = side_by_side(self._whole, self.partition)
-            rows = np.arange(len(self._common))
-        people = Partition("people whom all parties know", (rows,), ("everybody",), leaves_rows=True)
-        self.rows = SplitRows(dataset, people, **shares_of(spec))
+        common = common_rows(self.partition)
+        if not len(common):
+            raise UserError(f"{spec.partition}: there is nobody whom all parties know. Let them share more rows.")
+        people = Partition("people whom all parties know", (common,), ("everybody",), leaves_rows=True)
+        self.rows = SplitRows(dataset, people, **shares_of(spec), by_labels=False)
         self.model = MODELS.build(str(spec.model))
         shift, scale = map(float, dataset.target)
         pace = Pace(spec.lr, spec.epochs or 1.0, spec.steps, spec.batch_size, spec.lr_decay)
@@ -82,24 +76,15 @@ class ColumnCast:
 
     def _own(self, number: int) -> Own:
         """What a party has: its columns of the people that all know, and of those that not all know."""
-        (common,) = self.rows.parties
-        train, validation = (self._known(places) for places in (common.train, common.validation))
+        data, (common,) = self.rows.dataset, self.rows.parties
         apart = apart_rows(self.partition, number)
-        places: Array = np.concatenate([train, validation, apart])
-        x = self._block(number, places)
-        leads = number == self.partition.label_holder
-        y = labels_of(self._whole, self.partition, places) if leads else self._whole.y[:0]
-        ends = np.cumsum([len(train), len(validation)])
-        return Own(x, y, *np.split(np.arange(len(places)), ends))
-
-    def _known(self, places: Array) -> Array:
-        """The rows of the data set as it was loaded, of people at these places of ``rows``."""
-        return places if self.rows.dataset is self._whole else self._common[places]
-
-    def _block(self, number: int, places: Array) -> Any:
-        """A party's columns of some rows of the data set as it was loaded, as the model reads them."""
-        x = columns_of(self._whole, self.partition, number, places)
-        return x if self._as_is else scaled(x, self.rows.dataset, self.columns[number])
+        places: Array = np.concatenate([common.train, common.validation, apart])
+        ends = np.cumsum([len(common.train), len(common.validation)])
+        train, validation, rest = np.split(np.arange(len(places)), ends)
+        x = as_table(data.x, places)
+        x = x if self._as_is else scaled(x, data)
+        labels = data.y[places] if number == self.terms.label_holder else data.y[:0]
+        return Own(x[:, self.columns[number]], labels, train, validation, rest)
 
     def play(self, states: dict[int, Arrays], round: int) -> tuple[dict[int, Arrays], Spoken]:
         """What roles keep after a round, and what was said in it by all parties together."""
@@ -178,15 +163,13 @@ class ColumnCast:
         return None if arrays is None else self._readable(arrays, terms, self.columns[holder])
 
 
-def scaled(x: Any, dataset: Dataset, columns: Array | None = None) -> Any:
-    """Rows of a table as a batch has them: shifted and scaled; the same where that changes nothing.
-
-    ``columns``: which ones of the data set these are, where they are not all.
-    """
+def scaled(x: Any, dataset: Dataset) -> Any:
+    """Rows of a table as a batch has them: shifted and scaled; the same where that changes nothing."""
     if not np.any(dataset.shift) and np.all(np.asarray(dataset.scale) == 1):
         return x
-    which = np.arange(x.shape[1]) if columns is None else columns
-    shift, scale = (of_columns(part, dataset, which).astype(x.dtype) for part in (dataset.shift, dataset.scale))
+    shift, scale = (
+        np.broadcast_to(part, dataset.shape).reshape(-1).astype(x.dtype) for part in (dataset.shift, dataset.scale)
+    )
     return (x - shift) / scale
 
 

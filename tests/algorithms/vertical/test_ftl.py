@@ -8,12 +8,10 @@ import torch
 from torch import nn
 
 from tests.algorithms.vertical.checking import check_columns
-from tests.algorithms.vertical.talking import joined, people, play, predicted, roles_of, terms_of
+from tests.algorithms.vertical.talking import people, play, roles_of, terms_of
 from unalike.algorithms.vertical.batches import batches
 from unalike.algorithms.vertical.ftl import TransferLearning
-from unalike.errors import UserError
 from unalike.models.mlp import Mlp
-from unalike.vertical.transfer import TransferredNet
 
 MODEL = Mlp((5,))
 WAYS = [

@@ -7,14 +7,10 @@ from torch import nn
 from torch.nn import functional
 
 from tests.algorithms.vertical.checking import check_columns
-from tests.algorithms.vertical.talking import joined, people, play, predicted, roles_of, terms_of
-from unalike.algorithms import ALGORITHMS
-from unalike.algorithms.protocol import SERVER, Turn, WrongMail
+from tests.algorithms.vertical.talking import people, play, predicted, roles_of, terms_of
 from unalike.algorithms.vertical.batches import batches
 from unalike.algorithms.vertical.split_net import SplitNet
-from unalike.errors import UserError
 from unalike.models.mlp import Mlp
-from unalike.vertical.block_net import BlockNet
 
 MODEL = Mlp((6, 4))
 

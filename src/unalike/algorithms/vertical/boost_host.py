@@ -103,7 +103,7 @@ class Host:
         width, wanted = self._public(kept, guest).width, int(kept["drawn"].sum())
         so_far = kept.get("ciphers", part[:0])
         here = len(so_far) + len(part)
-        check(guest, part.shape[1] == width and 0 < len(part) and here <= wanted, "sends too many ciphertexts.")
+        check(guest, part.shape[1] == width and len(part) > 0 and here <= wanted, "sends too many ciphertexts.")
         kept = kept | {"ciphers": np.concatenate([so_far, part])}
         if here < wanted:
             return with_round(state, kept), Say(mail={guest: {"more": np.array([here], np.int64)}})
@@ -156,8 +156,8 @@ class Host:
             found += [products[place] for place in order.tolist()]
         packed = Packing(code_of(self.me).bits, public.room).packed(Ciphers(public, found))
         fresh = rerandomised(packed, self.me.secret("sums made fresh", self.turn.round, self.turn.number))
-        rows = candidates.counts(binned, growing, kept["wanted"])[:, order].astype(np.int32)
-        return self._said(state, kept | {"sums": fresh.to_array()}, {"rows": rows}, guest)
+        rows: Arrays = {"rows": candidates.counts(binned, growing, kept["wanted"])[:, order].astype(np.int32)}
+        return self._said(state, kept | {"sums": fresh.to_array()}, rows, guest)
 
     def _said(self, state: Arrays, kept: Arrays, mail: Arrays, guest: int) -> tuple[Arrays, Say]:
         """Send as many sums as a mail takes, and keep the rest."""
@@ -208,7 +208,7 @@ class Host:
             bits.append(goes_left(binned, rows, feature, bin, bool(gap)))
             pending.append(np.array([[node, feature, bin, gap, unseen]], np.int32))
         kept = kept | {"pending": np.concatenate(pending)}
-        mail = {"chosen": np.array(chosen, np.int32), "bits": to_bits(bits)}
+        mail: Arrays = {"chosen": np.array(chosen, np.int32), "bits": to_bits(bits)}
         return with_round(state, kept), Say(mail={guest: mail})
 
     def _unseen(
