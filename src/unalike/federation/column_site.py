@@ -206,7 +206,9 @@ class ColumnSite:
     def _matched(self) -> tuple[SidePeople, str]:
         """This site's columns of the people that were matched, and the hash of the matching."""
         rows = Matched.read(self.folder, self.plan, self.table)
-        return side_people(self.table, rows, self.plan.people), matching_digest(self.plan, len(rows))
+        return side_people(self.table, rows, self.plan.people), matching_digest(
+            self.plan, Matched.kept(self.folder, self.plan)
+        )
 
     def _make(self, agreed: ColumnsAgreed, side: SidePeople) -> ColumnWork:
         make_key(self.folder / _SECRET)
@@ -235,9 +237,9 @@ class ColumnSite:
         return {name: float(value) for name, value in found.items() if value is not None and math.isfinite(value)}
 
 
-def matching_digest(plan: Plan, people: int) -> str:
+def matching_digest(plan: Plan, matched: Matched) -> str:
     """What tells one matching of a plan's people from another, as far as sites tell of it."""
-    return digest_of(b"matched", plan.digest.encode(), str(people).encode())
+    return digest_of(b"matched", plan.digest.encode(), matched.session.encode(), str(len(matched.rows)).encode())
 
 
 def columns_digest(plan: Plan, agreed: ColumnsAgreed) -> str:
