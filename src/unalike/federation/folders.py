@@ -18,6 +18,13 @@ from unalike.runs.files import atomic_write, open_file, private_folder, storage_
 from unalike.secure.crypto.primitives import new_secret, signing_public
 
 MEASURE, TRAIN, MATCH, PREDICT = "measure", "train", "match", "predict"
+JOBS = {
+    TRAIN: ("training", "run"),
+    MEASURE: ("measuring", "measure"),
+    MATCH: ("matching", "match"),
+    PREDICT: ("predicting", "predict"),
+}
+"""What a server can be asked to do: in words, and the command for it."""
 PUBLIC = ".public.json"
 """How the file ends in which a site tells its public keys."""
 LOG, _STATUS = "log.txt", "status.json"
