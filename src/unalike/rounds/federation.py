@@ -55,7 +55,7 @@ class SplitRows:
     def parties(self) -> list[PartyRows]:
         """Each party's rows, split the same way for the same seed.
 
-        Labels have nearly even shares in the parts, except where most parties could not see to that: they have none.
+        Labels have nearly even shares in the parts, unless most parties have none and could not see to that.
         """
         labels = self.dataset.labels if self._by_labels else np.zeros(len(self.dataset.y), np.int64)
         made = []
