@@ -142,6 +142,7 @@ class JointBuilding(Building):
 def _tied(node: int, party: int, gains: NDArray[np.float64], left: NDArray[np.int64]) -> NDArray[np.int32]:
     """The candidates of a party that are as good as its best, and which of them have the same sums."""
     places = np.flatnonzero(gains == gains.max())
-    _, group = np.unique(left[places], axis=0, return_inverse=True)
-    columns = (np.full(len(places), node), np.full(len(places), party), places, group.reshape(-1))
+    # Numbered by where a sum comes first: in the order of sums, the numbers would tell of them.
+    _, first, group = np.unique(left[places], axis=0, return_index=True, return_inverse=True)
+    columns = (np.full(len(places), node), np.full(len(places), party), places, first[group.reshape(-1)])
     return np.stack(columns, axis=1).astype(np.int32)

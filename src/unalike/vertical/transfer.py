@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from unalike.vertical.block_net import chosen, digest, fill, float_array, int_array
-from unalike.vertical.block_training import Descent, Place, TrainedPart
+from unalike.vertical.block_training import Place, SgdStep, TrainedPart
 from unalike.vertical.net_part import NetPart, in_blocks
 from unalike.vertical.objectives import ScoreLoss, loss_of
 
@@ -120,7 +120,7 @@ class LabelSide:
         return self.objective.components(*found)
 
     def back(
-        self, weights: Array, place: Place, batch: Array, theirs: Array | None, descent: Descent
+        self, weights: Array, place: Place, batch: Array, theirs: Array | None, descent: SgdStep
     ) -> tuple[Array, float, Array]:
         """The weights after a step, what was lowered, and its derivatives by the partner's u^B.
 

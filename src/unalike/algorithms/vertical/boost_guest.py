@@ -279,8 +279,7 @@ class Guest:
             return with_round(state, kept | growing.arrays() | _packed(building)), Say(mail=mail)
         k, margins = int(kept["k"][0]), kept["margins"].copy()
         margins[:, k] += leaf_values(growing, building.tree)
-        owners = sorted({int(owner) for owner in told[:, 3]} - {self.me.number})
-        last = {host: {"last": _for(host, told[told[:, 3] == host])} for host in owners}
+        last = {host: {"last": _for(host, told[told[:, 3] == host])} for host in self.hosts}
         return self._trees(self._with_tree(state, k, building.tree), {"margins": margins}, k + 1, last)
 
 

@@ -24,7 +24,7 @@ from unalike.algorithms.vertical.nets import Batches, ColumnNets, label_holder_o
 from unalike.errors import UserError
 
 if TYPE_CHECKING:  # torch is loaded when a net is made
-    from unalike.vertical.block_training import Descent, TrainedPart
+    from unalike.vertical.block_training import SgdStep, TrainedPart
     from unalike.vertical.transfer import LabelSide, TransferObjective
 
 Array = NDArray[Any]
@@ -60,7 +60,7 @@ class TransferLearning(ColumnNets):
 
     width: int = 16
     alignment: float = 0.1
-    l2: float = 0.0
+    l2: float = 0.01
     loss: Literal["taylor", "logistic"] = "taylor"
     distance: Literal["square", "product"] = "square"
 
@@ -218,10 +218,10 @@ class TransferLearning(ColumnNets):
 
         return TransferObjective(self.alignment, self.loss == "taylor", self.distance == "product")
 
-    def _descent(self, me: Me, turn: Turn) -> Descent:
-        from unalike.vertical.block_training import Descent
+    def _descent(self, me: Me, turn: Turn) -> SgdStep:
+        from unalike.vertical.block_training import SgdStep
 
-        return Descent(learning_rate(me.terms, turn.round), l2=self.l2)
+        return SgdStep(learning_rate(me.terms, turn.round), l2=self.l2)
 
     def _side(self, me: Me) -> LabelSide:
         from unalike.vertical.transfer import label_side

@@ -77,8 +77,8 @@ class SecureBoost(Protocol):
     def __post_init__(self) -> None:
         if not self.least_bits <= self.bits <= MOST_BITS:
             raise UserError(
-                f"secureboost: bits must be from {self.least_bits} to {MOST_BITS:,}, got {self.bits}: keys that are "
-                f"shorter protect nobody. Use bits={SAFE_BITS}."
+                f"secureboost: bits must be from {self.least_bits} to {MOST_BITS:,}, got {self.bits}: short keys "
+                f"protect nobody. Use bits={SAFE_BITS}."
             )
 
     @property
