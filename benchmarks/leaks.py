@@ -262,8 +262,8 @@ def main() -> None:
     text = table(HEAD, rows_of(people, given.only))
     text += (
         f"\n\n{given.rows:,} people of adult, {ROUNDS} rounds. The feature holder's own columns alone rank labels "
-        f"with an AUC of {own:.2f}, which is no leak: by equations and by shared nodes only pairs of people count to "
-        "whom they give about the same."
+        f"with an AUC of {own:.2f}, which is no leak: by equations and by shared nodes only pairs of people count "
+        "to whom they give about the same."
     )
     print("\n" + text)
     if given.write:

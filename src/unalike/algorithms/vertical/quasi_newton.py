@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class QuasiNewton(LinearColumns):
     """
 
     uses = frozenset({"epochs", "steps"})
-    reasons = {
+    reasons: ClassVar[Mapping[str, str]] = {
         **REASONS,
         "lr": "the label holder finds the best step",
         "lr_decay": "the label holder finds the best step",
