@@ -157,6 +157,18 @@ def test_a_strangers_arrays_are_refused(tmp_path):
             rebuilt(about, [{key: value for key, value in tensors.items() if key != name}], where)
 
 
+def test_joined_models_are_exported_as_what_they_are(tmp_path):
+    result = run(data=table(), runs=tmp_path, **VERTICAL)
+    result.export(tmp_path / "out", "safetensors")
+    again = unalike.load(result.run_dir)
+    assert (again.predict(table().x_test) == result.predict(table().x_test)).all()
+    for format in ("torch", "onnx"):
+        with pytest.raises(UserError, match=rf"{format} is for nets, and this is what vertical joined"):
+            result.export(tmp_path / format, format)
+    with pytest.raises(UserError, match="xgboost is for trees"):
+        result.export(tmp_path / "x", "xgboost")
+
+
 def test_images_are_scaled_as_nets_see_them():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 256, (120, 1, 4, 6)).astype(np.uint8)

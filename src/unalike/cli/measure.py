@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unalike.cli import complete
+from unalike.cli.columns import MEASURED_KINDS, check_of_columns, measure_columns
 from unalike.cli.options import (
     DEFAULT_RUNS,
     AsJson,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from unalike.measure.extract import Extractor
     from unalike.partition import Partition
 
-_KINDS = ("svg", "png", "pdf")
 _MOST_LINES = 40
 """Parties up to which each has a line; of more, the most and the least unlike."""
 
@@ -111,7 +111,8 @@ def measure(
       unalike measure --partition "feature-noise(0.5)" --of features
       unalike measure --partition "label-dirichlet(0.1)" --degree cdf
 
-    Each party learns how far its distribution is from that of all rows, from 0 (alike) to 1.
+    Each party learns how far its distribution is from that of all rows, from 0 (alike) to 1. Where columns are
+    split, as by vertical(3): who has which, what they tell about the label, and how they go together.
     """
     from unalike.data import load_dataset
     from unalike.measure import dimension_names, label_skew, party_features, party_labels
@@ -120,11 +121,15 @@ def measure(
 
     load_plugins(plugin)
     _check_figure(figure)
+    data = load_dataset(dataset)
+    made = make_partition(partition, data, parties, seed)
+    if made.columns is not None:
+        check_of_columns(made, of=of, model_of=model_of, noise=noise, publish=publish)
+        measure_columns(data, made, seed, figure, as_json=as_json)
+        return
     features = of == "features"
     if model_of is not None and not features:
         raise UserError("--model-of tells which features to measure. Add --of features, or leave it out.")
-    data = load_dataset(dataset)
-    made = make_partition(partition, data, parties, seed)
     extract = _extractor(model_of, runs, data) if features else None
     values: Any = party_features(data, made, extract) if features else party_labels(data, made)
     if made.parties == 2 and not allow_two:
@@ -200,7 +205,7 @@ def _draw(found: Measurement, data: Dataset, recipe: str, path: Path | None) -> 
 
     kind = path.suffix.lower()[1:]
     made = measure_picture(found, data.name, recipe)
-    return save(made, path.with_suffix(""), [kind]) if kind in _KINDS else save(made, path)
+    return save(made, path.with_suffix(""), [kind]) if kind in MEASURED_KINDS else save(made, path)
 
 
 def _print(found: Measurement, data: Dataset, recipe: str, plain: LabelSkew | None, files: Sequence[str]) -> None:

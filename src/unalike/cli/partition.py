@@ -56,7 +56,7 @@ def partition(
     See "unalike list partitions" for all of them. Labels are counted as the parties see them.
     """
     from unalike.data import load_dataset
-    from unalike.measure import label_skew
+    from unalike.measure import column_skew, label_skew
     from unalike.partition import make_partition, seen_label_counts
     from unalike.report.partition_picture import Portrait
 
@@ -64,7 +64,8 @@ def partition(
     data = load_dataset(dataset)
     made = make_partition(partition, data, parties, seed)
     counts = seen_label_counts(data, made)
-    portrait = Portrait(data, made, seed, counts, label_skew(counts))
+    columns = None if made.columns is None else column_skew(data, made, search=False)
+    portrait = Portrait(data, made, seed, counts, label_skew(counts), columns)
     files = [str(path) for path in (*_draw(portrait, figure), *_save(portrait, save))]
     if as_json:
         print_json({**to_dict(portrait), "files": files})
@@ -93,8 +94,16 @@ def to_dict(portrait: Portrait) -> dict[str, Any]:
         "skew": {
             field.name: _plain(getattr(portrait.skew, field.name)) for field in dataclasses.fields(portrait.skew)
         },
-        **({} if made.columns is None else {"label_holder": made.names[made.label_holder]}),
+        **_of_columns(portrait),
     }
+
+
+def _of_columns(portrait: Portrait) -> dict[str, Any]:
+    """What there is to say where parties have other columns."""
+    made, columns = portrait.partition, portrait.columns
+    if columns is None:
+        return {}
+    return {"label_holder": made.names[made.label_holder], "column_skew": columns.to_dict()}
 
 
 def conserved(data: Dataset, made: Partition) -> dict[str, Any]:
@@ -145,23 +154,34 @@ def _save(portrait: Portrait, path: Path | None) -> list[Path]:
 def _print(portrait: Portrait, files: Sequence[str]) -> None:
     data, made, skew = portrait.dataset, portrait.partition, portrait.skew
     draw(Paragraph(f"{data.name}, {data.size:,} training rows: {made.recipe}, seed {portrait.seed}"), "")
-    draw(_table(portrait), "", *paragraphs([*_rows(data, made), *_figures(portrait.counts, skew)]))
+    if portrait.columns is not None:
+        from unalike.cli.columns import columns_lines, columns_table
+
+        parts = data, made, portrait.columns
+        draw(columns_table(*parts), "", *paragraphs([*columns_lines(*parts), _how_to_train(data, made)]))
+    else:
+        draw(_table(portrait), "", *paragraphs([*_rows(data, made), *_figures(portrait.counts, skew)]))
     if files:
         draw("", f"Saved {' and '.join(files)}.")
+
+
+def _how_to_train(data: Dataset, made: Partition) -> str:
+    """A command that trains on columns: the usual algorithms need whole rows."""
+    from unalike.partition import PARTITIONS
+
+    brief = PARTITIONS.brief(PARTITIONS.build(made.recipe))
+    model = "linear" if data.task == "regression" else "logistic"
+    how = f'--dataset {data.name} --partition "{brief}" --algorithm vertical --model {model}'
+    return f"To train on it: unalike run {how}"
 
 
 def _table(portrait: Portrait) -> Table:
     """How many rows a party has of each label; where these are too many, its largest labels."""
     data, made, counts = portrait.dataset, portrait.partition, portrait.counts
-    columns, attributes = ["party", "rows"], [] if made.columns is None else ["columns"]
-    places = []
-    for place, (name, line) in enumerate(zip(made.names, counts, strict=True)):
-        places.append([name, f"{line.sum():,}"])
-        if made.columns is not None:
-            held = " and labels" if place == made.label_holder else ""
-            places[-1].append(f"{len(made.columns[place])}{held}")
+    columns = ["party", "rows"]
+    places = [[name, f"{line.sum():,}"] for name, line in zip(made.names, counts, strict=True)]
     largest = table(
-        [*columns, *attributes, _LARGEST],
+        [*columns, _LARGEST],
         [[*cells, _largest(line, data.label_names)] for cells, line in zip(places, counts, strict=True)],
         right=["rows"],
         text=[_LARGEST],
@@ -169,7 +189,7 @@ def _table(portrait: Portrait) -> Table:
     if len(data.label_names) > _MOST_LABELS:
         return largest
     return table(
-        [*columns, *attributes, *data.label_names],
+        [*columns, *data.label_names],
         [
             [*cells, *(f"{count:,}" if count else "·" for count in line)]
             for cells, line in zip(places, counts, strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unalike.measure.columns import ColumnSkew, alpha_of, column_skew
 from unalike.measure.degree import Degree, OwnDegrees
 from unalike.measure.extract import dimension_names, party_features, party_labels
 from unalike.measure.federated_cdf import Kept, Measurement, measure
@@ -9,6 +10,7 @@ from unalike.measure.publish import FederationDegrees, Published
 from unalike.measure.skew import LabelSkew, label_skew
 
 __all__ = [
+    "ColumnSkew",
     "Degree",
     "FederationDegrees",
     "Kept",
@@ -16,6 +18,8 @@ __all__ = [
     "Measurement",
     "OwnDegrees",
     "Published",
+    "alpha_of",
+    "column_skew",
     "dimension_names",
     "label_skew",
     "measure",

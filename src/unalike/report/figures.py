@@ -147,6 +147,13 @@ def size_bars(axes: Axes, sizes: Array) -> None:
         )
 
 
+def share_bars(axes: Axes, shares: Array) -> None:
+    """A bar for each party's share in percent, in lines that fit a map of parties beside it."""
+    size_bars(axes, np.round(100 * shares).astype(int))
+    for text in axes.texts:
+        text.set_text(f"{text.get_text()}%")
+
+
 def blues() -> Any:
     """From nearly white to dark blue, evenly in lightness: it can be read in grey and without colour vision."""
     from matplotlib.colors import LinearSegmentedColormap

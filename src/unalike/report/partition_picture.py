@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset
-from unalike.measure import LabelSkew
+from unalike.measure import ColumnSkew, LabelSkew
+from unalike.measure.columns import alpha_words
 from unalike.partition import Partition
 from unalike.report.feature_panels import feature_panels, takes_features
-from unalike.report.figures import INK, MOST_NUMBERED, drawing, label_heat_map, new_figure, size_bars
+from unalike.report.figures import INK, MOST_NUMBERED, drawing, label_heat_map, new_figure, share_bars, size_bars
 from unalike.report.image_panels import (
     GAP,
     MOST_IMAGES,
@@ -34,6 +35,7 @@ _FOOT = 0.62
 _LINE = 0.36  # of a party in the heat map
 _RIGHT = 0.975
 _QUIET = "#666666"
+_TOLD = 0.13  # of the width, for what each party's columns tell
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,7 @@ class Portrait:
     seed: int
     counts: Array
     skew: LabelSkew
+    columns: ColumnSkew | None = None
 
 
 def partition_picture(portrait: Portrait) -> Figure:
@@ -126,15 +129,21 @@ def _beside(figure: Figure, cell: Any, portrait: Portrait, width: float, above: 
 def _vertical_picture(portrait: Portrait) -> Figure:
     dataset, partition = portrait.dataset, portrait.partition
     left = _left(holder_names(partition))
+    beside = 0.0 if portrait.columns is None or partition.parties > MOST_PARTIES else _TOLD
     if are_images(dataset):
         tall, wide = dataset.shape[1:]
-        tile = _WIDTH * (_RIGHT - left) / (STRIP_IMAGES * (1 + GAP)) * tall / wide
+        tile = _WIDTH * (_RIGHT - beside - left) / (STRIP_IMAGES * (1 + GAP)) * tall / wide
         height, above = tile * (1 + GAP) * min(partition.parties, MOST_PARTIES), 0.1
     else:
         height, above = float(np.clip(0.42 * partition.parties, 1.2, 7.0)), 0.95
     figure, top, bottom = _new(portrait, height, above)
     axes = figure.add_subplot()
-    axes.set_position((left, bottom, _RIGHT - left, top - bottom))
+    axes.set_position((left, bottom, _RIGHT - beside - left, top - bottom))
+    if portrait.columns is not None and beside:
+        shares = figure.add_subplot()
+        shares.set_position((_RIGHT - beside + 0.02, bottom, beside - 0.055, top - bottom))
+        share_bars(shares, portrait.columns.importance)
+        _title(shares, "Tells of label", above)
     if are_images(dataset):
         columns_of_images(axes, dataset, partition)
         _title(axes, "Which part of each image a party has (blue: its own, green: shared by all)", above)
@@ -166,7 +175,7 @@ def footnote(portrait: Portrait) -> str:
     """The figures of skew in a line."""
     skew, partition = portrait.skew, portrait.partition
     if partition.columns is not None:
-        return f"All parties have all rows; {partition.names[partition.label_holder]} has the labels."
+        return _footnote_of_columns(portrait)
     if partition.parties == 1:
         return "A single party: nothing to compare."
     sampled = f" ({skew.pairs:,} random pairs)" if skew.estimated else ""
@@ -175,6 +184,23 @@ def footnote(portrait: Portrait) -> str:
         f"Hellinger {skew.hellinger:.2f}, earth mover's {skew.earth_mover:.2f}. "
         f"Quantity imbalance {skew.quantity_imbalance:.2f}."
     )
+
+
+def _footnote_of_columns(portrait: Portrait) -> str:
+    """Whom the parties know, and how their columns differ in what they tell."""
+    partition, skew = portrait.partition, portrait.columns
+    holder = partition.names[partition.label_holder]
+    if skew is None or skew.common == portrait.dataset.size:
+        told = f"All parties have all rows; {holder} has the labels."
+    else:
+        told = f"All parties know {skew.common:,} people together; {holder} has the labels."
+    if skew is None:
+        return told
+    alike = (
+        f" {100 * skew.disagree:.0f}% of shared values differ from the label holder's." if skew.disagree else ""
+    )
+    between = "" if skew.icor is None else f" Icor {skew.icor:.3f}."
+    return f"{told}{alike} Importance: alpha {alpha_words(skew.alpha)}.{between}"
 
 
 def _left(names: tuple[str, ...]) -> float:

@@ -44,7 +44,7 @@ class ColumnCast:
         if not len(common):
             raise UserError(f"{spec.partition}: there is nobody whom all parties know. Let them share more rows.")
         people = Partition("people whom all parties know", (common,), ("everybody",), leaves_rows=True)
-        self.rows = SplitRows(dataset, people, **shares_of(spec))
+        self.rows = SplitRows(dataset, people, **shares_of(spec), by_labels=False)
         self.model = MODELS.build(str(spec.model))
         shift, scale = map(float, dataset.target)
         pace = Pace(spec.lr, spec.epochs or 1.0, spec.steps, spec.batch_size, spec.lr_decay)

@@ -124,7 +124,7 @@ def part_total(policy: Policy, payloads: Mapping[int, bytes]) -> bytes:
 
 
 def opened(policy: Policy, own: int, keys: Mapping[int, bytes], rest: bytes) -> Vector:
-    """The sum of all other parties' vectors, whose payloads together are ``rest``: as this party alone can read it.
+    """The sum of all other parties' vectors, as this party alone can read it; ``rest`` is that of their payloads.
 
     It takes away the masks that it shares with each of them. Where they are not the masks of these terms, or one
     of the others is missing, it is an error: what is left would be noise.

@@ -44,7 +44,8 @@ class TwoClassLoss(ScoreLoss):
     def row_losses(self, margins: Floats, y: NDArray[Any]) -> Floats:
         """The logistic loss of each row."""
         z = np.where(y > 0, -margins[:, 0], margins[:, 0])
-        return np.logaddexp(0.0, z)
+        losses: Floats = np.maximum(z, 0.0) + np.log1p(np.exp(-np.abs(z)))
+        return losses
 
     def predict(self, margins: Floats) -> NDArray[Any]:
         """The more probable class."""

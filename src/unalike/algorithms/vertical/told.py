@@ -48,6 +48,6 @@ def learned(protection: str, terms: PublicTerms) -> Mapping[str, str]:
         return {"label holder": summed, "other holders": _RESIDUALS, "server": _SERVER}
     return {
         "label holder": summed if terms.parties >= 3 else _SCORES,
-        "other holders": "its own part of the gradient of every batch, in which labels are added up",
+        "other holders": "its own part of the gradient of every batch, in which labels are added together",
         "server": _SERVER,
     }
