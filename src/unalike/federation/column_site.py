@@ -26,6 +26,10 @@ from unalike.federation.once import Once
 from unalike.federation.others import Others
 from unalike.federation.pairing import occasion_of
 from unalike.federation.plan import Plan
+from unalike.federation.site_matching import BEGIN as MATCH_BEGIN
+from unalike.federation.site_matching import KEEP as MATCH_KEEP
+from unalike.federation.site_matching import STEP as MATCH_STEP
+from unalike.federation.site_matching import SiteMatching
 from unalike.federation.site_sums import Answer, SiteSums
 from unalike.federation.turns import AGAIN, FIGURES, PURPOSE, TURN, WHOLE, SiteTurns, as_tensor
 from unalike.federation.vault import Vault
@@ -57,12 +61,16 @@ class ColumnSite:
 
     def __post_init__(self) -> None:
         self.number, self._score = self.plan.number(self.name), choose(self.plan.spec.score, "classification")
-        self.plan.people.rows(self.table)  # a table that does not fit is told here, and never to the server
+        known = self.others, self.sums, self.tell  # a table that does not fit is told here, never to the server
+        self.matching = SiteMatching(self.folder, self.name, self.plan, self.table, self.once, *known)
         self.jobs = ColumnJobs(self.folder, self.plan, self.tell)
 
     def acts(self) -> dict[str, Callable[[Envelope], Answer]]:
         """By kind of message, what this site does."""
         return {
+            MATCH_BEGIN: self.matching.begin,
+            MATCH_STEP: self.matching.step,
+            MATCH_KEEP: self._keep_matching,
             "describe": self.describe,
             "agree": self.agree,
             TURN: self.turn,
@@ -72,6 +80,12 @@ class ColumnSite:
             PREDICT: self.begin_job,
             PREDICTED: self.end_job,
         }
+
+    def _keep_matching(self, message: Envelope) -> Answer:
+        """Go on with the people that were just matched."""
+        answer = self.matching.keep(message)
+        self._work = None
+        return answer
 
     def describe(self, message: Envelope) -> Answer:
         """Tell how many columns there are, of how many people, and whether the labels are here."""
@@ -192,7 +206,9 @@ class ColumnSite:
     def _matched(self) -> tuple[SidePeople, str]:
         """This site's columns of the people that were matched, and the hash of the matching."""
         rows = Matched.read(self.folder, self.plan, self.table)
-        return side_people(self.table, rows, self.plan.people), matching_digest(self.plan, len(rows))
+        return side_people(self.table, rows, self.plan.people), matching_digest(
+            self.plan, Matched.kept(self.folder, self.plan)
+        )
 
     def _make(self, agreed: ColumnsAgreed, side: SidePeople) -> ColumnWork:
         make_key(self.folder / _SECRET)
@@ -221,9 +237,9 @@ class ColumnSite:
         return {name: float(value) for name, value in found.items() if value is not None and math.isfinite(value)}
 
 
-def matching_digest(plan: Plan, people: int) -> str:
+def matching_digest(plan: Plan, matched: Matched) -> str:
     """What tells one matching of a plan's people from another, as far as sites tell of it."""
-    return digest_of(b"matched", plan.digest.encode(), str(people).encode())
+    return digest_of(b"matched", plan.digest.encode(), matched.session.encode(), str(len(matched.rows)).encode())
 
 
 def columns_digest(plan: Plan, agreed: ColumnsAgreed) -> str:

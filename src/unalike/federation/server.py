@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import get_args
 
@@ -19,6 +19,7 @@ from unalike.federation.agreeing import agreement
 from unalike.federation.column_agreeing import column_agreement
 from unalike.federation.column_talks import WORTH, RemoteColumns
 from unalike.federation.lengths import FAR, NORMS, longest
+from unalike.federation.matching import match_people
 from unalike.federation.measuring import measure_sites
 from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
@@ -69,6 +70,14 @@ def serve(
         raise UserError(f"The server's key in {folder} is not the one that {plan.name}'s plan names.")
     private_folder(place.run)
     with RunDirectory.open(place.run) as record, _kept(speaker, place):
+        if plan.id:
+            anew = place.job() == folders.MATCH
+            if anew and record.rounds():
+                raise UserError("Training has begun with the people that were matched, and goes on with them.")
+            matching = match_people(plan, speaker, place, anew=anew)
+            if anew:
+                place.tell("matched people")
+                return asdict(matching)
         if plan.splits_columns:
             return serve_columns(plan, speaker, record, place)
         schema, sizes = agreement(plan, speaker, place)

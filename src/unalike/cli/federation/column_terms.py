@@ -5,6 +5,7 @@ from __future__ import annotations
 from unalike.cli.show import Paragraph, draw, duration
 from unalike.federation.column_terms import ColumnTerms
 from unalike.federation.folders import Card
+from unalike.federation.people import matching_told
 from unalike.models import MODELS
 
 SENDS = {
@@ -58,8 +59,7 @@ def _leaves(terms: ColumnTerms, data: str) -> list[str]:
     )
     lines = [
         "WHAT LEAVES THIS SITE",
-        "  To match people: every id, hashed and blinded with a key of this site. All sites learn how many ids "
-        "the others have, and which of their own people ALL sites know; the server learns these numbers.",
+        *(f"  {line}" for line in matching_told(plan)),
         f"  Before round 1: {told}. No name of a column, no value, no mean.",
         f"  In every round, for other sites: {SENDS.get(plan.sends, plan.sends)}.",
         "  Sealed: what one site tells another passes the server in boxes that only the two can open, and sums "
