@@ -1,5 +1,6 @@
 """Sites with other columns of the same people: the bits of simulation, whatever stops; the server reads nothing."""
 
+import csv
 import json
 
 import numpy as np
@@ -11,16 +12,16 @@ from tests.federation.liar import INCARNATIONS, OWN
 from tests.secure.test_masks_alone import uniform
 from unalike.algorithms import algorithm
 from unalike.algorithms.protocol import NOTHING, SERVER, SUM, Protocol, Say, want
-from unalike.data.sites.people import match_in_clear
 from unalike.errors import UserError
-from unalike.federation import asking
-from unalike.federation.column_predict import REQUEST, offer_table
+from unalike.federation import asking, column_work
+from unalike.federation.column_predict import REQUEST, new_people, offer_table
 from unalike.federation.envelope import Envelope, peek, write
-from unalike.federation.folders import PREDICT
+from unalike.federation.folders import PREDICT, TRAIN, make_key, read_key
 from unalike.federation.letters import passed_on
 from unalike.federation.mail import pack_mail, unpack_mail
 from unalike.federation.once import Once
 from unalike.federation.speaker import Speaker
+from unalike.rounds.conversation import role_secret
 from unalike.runs.record import read_rounds
 from unalike.secure import pairwise
 
@@ -38,9 +39,6 @@ def _no_waiting(monkeypatch):
 
 def make(path, algorithm="vertical", model="logistic", rounds=ROUNDS, train=FAST, **more):
     world = columns.make(path, algorithm, model, rounds, train=train, **more)
-    tables = {site.name: site.columns for site in world.transport.sites.values()}
-    for name, rows in match_in_clear(tables, world.plan.people, world.plan.least_common).items():
-        (path / "sites" / name / "matched.json").write_text(json.dumps({"rows": rows.tolist()}))
     return world
 
 
@@ -81,9 +79,16 @@ def turns(world, name, round=None):
         ("secureboost(bits=2048)", TREES, {}, (BANK, INSURER)),
     ],
 )
-def test_the_bits_and_figures_of_simulation(how, model, train, sites, tmp_path):
+def test_the_bits_and_figures_of_simulation(how, model, train, sites, tmp_path, monkeypatch):
+    if how == "split-net":  # its first weights are a site's secret, which simulation does not know
+        secrets = [role_secret(0, number) for number in range(3)]
+        monkeypatch.setattr(column_work, "site_secret", lambda key, conversation: secrets[kept.index(key)])
     rounds = 1 if how.startswith("secureboost") else ROUNDS
     world = make(tmp_path, how, model, rounds, train, sites=sites)
+    kept = [
+        make_key(folder / "keys" / "secrets.key") and read_key(folder / "keys" / "secrets.key")
+        for folder in folders(world)
+    ]
     found = world.serve()
     rows = assert_same_parts(world)
     for key in ("accuracy", "loss", "validation_accuracy", "held_out_accuracy", "alone", "gain", "train_loss"):
@@ -234,7 +239,10 @@ def test_sums_that_do_not_fit_are_refused_with_a_name(tmp_path):
 def test_a_site_that_restarts_within_a_round_has_it_played_again(how, who, tmp_path):
     """In memory it has nothing of the round: to the same bits, and no turn is asked two questions."""
     boosted = how.startswith("secureboost")
-    world, done = make(tmp_path, how, TREES if boosted else "logistic", train={} if boosted else FAST, rounds=2), []
+    world, done = (
+        make(tmp_path, how, TREES if boosted else "logistic", train={} if boosted else FAST, rounds=2),
+        [],
+    )
 
     def before(node, raw):
         header = peek(raw).header
@@ -472,13 +480,82 @@ def test_one_question_a_turn_and_the_same_answer_to_it(tmp_path):
 # New people
 
 
-def predict(world, start=150, rows=60, sites=SITES):
-    columns.write_people(world.path / "new", rows, sites, start)
-    for name in world.plan.parties:
-        offer_table(
-            world.path / "sites" / name,
-            f"csv:{world.path / 'new' / name}.csv",
-            str(world.path / "sites" / name / "out.csv"),
-        )
+def offered(world, rows=60):
+    """Every site offers its table of the same people, of whom some were trained on."""
+    names = world.plan.parties
+    columns.write_people(world.path / "new", rows, names, start=180, apart=0)
+    for name in names:
+        table, output = world.path / "new" / f"{name}.csv", world.path / "sites" / name / "out.csv"
+        offer_table(world.path / "sites" / name, f"csv:{table}", str(output))
     world.folder.set_job(PREDICT)
-    return world.serve()
+    return world
+
+
+def predictions(world):
+    path = world.path / "sites" / BANK / "out.csv"
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+@pytest.mark.parametrize(
+    ("how", "model", "train"), [("vertical", "logistic", FAST), ("secureboost(bits=2048)", TREES, {})]
+)
+def test_new_people_are_predicted_together_and_only_the_label_holder_is_told(how, model, train, tmp_path):
+    world = make(tmp_path, how, model, 1, train)
+    world.serve()
+    assert offered(world).serve() == {"people": 60}
+    told = predictions(world)
+    own = list(csv.DictReader((world.path / "new" / f"{BANK}.csv").read_text().splitlines()))
+    assert [row["patient"] for row in told] == [row["patient"] for row in own]
+    assert not any((world.path / "sites" / name / "out.csv").exists() for name in (INSURER, SHOP))
+    simulation, _ = simulated(world)
+    works = [site._columns._work for site in world.transport.sites.values()]
+    people = [
+        new_people(world.plan, work, f"csv:{world.path / 'new' / name}.csv") for name, work in zip(SITES, works)
+    ]
+    whole = np.concatenate([one.x for one in people], axis=1)
+    arrays, _ = simulation.cast.models(simulation.state)
+    expected = 1 / (1 + np.exp(-simulation.cast.grown(arrays).margins(whole)[:, 0]))
+    found = [float(told[row]["p_healthy"]) for row in people[0].order]
+    assert found == pytest.approx(expected.tolist(), abs=1e-12)
+    assert all((row["predicted"] == "healthy") == (float(row["p_healthy"]) > 0.5) for row in told)
+    assert not any((folder / REQUEST).exists() for folder in folders(world))  # an offer is for one prediction
+    assert not list(tmp_path.glob("sites/*/keys/pairs-*.key"))
+    world.folder.set_job(PREDICT)
+    with pytest.raises(UserError, match="nobody here has offered a table of new people"):
+        world.serve()
+
+
+def test_a_prediction_survives_a_site_that_restarts_and_a_server_that_dies(tmp_path):
+    world, done = make(tmp_path, rounds=1), []
+    world.serve()
+
+    def before(node, raw):
+        header = peek(raw).header
+        if header.get("occasion") and (header["kind"], header.get("turn")) == ("turn", 1) and len(done) < 2:
+            done.append(world.start(NODE[BANK], BANK))
+            if len(done) == 2:
+                raise Crash
+        return raw
+
+    world.transport.before = before
+    with pytest.raises(Crash):
+        offered(world).serve()
+    assert world.serve() == {"people": 60}
+    assert len(predictions(world)) == 60
+    assert any("the prediction is played again" in line for line in world.said)
+
+
+def test_tables_of_other_people_or_of_few_are_refused(tmp_path):
+    world = make(tmp_path, rounds=1)
+    with pytest.raises(UserError, match="no trained model yet"):
+        offered(world).serve()
+    world.folder.set_job(TRAIN)
+    world.serve()
+    with pytest.raises(UserError, match="10 people, and 32 are predicted together at least"):
+        offered(world, 10).serve()
+    offered(world)
+    table = world.path / "new" / f"{SHOP}.csv"
+    table.write_text("\n".join(table.read_text().splitlines()[:-1]) + "\n")
+    with pytest.raises(UserError, match=f"{SHOP} offers a table of other people than {BANK}"):
+        world.serve()
+    assert not (world.path / "sites" / BANK / "out.csv").exists()
