@@ -246,7 +246,7 @@ class Plan:
 
     @cached_property
     def several_trips(self) -> bool:
-        """Whether a protocol's hidden sums are made in several trips, which bear a site that vanishes on the way."""
+        """Whether a protocol's hidden sums are made in several trips, which bear that a site vanishes."""
         hides = parse_channel(self.spec.channel).hidden is not None
         return self.protocol is not None and hides and self.one_trip is None
 
