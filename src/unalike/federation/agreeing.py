@@ -25,7 +25,7 @@ def agreement(plan: Plan, speaker: Speaker, place: ServerFolder) -> tuple[Schema
     known, rows = place.schema(), place.rows()
     everybody = len(plan.parties)
     if known is None:
-        told = _ask_all(plan, speaker, {"kind": "describe"}, _description, everybody)
+        told = ask_all(plan, speaker, {"kind": "describe"}, _description, everybody)
         known = agree({party: told[party] for party in plan.parties})
         place.keep_schema(known)
         rows = {}
@@ -36,7 +36,7 @@ def agreement(plan: Plan, speaker: Speaker, place: ServerFolder) -> tuple[Schema
     roster = {name: key.hex() for name, key in speaker.roster.items()}
     header = {"kind": "agree", "schema": known.to_dict(), "roster": roster}
     needed = plan.needed(everybody) if set(rows) == set(plan.parties) else everybody
-    answers = _ask_all(plan, speaker, header, _rows_and_model, needed)
+    answers = ask_all(plan, speaker, header, rows_and_model, needed)
     place.models = {party: model for party, (_, model) in answers.items()}
     for party, (number, _) in answers.items():
         if number != rows.get(party, number):
@@ -46,7 +46,7 @@ def agreement(plan: Plan, speaker: Speaker, place: ServerFolder) -> tuple[Schema
     return known, [rows[party] for party in plan.parties]
 
 
-def _ask_all(
+def ask_all(
     plan: Plan, speaker: Speaker, header: dict[str, Any], use: Callable[[Envelope], Any], needed: int
 ) -> dict[str, Any]:
     """What the sites answer, ``needed`` of them at least."""
@@ -67,7 +67,8 @@ def _description(message: Envelope) -> Description:
         raise Refused(f"its description is malformed: {error}") from None
 
 
-def _rows_and_model(message: Envelope) -> tuple[int, str]:
+def rows_and_model(message: Envelope) -> tuple[int, str]:
+    """How many rows a site trains on, and the hash of what it makes of the plan."""
     rows, model = message.header.get("rows"), message.header.get("model")
     if type(rows) is not int or not isinstance(model, str):
         raise Refused("it does not say how many rows it has")

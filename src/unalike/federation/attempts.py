@@ -19,7 +19,7 @@ import torch
 
 from unalike.errors import TryLater, UserError
 from unalike.federation import server as serving
-from unalike.federation.folders import MEASURE, SERVE_LOCK, ServerFolder, read_object
+from unalike.federation.folders import JOBS, SERVE_LOCK, TRAIN, ServerFolder, read_object
 from unalike.federation.speaker import Stopped, Transport
 from unalike.runs.files import atomic_write, file_lock, is_held
 
@@ -51,7 +51,8 @@ def serve(transport: Transport, folder: Path, closing: Callable[[], bool] = lamb
         atomic_write(folder / _OUTCOME, json.dumps(asdict(outcome)).encode())
         if outcome.how != "finished":
             why = "" if outcome.how == "stopped" else f": {outcome.reason}"
-            what = "measuring " if ServerFolder(folder).job() == MEASURE else ""
+            job = ServerFolder(folder).job()
+            what = "" if job == TRAIN else f"{JOBS[job][0]} "
             ServerFolder(folder).tell(what + outcome.how + why)
 
 

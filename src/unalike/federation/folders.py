@@ -17,7 +17,14 @@ from unalike.federation.plan import Plan, is_name
 from unalike.runs.files import atomic_write, open_file, private_folder, storage_error, write_all
 from unalike.secure.crypto.primitives import new_secret, signing_public
 
-MEASURE, TRAIN = "measure", "train"
+MEASURE, TRAIN, MATCH, PREDICT = "measure", "train", "match", "predict"
+JOBS = {
+    TRAIN: ("training", "run"),
+    MEASURE: ("measuring", "measure"),
+    MATCH: ("matching", "match"),
+    PREDICT: ("predicting", "predict"),
+}
+"""What a server can be asked to do: in words, and the command for it."""
 PUBLIC = ".public.json"
 """How the file ends in which a site tells its public keys."""
 LOG, _STATUS = "log.txt", "status.json"

@@ -19,7 +19,7 @@ from typing import Any
 
 import unalike
 from unalike.errors import UserError
-from unalike.federation.folders import AT_DOOR, MEASURE, ServerFolder
+from unalike.federation.folders import AT_DOOR, JOBS, ServerFolder
 from unalike.federation.making import is_server
 from unalike.federation.overview import server_overview, site_overview
 from unalike.federation.transport.https.client import CONNECTED
@@ -46,8 +46,8 @@ def _server_problems(folder: Path) -> list[str]:
     found = server_overview(folder)
     problems = [] if found["serving"] else ["the server is not running"]
     if found["outcome"] in ("failed", "refused", "put off"):
-        job = "the measuring" if ServerFolder(folder).job() == MEASURE else "the training"
-        problems.append(f"{job} {found['outcome']}: {found['reason']}")
+        job = JOBS[ServerFolder(folder).job()][0]
+        problems.append(f"the {job} {found['outcome']}: {found['reason']}")
     if found["waiting"] and found["training"]:
         problems.append(f"the training waits for {', '.join(found['waiting'])}")
     return problems + ([f"damaged: {found['damaged']}"] if found["damaged"] else [])

@@ -12,7 +12,7 @@ from unalike.errors import UserError
 if TYPE_CHECKING:
     from unalike.federation.plan import Plan
 
-MOST_IDS = 5_000_000
+MOST_IDS = 4_000_000
 """Ids that a site can bring: more do not fit into one message."""
 FIELDS = ("id", "id_case", "id_strip", "least_common", "most_ids")
 """Of a plan, what there is to say of ids."""
@@ -60,3 +60,18 @@ def people_tables(plan: Plan, folder: str) -> People:
         types=plan.types,
         least_common=plan.least_common,
     )
+
+
+def matching_told(plan: Plan) -> list[str]:
+    """What a matching tells, in plain sentences, for those who are asked to agree to it."""
+    ids, sites = ", ".join(plan.id), len(plan.parties)
+    return [
+        f"People are matched by {ids}. No id leaves this site: of each a point of a curve leaves, to a power that "
+        "only this site knows and that is another one in each matching, sealed for one other site.",
+        f"All {sites} sites learn whom all of them know: which of their own rows these are. They learn of nobody "
+        "whom only some of the others know, and not how many these are. All learn how many ids each site brings "
+        f"(at most {plan.most_ids:,}) and how many people are common; the server learns these numbers alone.",
+        "A site that brings ids of people whom it does not know learns which of them are common to all; two sites "
+        "that work together learn whom both and a third one know. So look at how many ids the others bring.",
+        f"With fewer than {plan.least_common:,} common people nothing is done, and only their number is told.",
+    ]

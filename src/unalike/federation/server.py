@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import get_args
 
@@ -16,7 +16,10 @@ from unalike.data.schema import Schema
 from unalike.errors import UserError
 from unalike.federation import folders
 from unalike.federation.agreeing import agreement
+from unalike.federation.column_agreeing import column_agreement
+from unalike.federation.column_talks import WORTH, RemoteColumns
 from unalike.federation.lengths import FAR, NORMS, longest
+from unalike.federation.matching import match_people
 from unalike.federation.measuring import measure_sites
 from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
@@ -36,7 +39,7 @@ from unalike.runs.record import MODEL, SEALS_MODEL, SEALS_WEIGHTS, WEIGHTS
 from unalike.scores import score_of, scores_of, shown, value_of
 from unalike.secure.crypto.primitives import signing_public
 
-SiteTraining = RemoteTraining | RemoteTalk
+SiteTraining = RemoteTraining | RemoteTalk | RemoteColumns
 """A training whose parties are real sites: by exchanges, or by a protocol's turns."""
 
 
@@ -67,6 +70,16 @@ def serve(
         raise UserError(f"The server's key in {folder} is not the one that {plan.name}'s plan names.")
     private_folder(place.run)
     with RunDirectory.open(place.run) as record, _kept(speaker, place):
+        if plan.id:
+            anew = place.job() == folders.MATCH
+            if anew and record.rounds():
+                raise UserError("Training has begun with the people that were matched, and goes on with them.")
+            matching = match_people(plan, speaker, place, anew=anew)
+            if anew:
+                place.tell("matched people")
+                return asdict(matching)
+        if plan.splits_columns:
+            return serve_columns(plan, speaker, record, place)
         schema, sizes = agreement(plan, speaker, place)
         if place.job() == folders.MEASURE:
             return _measure(speaker, schema, place)
@@ -79,6 +92,20 @@ def serve(
             training.sites.keep_unmasking = place.keep_unmasking
         _check_models(place, training)
         return _play(training, record, place)
+
+
+def serve_columns(plan: Plan, speaker: Speaker, record: RunDirectory, place: folders.ServerFolder) -> Figures:
+    """The same where sites have other columns of the same people, whom they match before all else."""
+    agreed = column_agreement(plan, speaker, place)
+    training = RemoteColumns(plan, agreed, speaker)
+    _check_models(place, training)
+    if place.job() != folders.PREDICT:
+        return _play(training, record, place)
+    _resume(training, record)
+    place.tell("predicting")
+    people = training.predict()
+    place.tell(f"predicted {people:,} people")
+    return {"people": people}
 
 
 @contextmanager
@@ -103,12 +130,8 @@ def _measure(speaker: Speaker, schema: Schema, place: folders.ServerFolder) -> F
 def _play(training: SiteTraining, record: RunDirectory, place: folders.ServerFolder) -> Figures:
     spec, speaker = training.spec, training.speaker
     record.write_spec(spec.to_toml(), spec.same_run)
-    saved = record.load_checkpoint(
-        speaker.say, lambda checkpoint: _check_origin(checkpoint, training, record.path)
-    )
-    if saved is not None:
-        training.resume(State.of(saved.round, saved.tensors), saved.meta["accepted"])
-        speaker.say(f"Going on after round {saved.round} of {spec.rounds}.")
+    if _resume(training, record):
+        speaker.say(f"Going on after round {training.state.round} of {spec.rounds}.")
     while training.state.round < spec.rounds and training.stopped is None:
         place.tell(f"round {training.state.round + 1} of {spec.rounds}", round=training.state.round + 1)
         training.again = place.begin_round(training.state.round + 1)
@@ -128,6 +151,16 @@ def _play(training: SiteTraining, record: RunDirectory, place: folders.ServerFol
     return _finish(training, record, place)
 
 
+def _resume(training: SiteTraining, record: RunDirectory) -> bool:
+    """Go on from the last checkpoint, if there is one."""
+    saved = record.load_checkpoint(
+        training.speaker.say, lambda checkpoint: _check_origin(checkpoint, training, record.path)
+    )
+    if saved is not None:
+        training.resume(State.of(saved.round, saved.tensors), saved.meta["accepted"])
+    return saved is not None
+
+
 def _finish(training: SiteTraining, record: RunDirectory, place: folders.ServerFolder) -> Figures:
     """Hand out the final model, and keep it with the result."""
     spec, rounds = training.spec, training.state.round
@@ -137,8 +170,9 @@ def _finish(training: SiteTraining, record: RunDirectory, place: folders.ServerF
     about = {"key": spec.key, "algorithm": spec.algorithm}
     figures[SEALS_WEIGHTS] = record.save_weights(model, about)
     kept = KeptRound(rounds, WEIGHTS, figures[SEALS_WEIGHTS]) if usable else KeptRound(rounds)
-    described = replace(site_model(training.plan, training.schema), stages={"final": kept})
-    figures[SEALS_MODEL] = record.save_files({MODEL: described.encode()})
+    if not isinstance(training, RemoteColumns):  # there, no side has the whole model
+        described = replace(site_model(training.plan, training.schema), stages={"final": kept})
+        figures[SEALS_MODEL] = record.save_files({MODEL: described.encode()})
     record.write_result(figures)
     why = f" after round {rounds}: {training.stopped}" if rounds < spec.rounds else ""
     place.tell(f"finished{why}" + (f"; not reached with the final model: {', '.join(left)}" if left else ""))
@@ -163,7 +197,7 @@ def _check_models(place: folders.ServerFolder, training: SiteTraining) -> None:
 def _origin(training: SiteTraining) -> dict[str, str]:
     """What a checkpoint must share with a training to be of it; another torch would mix other bits in."""
     versions = {"version": unalike.__version__, "torch": torch.__version__}
-    return {"plan": training.plan.digest, "schema": training.schema.digest, **versions}
+    return {"plan": training.plan.digest, "schema": training.origin, **versions}
 
 
 def _check_origin(saved: Checkpoint, training: SiteTraining, run: Path) -> None:
@@ -179,10 +213,14 @@ def _check_origin(saved: Checkpoint, training: SiteTraining, run: Path) -> None:
 def _outcome(training: SiteTraining, rows: list[Figures], left: list[str]) -> Figures:
     last = rows[-1]
     scores = (score.key for score in scores_of(training.score.task))
-    kept = ("score", "loss", "train_loss", "parties", "personal", *scores)
+    kept = ("score", "loss", "train_loss", "parties", "personal", *scores, *WORTH)
     return {
         "key": training.spec.key,
-        **{key: value for key, value in last.items() if key in kept or key.startswith("validation_")},
+        **{
+            key: value
+            for key, value in last.items()
+            if key in kept or key.startswith(("validation_", "held_out_"))
+        },
         "rounds": last["round"],
         **training.privacy(last),
         **{key: sum(row[key] for row in rows) for key in ("bytes_up", "bytes_down", "seconds")},

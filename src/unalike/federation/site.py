@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,13 +22,15 @@ from unalike.data.sites.agreement import check_agreed
 from unalike.data.sites.description import Description, describe
 from unalike.errors import UserError
 from unalike.federation.audit import Audit
+from unalike.federation.column_site import ColumnSite
 from unalike.federation.dealing import BOX, DEAL, KEY
 from unalike.federation.deployed import SiteModels
 from unalike.federation.envelope import SERVER, Envelope, Refused, pack, peek, read, shown, write
 from unalike.federation.figures import packed
-from unalike.federation.folders import AGREED, PUBLIC, SEEN, Card
+from unalike.federation.folders import SEEN
 from unalike.federation.measuring import SUM, SiteMeasure
 from unalike.federation.once import Once, read_json
+from unalike.federation.others import Others
 from unalike.federation.pairing import ADD, GREET
 from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
@@ -68,7 +70,7 @@ class Site:
             self._tell(self._audit.notice)
         self._vault = Vault(self.folder / "state")
         seen = read_json(self.folder / SEEN)
-        self._agreed = read_json(self.folder / AGREED)
+        self._others = Others(self.folder, self.name, self.plan, signing_public(self.signer).hex())
         self._work: SiteWork | TurnWork | None = None
         self._tried: TriedModels | None = None
         self._once = Once(self.folder / "once.json")
@@ -76,10 +78,16 @@ class Site:
         self._measure: SiteMeasure | None = None
         self._server = {SERVER: bytes.fromhex(self.plan.server)}
         known = self.folder, self.name, self.plan, self.signer, self._server[SERVER], self._once
-        self._sums = SiteSums(*known, self._roster)
-        self.columns = read_site_table(self.table, self.plan.types)
+        self._sums = SiteSums(*known, self._others.keys)
+        self.columns = read_site_table(self.table, self.plan.types, elsewhere=self.plan.splits_columns)
         self._public = public_table(self.folder, self.plan.public)
-        self._described = self.describe()  # a table that does not fit is told here, and never to the server
+        self._columns: ColumnSite | None = None
+        self._described: Description | None = None  # a table that does not fit is told here, never to the server
+        if self.plan.splits_columns:
+            mine = self.folder, self.name, self.plan, self.columns, self._once, self._vault
+            self._columns = ColumnSite(*mine, self._others, self._sums, self._tell)
+        else:
+            self._described = self.describe()
 
     def describe(self) -> Description:
         """What the site tells of its table."""
@@ -185,6 +193,8 @@ class Site:
             KEY: lambda asked: self._sums.take_keys(lambda keys: keys.take(asked)),
             "finish": self._finish,
         }
+        if self._columns is not None:
+            acts = self._columns.acts() | {kind: acts[kind] for kind in ("hello", GREET)}
         act = acts.get(message.kind)
         if act is None:
             raise Refused(f"a message of kind {message.kind[:40]!r} is not known here")
@@ -192,6 +202,7 @@ class Site:
 
     def _describe(self, message: Envelope) -> Answer:
         told = self._described
+        assert told is not None
         self._tell(f"Told the server what the {len(told.columns)} columns hold; no row left.")
         return {"description": told.to_dict()}, b""
 
@@ -199,46 +210,25 @@ class Site:
         """Code the own table as agreed, or say which column does not fit."""
         try:
             schema = Schema.from_dict(message.header["schema"])
-            roster = {str(name): str(key) for name, key in dict(message.header["roster"]).items()}
         except (KeyError, TypeError, ValueError) as error:
-            raise Refused(f"the proposed schema or roster is malformed: {error}") from None
-        if roster.get(self.name) != signing_public(self.signer).hex() or set(roster) != set(self.plan.parties):
-            raise Refused("the server's list of parties has another key for this site, or other parties")
-        known = self._agreed.get("roster")
-        if known is not None and known != roster:
-            raise Refused("the other parties' keys have changed since this site agreed. Ask them, and join again")
-        self._compare_with_own_cards(roster)
+            raise Refused(f"the proposed schema is malformed: {error}") from None
+        roster = self._others.check(message.header.get("roster"))
+        assert self._described is not None
         check_agreed(schema, self._described)
-        before = self._agreed.get("schema")
+        before = self._others.agreed.get("schema")
         if before and self._vault.versions and Schema.from_dict(before).digest != schema.digest:
             raise Refused("training has begun with another schema. Join again in another folder")
         # Whether rows fit a scale tells something of them: enough proposals would tell a column's extremes.
         self._once.ask("schema", schema.digest, f"this site has tried {MOST_SCHEMAS} other schemas", MOST_SCHEMAS)
         work = self._make_work(schema)
-        self._agreed = {"schema": schema.to_dict(), "roster": roster, "plan": self.plan.digest}
-        atomic_write(self.folder / AGREED, json.dumps(self._agreed).encode())
+        self._others.keep(roster, schema=schema.to_dict())
         self._tell(f"Agreed: {len(schema.features)} features, {len(schema.classes)} classes.")
         return {"rows": work.rows, "model": work.digest, "schema": schema.digest}, b""
-
-    def _compare_with_own_cards(self, roster: Mapping[str, str]) -> None:
-        """Where the site has another's public keys from that one itself, the server must name the same."""
-        for name, key in roster.items():
-            path = self.folder / f"{name}{PUBLIC}"
-            if path.exists() and Card.read(path).sign != key:
-                raise Refused(
-                    f"the server names another key of {name} than {path.name} at this site. Telephone {name}"
-                )
 
     def _grid(self, message: Envelope) -> tuple[Occasion, Grid]:
         if self.plan.several_trips:
             return self._talking(message).turns.grid(message)
         return self._ready(message).grid(message, self._vault)
-
-    def _roster(self) -> dict[str, bytes]:
-        if "roster" not in self._agreed:
-            raise Refused("nothing was agreed on yet")
-        self._compare_with_own_cards(self._agreed["roster"])  # one may have come since
-        return {name: bytes.fromhex(key) for name, key in self._agreed["roster"].items()}
 
     def _measuring(self, message: Envelope) -> SiteMeasure:
         if not self.plan.measure:
@@ -294,9 +284,9 @@ class Site:
 
     def _working(self, message: Envelope) -> SiteWork | TurnWork:
         """What the site works with, made anew after a restart from what it agreed to."""
-        if "schema" not in self._agreed:
+        if "schema" not in self._others.agreed:
             raise Refused("nothing was agreed on yet")
-        work = self._work or self._make_work(Schema.from_dict(self._agreed["schema"]))
+        work = self._work or self._make_work(Schema.from_dict(self._others.agreed["schema"]))
         if message.header.get("schema") != work.schema.digest:
             raise Refused("the server uses another schema than was agreed on")
         return work

@@ -48,16 +48,21 @@ class RemoteTalk:
         self._after = told
         self._known: tuple[Arrays | None, set[str]] = (None, set())
         """the model that was tried last, and the sites that have it"""
-        self.state = State(0, _tensors(start), torch.zeros(0), {})
+        self.state = State(0, tensors_of(start), torch.zeros(0), {})
+
+    @property
+    def origin(self) -> str:
+        """What a checkpoint must have in common with the run to be of it."""
+        return self.schema.digest
 
     @property
     def stopped(self) -> str | None:
         """Why training ends before its last round, in words; None to go on."""
-        return self.protocol.finished(_arrays(self.state.server)) if self.state.round else None
+        return self.protocol.finished(arrays_in(self.state.server)) if self.state.round else None
 
     def resume(self, state: State, accepted: Mapping[str, str]) -> None:
         """Go on from a checkpoint, and from what it says that sites were told until then."""
-        self.state, self._talk.state = state, _arrays(state.server)
+        self.state, self._talk.state = state, arrays_in(state.server)
         self._talk.told = self._after = {int(number): bytes.fromhex(told) for number, told in accepted.items()}
 
     def accepted(self) -> dict[str, str]:
@@ -66,7 +71,7 @@ class RemoteTalk:
 
     def kept(self) -> None:
         """The checkpoint is written: the next round goes on from it."""
-        self._talk.state, self._talk.told = _arrays(self.state.server), self._after
+        self._talk.state, self._talk.told = arrays_in(self.state.server), self._after
 
     def model_digest(self, number: int) -> str:
         """What a site makes of the plan, if it has the same parts."""
@@ -79,7 +84,7 @@ class RemoteTalk:
         rounds = [0, 1] if number == 1 else [number]
         with explained(self.protocol):
             server, self._after, spoken = self._talk.play(rounds)
-        after = State(number, _tensors(server), torch.zeros(0), {})
+        after = State(number, tensors_of(server), torch.zeros(0), {})
         everybody = list(range(len(self.plan.parties)))
         row: Figures = {"round": number, "train_loss": math.nan, **spoken[-1].figures}
         row |= dict(self.protocol.figures(server, number))
@@ -125,7 +130,7 @@ class RemoteTalk:
 
     def finish(self) -> list[str]:
         """Give every site the final model; those that were not reached."""
-        server = _arrays(self.state.server)
+        server = arrays_in(self.state.server)
         shared = self.protocol.model(self.me, server, server)
         messages = self._about(shared, self.state.round, "finish", last=True)
         reached = {party for party, _ in self.speaker.ask(messages, self.plan.deadline)}
@@ -139,13 +144,13 @@ class RemoteTalk:
 
     def final(self) -> tuple[Vectors, bool]:
         """The tensors that are kept of the last round, and whether they are a model."""
-        server = _arrays(self.state.server)
+        server = arrays_in(self.state.server)
         shared = self.protocol.model(self.me, server, server)
-        return (_tensors(server), False) if shared is None else (_tensors(shared), True)
+        return (tensors_of(server), False) if shared is None else (tensors_of(shared), True)
 
     def about_model(self) -> dict[str, Any]:
         """How many numbers the model is made of, and its digest: the same however rows are split."""
-        server = _arrays(self.state.server)
+        server = arrays_in(self.state.server)
         shared = self.protocol.model(self.me, server, server)
         if shared is None:
             return {"weights": 0}
@@ -157,9 +162,11 @@ class RemoteTalk:
         return {}
 
 
-def _tensors(arrays: Arrays) -> Vectors:
+def tensors_of(arrays: Arrays) -> Vectors:
+    """What a role keeps, as tensors with memory of their own."""
     return {name: as_tensor(array) for name, array in arrays.items()}
 
 
-def _arrays(tensors: Vectors) -> Arrays:
+def arrays_in(tensors: Vectors) -> Arrays:
+    """What a role keeps, as arrays that share the memory of tensors."""
     return {name: value.numpy() for name, value in tensors.items()}

@@ -76,6 +76,11 @@ class RemoteTraining(Training):
             _protection(self.channel, speaker),
         )
 
+    @property
+    def origin(self) -> str:
+        """What a checkpoint must have in common with the run to be of it."""
+        return self.schema.digest
+
     def _check_alike(self, script: Script) -> None:
         """Refuse what sites refuse: in a sum that hides them, all are asked the same."""
         own = [key for line in (*script.prepare, *script.round) for key in line.by_party]

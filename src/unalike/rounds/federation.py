@@ -40,8 +40,9 @@ class SplitRows:
         validation: float = 0.0,
         held_out: float = 0.0,
         newcomers: float = 0.0,
+        by_labels: bool = True,
     ) -> None:
-        self.dataset, self.partition = dataset, partition
+        self.dataset, self.partition, self._by_labels = dataset, partition, by_labels
         self._fractions, self._newcomers = (validation, held_out), newcomers
         self._seed = seed
 
@@ -52,11 +53,15 @@ class SplitRows:
 
     @cached_property
     def parties(self) -> list[PartyRows]:
-        """Each party's rows, split the same way for the same seed."""
+        """Each party's rows, split the same way for the same seed.
+
+        Labels have nearly even shares in the parts, unless most parties have none and could not see to that.
+        """
+        labels = self.dataset.labels if self._by_labels else np.zeros(len(self.dataset.y), np.int64)
         made = []
         for number, rows in enumerate(self.partition.rows):
             rng = stream(self._seed, "holdout", number)
-            made.append(PartyRows(*hold_out(rows, self.dataset.labels[rows], *self._fractions, rng)))
+            made.append(PartyRows(*hold_out(rows, labels[rows], *self._fractions, rng)))
             if not len(made[-1].train):
                 raise UserError(f"Party {number} has no training rows. Use fewer parties or hold out less.")
         return made

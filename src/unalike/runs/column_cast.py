@@ -44,7 +44,7 @@ class ColumnCast:
         if not len(common):
             raise UserError(f"{spec.partition}: there is nobody whom all parties know. Let them share more rows.")
         people = Partition("people whom all parties know", (common,), ("everybody",), leaves_rows=True)
-        self.rows = SplitRows(dataset, people, **shares_of(spec))
+        self.rows = SplitRows(dataset, people, **shares_of(spec), by_labels=False)
         self.model = MODELS.build(str(spec.model))
         shift, scale = map(float, dataset.target)
         pace = Pace(spec.lr, spec.epochs or 1.0, spec.steps, spec.batch_size, spec.lr_decay)
@@ -100,6 +100,16 @@ class ColumnCast:
         ways = {"sums": sums, "mail": sum(spoken.up.values())}, {"mail": sum(spoken.down.values())}
         spoken.up, spoken.down = ({name: size for name, size in way.items() if size} for way in ways)
         return carrier.states, spoken
+
+    def told(self) -> dict[str, Any]:
+        """For the record: how many columns each party has, who has the labels, how many people all know."""
+        names = self.partition.names
+        common = len(self.rows.partition.rows[0])
+        return {
+            "parties": {name: len(own) for name, own in zip(names, self.columns, strict=True)},
+            "label_holder": names[self.partition.label_holder],
+            "people": common,
+        }
 
     def models(self, state: State) -> tuple[Arrays | None, dict[int, Arrays]]:
         """The arrays of the model that reads all columns; no party has it, each has its part."""

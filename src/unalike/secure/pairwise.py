@@ -117,14 +117,8 @@ def total(policy: Policy, payloads: Mapping[int, bytes]) -> Vector:
     return found[: policy.length]
 
 
-def part_total(policy: Policy, payloads: Mapping[int, bytes]) -> bytes:
-    """The sum of some parties' vectors as it is: noise to whoever has not the keys of those who are missing."""
-    carrier = MaskedWords(policy.length + CHECKS, masks.Words(policy.bits))
-    return carrier.total(payloads)
-
-
 def opened(policy: Policy, own: int, keys: Mapping[int, bytes], rest: bytes) -> Vector:
-    """The sum of all other parties' vectors, whose payloads together are ``rest``: as this party alone can read it.
+    """The sum of all other parties' vectors, as this party alone can read it; ``rest`` is that of their payloads.
 
     It takes away the masks that it shares with each of them. Where they are not the masks of these terms, or one
     of the others is missing, it is an error: what is left would be noise.

@@ -32,7 +32,9 @@ class Columns:
 
     def of(self, places: NDArray[np.int64]) -> Columns:
         """The same columns of the people at these places."""
-        return Columns(self.values[places], self.most)
+        if hasattr(self.values, "indptr"):
+            return Columns(self.values[places], self.most)
+        return Columns(self.values.take(places, axis=0), self.most)
 
 
 class Arithmetic(ABC):

@@ -24,7 +24,7 @@ Place = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Descent:
+class SgdStep:
     """How weights follow from gradients: the size of a step, and how much of the last one is repeated."""
 
     lr: float
@@ -58,7 +58,7 @@ class TrainedPart:
             self._made = place, self._compute(self.part, rows)
         return self._made[1]
 
-    def stepped(self, descent: Descent, velocity: Array | None) -> tuple[Array, Array | None]:
+    def stepped(self, descent: SgdStep, velocity: Array | None) -> tuple[Array, Array | None]:
         """The weights after a step down the gradients that have come back, and the velocity."""
         weights, velocity = self.part.descend(
             descent.lr, momentum=descent.momentum, velocity=velocity, l2=descent.l2
@@ -72,7 +72,7 @@ class TrainedPart:
         place: Place,
         batch: Array | None,
         gradient: Array,
-        descent: Descent,
+        descent: SgdStep,
         velocity: Array | None,
     ) -> tuple[Array, Array | None]:
         """The weights, and the velocity, after a step along the derivatives of what was made of a batch."""

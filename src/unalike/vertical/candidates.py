@@ -42,18 +42,18 @@ class Candidates:
         return cls(table[:, 0], table[:, 1], table[:, 2] > 0)
 
     def sums(self, binned: Binned, hist: Ints) -> Ints:
-        """What goes left by each candidate, of a full histogram [slots, ...] of plain numbers."""
+        """What goes left by each candidate, of a full histogram [slots, channels] in the clear."""
         offsets = binned.cuts.offsets
         running = np.concatenate([np.zeros_like(hist[:1]), np.cumsum(hist, axis=0)])
         begin, end = offsets[self.feature], offsets[self.feature + 1]
         left = running[begin + self.bin + 1] - running[begin]
-        missing: Ints = np.where(self.missing_left, hist[end - 1], 0)
+        missing = np.where(self.missing_left[:, None], hist[end - 1], 0)
         return np.asarray(left + missing, np.int64)
 
     def counts(self, binned: Binned, growing: Growing, nodes: NDArray[np.int32]) -> Ints:
         """How many rows of some nodes each candidate sends left, [nodes, candidates]."""
         none = np.zeros(binned.rows, np.int32)
-        found = [histograms(binned, none, none, growing, np.array([node]), 3)[0, :, 2] for node in nodes]
+        found = [histograms(binned, none, none, growing, np.array([node]), 3)[0, :, 2:] for node in nodes]
         return np.array([self.sums(binned, hist) for hist in found], np.int64).reshape(len(nodes), len(self))
 
     def products(self, binned: Binned, short: list[Number], total: Number, modulus: Number) -> list[Number]:

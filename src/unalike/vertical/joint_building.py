@@ -51,9 +51,15 @@ class JointBuilding(Building):
         """Take the candidate that its party has chosen among the tied."""
         self.found_left[node] = self.hist[node][self.begins[self.owner(node)] + candidate]
 
-    def others(self, node: int) -> NDArray[np.int64]:
-        """The sums of all other parties' candidates in a node, [candidates, channels]."""
-        return self.hist[node][self.begins[0] :]
+    def beyond(self) -> tuple[int, int] | None:
+        """A party and a node where its sums of second derivatives, or of rows, are below none or above all."""
+        for node, hist in sorted(self.hist.items()):
+            part = hist[self.begins[0] :, 1:]
+            wrong = ((part < 0) | (part > self.sums[node, 1:])).any(axis=1)
+            if wrong.any():
+                place = int(np.argmax(wrong)) + int(self.begins[0])
+                return int(np.searchsorted(self.begins, place, side="right")) - 1, node
+        return None
 
     def _threshold(self, feature: int, bin: int) -> np.float32:
         return super()._threshold(feature, bin) if feature < self.cuts.features else np.float32(0)
@@ -136,6 +142,7 @@ class JointBuilding(Building):
 def _tied(node: int, party: int, gains: NDArray[np.float64], left: NDArray[np.int64]) -> NDArray[np.int32]:
     """The candidates of a party that are as good as its best, and which of them have the same sums."""
     places = np.flatnonzero(gains == gains.max())
-    _, group = np.unique(left[places], axis=0, return_inverse=True)
-    columns = (np.full(len(places), node), np.full(len(places), party), places, group.reshape(-1))
+    # Numbered by where a sum comes first: in the order of sums, the numbers would tell of them.
+    _, first, group = np.unique(left[places], axis=0, return_index=True, return_inverse=True)
+    columns = (np.full(len(places), node), np.full(len(places), party), places, first[group.reshape(-1)])
     return np.stack(columns, axis=1).astype(np.int32)

@@ -39,12 +39,14 @@ class TwoClassLoss(ScoreLoss):
 
     def residual(self, scores: Floats, y: NDArray[Any]) -> Floats:
         """The probability of the second class less the label."""
-        return logistic(scores) - y[:, None]
+        found: Floats = logistic(scores) - y[:, None]
+        return found
 
     def row_losses(self, margins: Floats, y: NDArray[Any]) -> Floats:
         """The logistic loss of each row."""
         z = np.where(y > 0, -margins[:, 0], margins[:, 0])
-        return np.logaddexp(0.0, z)
+        losses: Floats = np.maximum(z, 0.0) + np.log1p(np.exp(-np.abs(z)))
+        return losses
 
     def predict(self, margins: Floats) -> NDArray[Any]:
         """The more probable class."""
@@ -57,7 +59,7 @@ class ManyClassLoss(ScoreLoss):
 
     def residual(self, scores: Floats, y: NDArray[Any]) -> Floats:
         """The probabilities of the classes, less one at the label."""
-        found = np.exp(scores - scores.max(axis=1, keepdims=True))
+        found: Floats = np.exp(scores - scores.max(axis=1, keepdims=True))
         found /= found.sum(axis=1, keepdims=True)
         found[np.arange(len(y)), y] -= 1.0
         return found
@@ -71,7 +73,8 @@ class ManyClassLoss(ScoreLoss):
 
     def predict(self, margins: Floats) -> NDArray[Any]:
         """The most probable class; of two that are as probable, the first."""
-        return margins.argmax(axis=1)
+        found: NDArray[Any] = margins.argmax(axis=1)
+        return found
 
 
 @dataclass(frozen=True)

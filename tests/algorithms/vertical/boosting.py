@@ -6,6 +6,7 @@ from tests.algorithms.trees import conversing
 from unalike.algorithms.trees.histogram import HistogramTrees
 from unalike.algorithms.vertical.secureboost import SecureBoost
 from unalike.models.trees import Trees
+from unalike.rounds.conversation import role_random
 
 
 def people(rows=240, widths=(2, 3, 2), classes=2, seed=0):
@@ -44,7 +45,7 @@ def joint_arrays(terms, blocks, y, validation=0):
     kept = np.arange(len(y)) % validation == 0 if validation else np.zeros(len(y), bool)
     roles = conversing.roles_of(one, x, y, np.zeros(len(y), int), 0)
     rows = conversing.Own(x, y, np.flatnonzero(~kept), np.flatnonzero(kept))
-    roles[1] = conversing.Me(one, 0, rows, roles[1].draw)
+    roles[1] = conversing.Me(one, 0, rows, role_random(terms.seed, terms.label_holder))
     protocol = HistogramTrees()
     states = conversing.begin(protocol, roles)
     for round in range(one.rounds + 1):

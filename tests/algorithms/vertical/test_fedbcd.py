@@ -69,13 +69,17 @@ def test_it_holds_the_contract_of_columns(protect):
     check_columns(fedbcd(q=3, proximal=0.1, protect=protect), blocks, y, batch_size=30, rounds=2)
 
 
+def weights_of_all(states):
+    return [states[k]["weights"].tobytes() for k in (0, 1, 2)]
+
+
 def test_encrypted_it_is_as_masked():
     blocks, y = people(48, (2, 3, 2))
-    terms = {"batch_size": 16, "rounds": 2}
     sealed = fedbcd(q=3, protect="encrypted")
     object.__setattr__(sealed, "bits", 512)
-    one, other = (trained(protocol, blocks, y, **terms)[1] for protocol in (sealed, fedbcd(q=3, protect="masked")))
-    assert_same(one, other, "encryption")
+    one = trained(sealed, blocks, y, rounds=1, batch_size=48)[1]
+    other = trained(fedbcd(q=3, protect="masked"), blocks, y, rounds=1, batch_size=48)[1]
+    assert weights_of_all(one) == weights_of_all(other)
 
 
 @pytest.mark.parametrize(

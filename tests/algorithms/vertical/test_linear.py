@@ -45,14 +45,14 @@ def joint(terms, x, y, l2=0.0):
     return w, b
 
 
-def joint_on_grid(terms, x, y, l2=0.0):
+def joint_on_grid(terms, x, y, l2=0.0, order=batches):
     """The same with products of whole numbers: columns of 2^-20, weights and residuals of 2^-24."""
     outputs = 1 if terms.classes in (0, 2) else terms.classes
     w, b = np.zeros((x.shape[1], outputs)), np.zeros(outputs)
     whole = np.round(x * 2.0**20).astype(np.int64)
     for round in range(1, terms.rounds + 1):
         lr = terms.pace.lr * terms.pace.lr_decay ** (round - 1)
-        for batch in batches(terms, len(x), round):
+        for batch in order(terms, len(x), round):
             z = whole[batch] @ np.round(w * 2.0**24).astype(np.int64)
             z += np.round(b * 2.0**24).astype(np.int64) * 2**20
             r = residual(z.astype(float) * 2.0**-44, y[batch], terms.classes, terms.target)

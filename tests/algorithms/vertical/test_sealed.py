@@ -9,6 +9,8 @@ from tests.algorithms.vertical.checking import check_columns
 from tests.algorithms.vertical.talking import people, play, predicted, roles_of, terms_of
 from tests.algorithms.vertical.test_linear import joint_on_grid, trained, vertical, weights_of
 from unalike.algorithms.protocol import SUM, Turn, WrongMail
+from unalike.algorithms.vertical.batches import batches
+from unalike.algorithms.vertical.descent import fixed_batches
 from unalike.algorithms.vertical.linear import VerticalLinear
 from unalike.algorithms.vertical.sealed import masks, shifted
 from unalike.errors import UserError
@@ -23,6 +25,11 @@ def encrypted(cipher="okamoto-uchiyama", **fields):
     return made
 
 
+def in_round_zero(terms, count, round):
+    """Everybody is in the same batch in all rounds."""
+    return batches(terms, count, 0)
+
+
 @pytest.mark.parametrize("cipher", ["okamoto-uchiyama", "paillier"])
 @pytest.mark.parametrize(("classes", "lr", "widths"), [(2, 0.5, (3, 4)), (3, 0.3, (2, 3, 2)), (0, 0.1, (4, 1))])
 def test_it_is_exactly_joint_training_on_the_grid(cipher, classes, lr, widths):
@@ -30,7 +37,7 @@ def test_it_is_exactly_joint_training_on_the_grid(cipher, classes, lr, widths):
     blocks[1][:, 0] = blocks[1][:, 0] > 0  # a column of zeros and ones
     terms = {"classes": classes, "lr": lr, "batch_size": 32, "rounds": 2, "lr_decay": 0.5}
     roles, states, _ = trained(encrypted(cipher, l2=0.01), blocks, y, **terms)
-    w, b = joint_on_grid(roles[0].terms, np.concatenate(blocks, axis=1), y, 0.01)
+    w, b = joint_on_grid(roles[0].terms, np.concatenate(blocks, axis=1), y, 0.01, in_round_zero)
     own, bias = weights_of(roles, states)
     assert own.tobytes() == w.tobytes()
     assert bias.tobytes() == b.tobytes()
@@ -40,13 +47,25 @@ def test_it_is_exactly_joint_training_on_the_grid(cipher, classes, lr, widths):
 def test_it_holds_the_contract_of_columns(widths):
     blocks, y = people(33, widths)
     roles, _ = check_columns(encrypted(), blocks, y, batch_size=16, rounds=2, label_holder=1, spoil_rounds=(1,))
-    assert "added up over the batch" in encrypted().learns(roles[0].terms)["other holders"]
+    assert "added together" in encrypted().learns(roles[0].terms)["other holders"]
 
 
 def test_a_small_last_batch_is_joined_to_the_one_before():
     blocks, y = people(50, (2, 3))
     _, _, spoken = trained(encrypted(), blocks, y, batch_size=16, rounds=1)
     assert spoken[1].turns == 4 * 3 + 1  # 16, 16, 18
+
+
+@pytest.mark.parametrize(("pace", "turns"), [({"epochs": 1.0}, 3), ({"steps": 2}, 2), ({"epochs": 2.0}, 6)])
+def test_everybody_is_in_the_same_batch_for_ever(pace, turns):
+    blocks, y = people(50, (2, 3))
+    terms = terms_of(blocks, y, batch_size=16, **pace)
+    rounds = [fixed_batches(terms, 50, round) for round in (1, 2, 3)]
+    assert [len(order) for order in rounds] == [turns] * 3
+    played = [tuple(batch) for order in rounds for batch in order]
+    assert len(set(played)) == 3
+    assert played == (played[:3] * len(played))[: len(played)]  # one after the other, over rounds too
+    assert sorted(sum(played[:3], ())) == list(range(50))
 
 
 def test_nobody_but_the_label_holder_reads_residuals_and_it_reads_no_gradient():

@@ -10,20 +10,17 @@ from numpy.typing import NDArray
 
 from unalike.algorithms.protocol import SERVER, Arrays, Inbox, Me, Say, Turn, WrongMail, want
 from unalike.algorithms.trees.boosting import has_ended
-from unalike.algorithms.trees.own_rows import cuts_in, drawn_rows, objective_in, training_labels
+from unalike.algorithms.trees.own_rows import cuts_in, objective_in, training_labels
 from unalike.algorithms.trees.shelf import with_trees
 from unalike.algorithms.vertical.boost_rows import (
-    MOST_BYTES,
-    Sealing,
-    allowed_here,
     check,
     code_of,
     in_round,
-    remember_last,
     rows_by_bin,
     with_round,
 )
-from unalike.secure.crypto.additive import Ciphers, SecretKeys, decrypt, encrypt, make_keys, read_ciphers
+from unalike.algorithms.vertical.boost_sealed import Sealed
+from unalike.secure.crypto.additive import SecretKeys, decrypt, read_ciphers
 from unalike.secure.crypto.errors import CryptoError
 from unalike.secure.crypto.packing import Packing
 from unalike.trees.grow import Growing, add_values, grow, histograms
@@ -38,18 +35,16 @@ Mail = dict[int, Arrays]
 
 @dataclass(frozen=True, eq=False)
 class Guest:
-    """The label holder in one turn. ``owners`` are the parties whose columns the round's trees look at."""
+    """The label holder in one turn: ``sealed`` is what it has to encrypt."""
 
     me: Me
     turn: Turn
-    sealing: Sealing
-    owners: tuple[int, ...]
-    outputs: int
+    sealed: Sealed
 
     @property
     def hosts(self) -> list[int]:
         """The other parties that take part in the round."""
-        return [party for party in self.owners if party != self.me.number]
+        return self.sealed.hosts
 
     def step(self, state: Arrays, inbox: Inbox) -> tuple[Arrays, Say]:
         """Begin the round's trees, or go on with what the others have said."""
@@ -64,44 +59,10 @@ class Guest:
             return self._chosen(state, kept, inbox)
         return self._sums(state, kept, inbox)
 
-    # What a tree is grown on.
-
-    def _number(self, k: int) -> int:
-        return (self.turn.round - 1) * self.outputs + k
-
-    def _gradients(self, state: Arrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Derivatives of all rows that are followed, [outputs, rows]: 0 for those of validation."""
-
-        def make() -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-            g, h = objective_in(self.me.terms).gradients(state["margins"], training_labels(self.me))
-            behind = ((0, 0), (0, rows_by_bin(self.me, state).rows - g.shape[1]))
-            return np.pad(g, behind), np.pad(h, behind)
-
-        return remember_last(self.me, "derivatives", (self.turn.round,), make)
-
-    def _drawn(self, state: Arrays) -> NDArray[np.bool_]:
-        """Which rows the round's trees are grown on."""
-        drawn = drawn_rows(self.me, self.turn.round)
-        found = np.zeros(rows_by_bin(self.me, state).rows, bool)
-        found[np.arange(drawn) if isinstance(drawn, int) else drawn] = True
-        return found
-
-    def _allowed(self, k: int) -> NDArray[np.bool_]:
-        allowed = allowed_here(self.me.terms, self.me.number, self._number(k))
-        return allowed if self.me.number in self.owners else np.zeros_like(allowed)
-
-    def _keys(self, k: int) -> SecretKeys:
-        """The tree's own keys."""
-        place = (self.turn.round, k)
-        secret = self.me.secret("keys of a tree", *place)
-        return remember_last(self.me, "keys", place, lambda: make_keys(secret, *vars(self.sealing).values()))
-
-    # Trees one after another.
-
     def _trees(self, state: Arrays, kept: Arrays, k: int, mail: Mail) -> tuple[Arrays, Say]:
         """Grow the round's trees from this one on: alone, until one takes others' columns; then end the round."""
-        drawn = self._drawn(state)
-        while k < self.outputs:
+        drawn = self.sealed.drawn(state)
+        while k < self.sealed.outputs:
             if self.hosts and drawn.any():
                 return self._sealed(state, kept, k, mail)
             tree, margins = self._alone(state, k, drawn), kept["margins"].copy()
@@ -115,21 +76,15 @@ class Guest:
 
     def _alone(self, state: Arrays, k: int, drawn: NDArray[np.bool_]) -> Tree:
         """A tree on own columns only: nothing is encrypted."""
-        binned, settings, allowed = rows_by_bin(self.me, state), self.me.terms.model, self._allowed(k)
+        binned, settings, allowed = rows_by_bin(self.me, state), self.me.terms.model, self.sealed.allowed(k)
         if not drawn.any():
             return Tree.empty(settings)
-        (g, h), rows = self._gradients(state), None if drawn.all() else np.flatnonzero(drawn)
+        (g, h), rows = self.sealed.gradients(state), None if drawn.all() else np.flatnonzero(drawn)
         if binned.cuts.features:
             return grow(binned, g[k], h[k], settings, allowed, rows)
         building = JointBuilding(binned.cuts, settings, allowed, 0, (0,))
-        building.begin(self._total(state, k))
+        building.begin(self.sealed.total(state, k))
         return building.tree
-
-    def _total(self, state: Arrays, k: int) -> NDArray[np.int64]:
-        """The sums over all rows that a tree is grown on."""
-        (g, h), drawn = self._gradients(state), self._drawn(state)
-        sums = [g[k][drawn].sum(dtype=np.int64), h[k][drawn].sum(dtype=np.int64), drawn.sum()]
-        return np.array(sums[: channels_of(self.me.terms.model)], np.int64)
 
     def _with_tree(self, state: Arrays, k: int, tree: Tree) -> Arrays:
         """Keep a finished tree; missing values that count as a number go where that number goes."""
@@ -137,7 +92,7 @@ class Guest:
         fill = np.full(len(own), np.nan, np.float32)
         fill[own] = state["fill"][tree.feature[own]]
         left = np.where(np.isnan(fill), tree.missing_left, fill < tree.threshold).astype(np.uint8)
-        return state | with_trees(state, self._number(k), [replace(tree, missing_left=left)])
+        return state | with_trees(state, self.sealed.number(k), [replace(tree, missing_left=left)])
 
     def _over(self, state: Arrays, margins: NDArray[np.float64], mail: Mail) -> tuple[Arrays, Say]:
         """End the round: keep what the trees say of all rows, and tell the server if no more are to come."""
@@ -154,17 +109,15 @@ class Guest:
         loss = float(objective.row_losses(state["margins"], training_labels(self.me)).mean())
         return state, Say(mail=mail, figures={"train_loss": loss})
 
-    # A tree on others' columns, too.
-
     def _sealed(self, state: Arrays, kept: Arrays, k: int, mail: Mail) -> tuple[Arrays, Say]:
         """Begin a tree: send all rows' derivatives, encrypted."""
-        keys, drawn, settings = self._keys(k), self._drawn(state), self.me.terms.model
+        keys, drawn, settings = self.sealed.keys(k), self.sealed.drawn(state), self.me.terms.model
         growing = Growing.start(len(drawn), settings)
         begin: Arrays = {
-            "tree": np.array([self._number(k)], np.int64),
+            "tree": np.array([self.sealed.number(k)], np.int64),
             "public": keys.public.to_array(),
-            "ciphers": self._ciphers(state, k)[: self._at_once(keys)].to_array(),
-            "totals": self._encrypted_sums(keys, self._total(state, k)[None]),
+            "ciphers": self.sealed.ciphers(state, k)[: self.sealed.at_once(keys)].to_array(),
+            "totals": self.sealed.encrypted_sums(keys, self.sealed.total(state, k)[None]),
         }
         if settings.rows < 1:
             begin["drawn"] = to_bits([drawn[: len(self.me.rows.train)]])
@@ -173,28 +126,10 @@ class Guest:
             mail={h: mail.get(h, {}) | begin for h in self.hosts} | _rest(mail, self)
         )
 
-    def _ciphers(self, state: Arrays, k: int) -> Ciphers:
-        """The derivatives of the rows that a tree is grown on, encrypted."""
-
-        def make() -> Ciphers:
-            (g, h), drawn = self._gradients(state), self._drawn(state)
-            numbers = code_of(self.me).coded(g[k][drawn], h[k][drawn])
-            return encrypt(self._keys(k), numbers, self.me.secret("sealed rows", self.turn.round, k))
-
-        return remember_last(self.me, "ciphers", (self.turn.round, k), make)
-
-    def _encrypted_sums(self, keys: SecretKeys, sums: NDArray[np.int64]) -> NDArray[np.uint8]:
-        secret = self.me.secret("sealed sums", self.turn.round, self.turn.number)
-        return encrypt(keys, code_of(self.me).coded(sums[:, 0], sums[:, 1]), secret).to_array()
-
-    def _at_once(self, keys: SecretKeys) -> int:
-        """How many ciphertexts go to each of the others in one turn."""
-        return max(1, MOST_BYTES // keys.public.width // len(self.hosts))
-
     def _more(self, state: Arrays, kept: Arrays, inbox: Inbox) -> tuple[Arrays, Say]:
         """Send the next part of a tree's ciphertexts to those who have the ones before."""
         k = int(kept["k"][0])
-        ciphers, size = self._ciphers(state, k), self._at_once(self._keys(k))
+        ciphers, size = self.sealed.ciphers(state, k), self.sealed.at_once(self.sealed.keys(k))
         mail: Mail = {}
         for host in sorted(inbox):
             at = int(want(inbox, host, "more", "int64", (1,))[0])
@@ -206,10 +141,10 @@ class Guest:
         """The tree as far as it is built."""
         settings, counts = self.me.terms.model, kept["candidates"].tolist()
         building = JointBuilding(
-            cuts_in(state), settings, self._allowed(int(kept["k"][0])), self.me.number, counts
+            cuts_in(state), settings, self.sealed.allowed(int(kept["k"][0])), self.me.number, counts
         )
         if "building size" not in kept:
-            building.begin(self._total(state, int(kept["k"][0])))
+            building.begin(self.sealed.total(state, int(kept["k"][0])))
         else:
             start = "building "
             building.fill({n.removeprefix(start): a for n, a in kept.items() if n.startswith(start)})
@@ -217,7 +152,7 @@ class Guest:
 
     def _sums(self, state: Arrays, kept: Arrays, inbox: Inbox) -> tuple[Arrays, Say]:
         """Take what the others say of the nodes that are wanted; when all is there, look for splits."""
-        keys, wanted = self._keys(int(kept["k"][0])), kept.get("building wanted", np.zeros(1, np.int32))
+        keys, wanted = self.sealed.keys(int(kept["k"][0])), kept.get("building wanted", np.zeros(1, np.int32))
         wanted = wanted[wanted >= 0]
         packing, kept, missing = Packing(code_of(self.me).bits, keys.public.room), dict(kept), []
         for host in self.hosts:
@@ -250,17 +185,18 @@ class Guest:
         self, state: Arrays, kept: Arrays, wanted: NDArray[np.int32], keys: SecretKeys, packing: Packing
     ) -> tuple[Arrays, Say]:
         """Look for the best splits; where one is another party's, let it say which of the equally good it is."""
-        (g, h), k = self._gradients(state), int(kept["k"][0])
+        (g, h), k = self.sealed.gradients(state), int(kept["k"][0])
         binned, channels = rows_by_bin(self.me, state), channels_of(self.me.terms.model)
         building = self._building(state, kept)
-        growing = drawn_of(Growing.of(kept), self._drawn(state))
+        growing = drawn_of(Growing.of(kept), self.sealed.drawn(state))
         parts: list[NDArray[np.int64]] = [histograms(binned, g[k], h[k], growing, wanted, channels)]
         sizes = np.array([len(growing.rows(int(node))) for node in wanted])
         for host in self.hosts:
             found = self._opened(host, kept, keys, packing, sizes)
             parts.append(found[:, :, :channels])
         nodes = building.search(np.concatenate(parts, axis=1))
-        self._check_bounds(building)
+        if (wrong := building.beyond()) is not None:
+            raise WrongMail(wrong[0], f"sends sums beyond those of all rows in node {wrong[1]}.")
         kept = {n: a for n, a in kept.items() if not n.startswith(("sums ", "rows "))}
         kept |= {"nodes": np.array(nodes, np.int32)}
         if not len(building.tied):
@@ -275,7 +211,7 @@ class Guest:
     def _opened(
         self, host: int, kept: Arrays, keys: SecretKeys, packing: Packing, sizes: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """A party's sums of the wanted nodes, int64 [nodes, candidates, 3], if they can be what they are said to be."""
+        """A party's sums of the wanted nodes, int64 [nodes, candidates, 3], if they can be such."""
         rows = kept[f"rows {host}"].astype(np.int64)
         check(host, ((rows >= 0) & (rows <= sizes[:, None])).all(), "counts more rows in a node than it has.")
         try:
@@ -285,20 +221,10 @@ class Guest:
             raise WrongMail(host, f"sends sums that cannot be read: {error}") from error
         return np.concatenate([sums.reshape(*rows.shape, 2), rows[:, :, None]], axis=2)
 
-    def _check_bounds(self, building: JointBuilding) -> None:
-        """Refuse sums of second derivatives, or of rows, that are below none or above a node's."""
-        for node, hist in building.hist.items():
-            part = hist[building.begins[0] :, 1:]
-            wrong = ((part < 0) | (part > building.sums[node, 1:])).any(axis=1)
-            if wrong.any():
-                at = int(np.argmax(wrong)) + building.begins[0]
-                host = int(np.searchsorted(building.begins, at, side="right")) - 1
-                raise WrongMail(host, f"sends sums beyond those of all rows in node {node}.")
-
     def _chosen(self, state: Arrays, kept: Arrays, inbox: Inbox) -> tuple[Arrays, Say]:
         """Take the candidates that their parties prefer among equals, and who goes left by them."""
         kept, building, growing = dict(kept), self._building(state, kept), Growing.of(kept)
-        (g, h), k, drawn = self._gradients(state), int(kept["k"][0]), self._drawn(state)
+        (g, h), k, drawn = self.sealed.gradients(state), int(kept["k"][0]), self.sealed.drawn(state)
         tied = kept.pop("tied")
         for host in np.unique(tied[:, 1]).tolist():
             own = tied[tied[:, 1] == host]
@@ -343,18 +269,17 @@ class Guest:
         growing = moved(growing_of, splits)
         told = np.array(table, np.int32).reshape(-1, 5)
         if len(building.wanted):
-            keys = self._keys(int(kept["k"][0]))
+            keys = self.sealed.keys(int(kept["k"][0]))
             more: Arrays = {
                 "bits": to_bits(split[3] for split in splits),
                 "wanted": building.wanted,
-                "totals": self._encrypted_sums(keys, building.sums[building.wanted]),
+                "totals": self.sealed.encrypted_sums(keys, building.sums[building.wanted]),
             }
             mail = {host: {"moves": _for(host, told)} | more for host in self.hosts}
             return with_round(state, kept | growing.arrays() | _packed(building)), Say(mail=mail)
         k, margins = int(kept["k"][0]), kept["margins"].copy()
         margins[:, k] += leaf_values(growing, building.tree)
-        owners = sorted({int(owner) for owner in told[:, 3]} - {self.me.number})
-        last = {host: {"last": _for(host, told[told[:, 3] == host])} for host in owners}
+        last = {host: {"last": _for(host, told[told[:, 3] == host])} for host in self.hosts}
         return self._trees(self._with_tree(state, k, building.tree), {"margins": margins}, k + 1, last)
 
 

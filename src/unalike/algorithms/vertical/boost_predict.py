@@ -1,4 +1,4 @@
-"""What the trees of ``secureboost`` say of rows: by a conversation, or as one model of somebody with all columns."""
+"""What the trees of ``secureboost`` say of rows: by a conversation, or as one model that reads all columns."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ class _Rows:
             with np.errstate(over="ignore"):
                 self.columns[feature] = dense.astype(np.float32)
         values = self.columns[feature]
-        return np.where(np.isnan(values), state["missing_left"][at] > 0, values < state["threshold"][at])
+        gap = bool(state["missing_left"][at] > 0)
+        found: NDArray[np.bool_] = np.where(np.isnan(values), gap, values < state["threshold"][at])
+        return found
 
 
 def guest(me: Me, state: Arrays, inbox: Inbox) -> tuple[Arrays, Say]:

@@ -101,7 +101,7 @@ def begun(me: Me, state: Arrays) -> Arrays:
 
 
 def rows_by_bin(me: Me, state: Arrays) -> Binned:
-    """The rows that are followed through trees, by bin: those to train on, then those of validation if it counts."""
+    """The rows that are followed through trees, by bin: those to train on, then those of validation."""
 
     def make() -> Binned:
         return bin_rows(filled(features_at(me, followed(me)), state), cuts_in(state))
@@ -116,7 +116,7 @@ def features_at(me: Me, places: NDArray[np.int64]) -> Any:
 
 
 def followed(me: Me) -> NDArray[np.int64]:
-    """The places of those rows."""
+    """The places of those rows; validation is followed where it may end the training."""
     seen = me.rows.validation if me.terms.model.patience else me.rows.validation[:0]
     return np.concatenate([me.rows.train, seen])
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unalike.algorithms.protocol import SUM, Arrays, Inbox, Me, WrongMail, want
-from unalike.algorithms.vertical.batches import batches, learning_rate, outputs_of
+from unalike.algorithms.protocol import SUM, Arrays, Inbox, Me, PublicTerms, WrongMail, want
+from unalike.algorithms.vertical.batches import batches, learning_rate, outputs_of, round_half_up
 from unalike.errors import UserError
 from unalike.vertical.arithmetic import Arithmetic, Columns, added_up
 from unalike.vertical.grid import GREATEST, GREATEST_RESIDUAL, STEPS
@@ -23,7 +24,7 @@ GREATEST_SCORE: Final = 2.0**40
 
 
 @dataclass(frozen=True)
-class Descent:
+class LocalSteps:
     """Steps of gradient descent between two exchanges: how many, and what holds weights back."""
 
     steps: int
@@ -43,25 +44,39 @@ class Descent:
         return after
 
 
-def order_of(me: Me, round: int, whole: bool = False) -> list[NDArray[np.int64]]:
-    """The batches of a round, remembered until the next; ``whole``: none is smaller than --batch-size."""
+def order_of(me: Me, round: int, fixed: bool = False) -> list[NDArray[np.int64]]:
+    """The batches of a round, remembered until the next; ``fixed``: as :func:`fixed_batches` has them."""
     known = me.kept.get("order")
     if known is None or known[0] != round:
-        found = batches(me.terms, len(me.rows.train), round)
-        known = me.kept["order"] = (round, joined_up(found, me.terms.pace.batch_size) if whole else found)
+        known = me.kept["order"] = (round, _drawn(me.terms, len(me.rows.train), round, fixed))
     found: list[NDArray[np.int64]] = known[1]
     return found
 
 
-def joined_up(order: list[NDArray[np.int64]], size: int) -> list[NDArray[np.int64]]:
-    """The same batches; one that is too small is joined to the one before it."""
-    found: list[NDArray[np.int64]] = []
-    for batch in order:
-        if found and len(batch) < size:
-            found[-1] = np.concatenate([found[-1], batch])
-        else:
-            found.append(batch)
+@lru_cache(maxsize=4)
+def _drawn(terms: PublicTerms, people: int, round: int, fixed: bool) -> list[NDArray[np.int64]]:
+    """The batches of a round, drawn once for all roles that one process plays."""
+    found = (fixed_batches if fixed else batches)(terms, people, round)
+    for batch in found:
+        batch.flags.writeable = False
     return found
+
+
+def fixed_batches(terms: PublicTerms, people: int, round: int) -> list[NDArray[np.int64]]:
+    """The batches of a round where everybody is in the same batch in all passes, and none is small.
+
+    Sums over ever new batches of the same people would add up to as many equations as there are people. A last
+    batch that is smaller is joined to the one before; a round goes on where the one before has ended.
+    """
+    pace = terms.pace
+    drawn = batches(replace(terms, pace=replace(pace, steps=None, epochs=1.0)), people, 0)
+    *whole, last = drawn
+    if whole and len(last) < pace.batch_size:
+        whole[-1] = np.concatenate([whole[-1], last])
+    else:
+        whole.append(last)
+    count = pace.steps if pace.steps is not None else max(1, round_half_up(pace.epochs * len(whole)))
+    return [whole[((round - 1) * count + number) % len(whole)] for number in range(count)]
 
 
 def columns_of(me: Me, arithmetic: Arithmetic) -> Columns:
@@ -82,7 +97,7 @@ def batch_of(me: Me, arithmetic: Arithmetic, round: int, number: int) -> Columns
 def lead(
     me: Me,
     arithmetic: Arithmetic,
-    descent: Descent,
+    descent: LocalSteps,
     state: Arrays,
     turn: tuple[int, int],
     others: Mapping[int, Array],
@@ -112,7 +127,7 @@ def lead(
     return {"weights": weights, "bias": bias, "loss": so_far + lost}, told
 
 
-def follow(me: Me, descent: Descent, state: Arrays, gradient: Floats, people: int, round: int) -> Arrays:
+def follow(me: Me, descent: LocalSteps, state: Arrays, gradient: Floats, people: int, round: int) -> Arrays:
     """Another holder's steps on a batch, along the gradient that was so at the exchange."""
     weights, lr = state["weights"], learning_rate(me.terms, round)
     mean = gradient / people
@@ -123,7 +138,7 @@ def follow(me: Me, descent: Descent, state: Arrays, gradient: Floats, people: in
 
 def checked(arithmetic: Arithmetic, scores: Array) -> Array:
     """A party's own scores, if they are such as others take."""
-    if arithmetic.sent == "float64" and scores.size and not np.abs(scores).max() <= GREATEST_SCORE:
+    if arithmetic.sent == "float64" and not is_within(scores, GREATEST_SCORE):
         raise UserError(f"A score is {np.abs(scores).max():.3g}: training diverges. Lower --lr.")
     return scores
 
@@ -152,9 +167,14 @@ def heard_residual(me: Me, arithmetic: Arithmetic, inbox: Inbox, people: int) ->
     return within(found, most, holder, "residual")
 
 
+def is_within(found: Array, most: float) -> bool:
+    """Whether all entries are numbers, and none is beyond ``most`` either way."""
+    return not found.size or bool(found.max() <= most and found.min() >= -most)
+
+
 def within(found: Array, most: float, sender: int, name: str) -> Array:
     """What was received, all numbers and none of them too large; else it is the sender's fault."""
-    if found.size and not (found.max() <= most and found.min() >= -most):
+    if not is_within(found, most):
         raise WrongMail(sender, f"said {name!r} with entries that are no numbers, or beyond {most:.3g}.")
     return found
 

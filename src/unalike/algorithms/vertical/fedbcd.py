@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unalike.algorithms.contract import algorithm
-from unalike.algorithms.vertical.descent import Descent
+from unalike.algorithms.vertical.descent import LocalSteps
 from unalike.algorithms.vertical.linear import FEWEST, LinearColumns, Protect, check_penalty
 from unalike.errors import UserError
 from unalike.secure.crypto.additive_keys import SAFE_BITS, Cipher
@@ -40,6 +40,6 @@ class FedBcd(LinearColumns):
             raise UserError(f"fedbcd's q must be >= 1 steps between exchanges, got {self.q}. Use 5.")
 
     @property
-    def descent(self) -> Descent:
+    def descent(self) -> LocalSteps:
         """The steps of a party between two exchanges: q."""
-        return Descent(self.q, self.l2, self.proximal)
+        return LocalSteps(self.q, self.l2, self.proximal)

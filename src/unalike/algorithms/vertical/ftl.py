@@ -24,7 +24,7 @@ from unalike.algorithms.vertical.nets import Batches, ColumnNets, label_holder_o
 from unalike.errors import UserError
 
 if TYPE_CHECKING:  # torch is loaded when a net is made
-    from unalike.vertical.block_training import Descent, TrainedPart
+    from unalike.vertical.block_training import SgdStep, TrainedPart
     from unalike.vertical.transfer import LabelSide, TransferObjective
 
 Array = NDArray[Any]
@@ -34,10 +34,10 @@ _WHOLE = "what its net makes of its rows"
 @algorithm("ftl", paper="Liu et al. 2020, A Secure Federated Transfer Learning Framework (arXiv:1812.03337)")
 class TransferLearning(ColumnNets):
     """Federated transfer learning of two parties: A has labels, B's people are predicted by B's columns.
-    Both have a net (the hidden layers of ``--model``, then ``width`` numbers): u^A and u^B. All rows of A, those
-    of people unknown to B too, make the translator F = mean_i y_i u^A_i, y = -1 or 1; the score of B's row j
-    those of people unknown to B too, make the translator F = mean_i y_i u^A_i, y = -1 or 1; the score of B's row j
-    is F u^B_j. On the rows that both know, both nets lower
+
+    Both have a net (the hidden layers of ``--model``, then ``width`` numbers from -1 to 1): u^A and u^B. All rows
+    of A, those of people unknown to B too, make the translator F = mean_i y_i u^A_i, y = -1 or 1; the score of B's
+    row j is F u^B_j. On the rows that both know, both nets lower
 
         mean log(1 + exp(-y_i F u^B_i)) + alignment * mean |u^A_i - u^B_i|^2 + l2 / 2 * |all weights|^2
 
@@ -51,18 +51,21 @@ class TransferLearning(ColumnNets):
     against the rest, with a line of F each. To predict, B sends u^B of its rows and A answers: A's columns are not
     read, so the joined model needs B's alone. Without a partner A's own u^A is scored in place of u^B.
 
-    Departures: means instead of sums over rows, so that the step size does not depend on their number; batches of
-    common rows instead of all at once (the translator always has all rows of A). Nothing is encrypted: what the
-    paper sends as ciphertexts is sent in the clear, where -y_i F / 2 shows the labels of common people.
+    Departures: ``translator="balanced"`` is half the mean of u^A of a class less half the mean of the rest,
+    without which rare classes train to nothing ("mean" is the paper's). Means instead of sums over rows, so that
+    the step size does not depend on their number; batches of common rows instead of all at once (the translator
+    always has all rows of A). Nothing is encrypted: what the paper sends as ciphertexts is sent in the clear,
+    where -y_i F / 2 shows the labels of common people. It takes greater steps than other nets: begin with --lr 1.
     """
 
     predictor: ClassVar[str] = "unalike.vertical.transfer:TransferredNet"
 
     width: int = 16
-    alignment: float = 0.1
+    alignment: float = 0.01
     l2: float = 0.0
     loss: Literal["taylor", "logistic"] = "taylor"
     distance: Literal["square", "product"] = "square"
+    translator: Literal["balanced", "mean"] = "balanced"
 
     def __post_init__(self) -> None:
         if self.width < 1:
@@ -216,12 +219,14 @@ class TransferLearning(ColumnNets):
     def _objective(self) -> TransferObjective:
         from unalike.vertical.transfer import TransferObjective
 
-        return TransferObjective(self.alignment, self.loss == "taylor", self.distance == "product")
+        return TransferObjective(
+            self.alignment, self.loss == "taylor", self.distance == "product", self.translator == "balanced"
+        )
 
-    def _descent(self, me: Me, turn: Turn) -> Descent:
-        from unalike.vertical.block_training import Descent
+    def _descent(self, me: Me, turn: Turn) -> SgdStep:
+        from unalike.vertical.block_training import SgdStep
 
-        return Descent(learning_rate(me.terms, turn.round), l2=self.l2)
+        return SgdStep(learning_rate(me.terms, turn.round), l2=self.l2)
 
     def _side(self, me: Me) -> LabelSide:
         from unalike.vertical.transfer import label_side

@@ -12,7 +12,7 @@ from unalike.algorithms.contract import algorithm
 from unalike.algorithms.protocol import NOTHING, SERVER, Arrays, Inbox, Me, Protocol, PublicTerms, Say, Turn
 from unalike.algorithms.vertical.batches import outputs_of
 from unalike.algorithms.vertical.descent import (
-    Descent,
+    LocalSteps,
     batch_of,
     checked,
     columns_of,
@@ -67,9 +67,9 @@ class LinearColumns(Protocol):
             raise UserError(f"{name}'s least_predicted must be >= 1, got {self.least_predicted}. Use {FEWEST}.")
 
     @property
-    def descent(self) -> Descent:
+    def descent(self) -> LocalSteps:
         """The steps of a party between two exchanges."""
-        return Descent(1, self.l2, 0.0)
+        return LocalSteps(1, self.l2, 0.0)
 
     def protection(self, terms: PublicTerms) -> str:
         """What hides scores and residuals: nothing, sums of scores ("masked"), or encryption of residuals too."""
@@ -98,7 +98,7 @@ class LinearColumns(Protocol):
             return {}
         assert me.terms.label_holder is not None
         width, outputs = me.terms.columns[me.number], outputs_of(me.terms)
-        state = {"weights": np.zeros((width, outputs))}
+        state: Arrays = {"weights": np.zeros((width, outputs))}
         if me.number == me.terms.label_holder:
             state |= {"bias": np.zeros(outputs), "loss": np.zeros(2)}
         return state
@@ -187,7 +187,7 @@ class LinearColumns(Protocol):
         return state | {"margins": own.plain(in_order({**others, me.number: scores}))}, NOTHING
 
     def _order(self, me: Me, turn: Turn) -> list[NDArray[np.int64]]:
-        return order_of(me, turn.round, whole=self.protection(me.terms) == "encrypted")
+        return order_of(me, turn.round, fixed=self.protection(me.terms) == "encrypted")
 
     def _summed(self, terms: PublicTerms) -> bool:
         """Whether the label holder gets the sum of the others' scores and no single one."""
@@ -248,9 +248,10 @@ class VerticalLinear(LinearColumns):
     same grid. ``encrypted``: residuals too are read by nobody but the label holder. The others add them up in an
     encryption that adds (Okamoto-Uchiyama, or ``cipher=paillier``, keys of ``bits``), under random masks, and
     learn their own part of the gradient: two trips more a batch, and exactly the same model. That part tells
-    labels where a batch has few people for so many columns: fewer than four a column are refused, and the last
-    batch of a pass, if it is smaller, is joined to the one before. From three parties on scores are summed as well; with two
-    the label holder sees the other's scores on the grid.
+    labels where a batch has few people for so many columns: fewer than four a column are refused, and what more
+    of them still tell is in the documentation. Everybody is in the same batch in all passes, as ever new batches
+    would be ever new equations; a last one that is smaller is joined to the one before. From three parties on
+    scores are summed as well; with two the label holder sees the other's scores on the grid.
 
     A column that several parties have gets a weight at each: they add up, take steps that add up as well, and
     with l2 the penalty on their sum is divided by the number of parties that have it.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unalike.algorithms.protocol import Inbox, Me, Turn, WrongMail, role_name, want
 from unalike.algorithms.vertical.batches import batches
+from unalike.algorithms.vertical.descent import within
 from unalike.errors import UserError
 
 Array = NDArray[Any]
+GREATEST: Final = 2.0**40
+"""Beyond, training has run away: nobody sends such a number, and nobody takes one."""
 
 
 def net_rows(me: Me, places: NDArray[np.int64], dtype: str) -> Array:
@@ -57,11 +60,8 @@ def check_mlp(model: Any, protocol: str) -> None:
 
 
 def heard_rows(inbox: Inbox, sender: int, name: str, dtype: str, shape: tuple[int, ...]) -> Array:
-    """An array of one line for each row that a role sent; refuses what is no finite number."""
-    found = want(inbox, sender, name, dtype, shape)
-    if not np.isfinite(found).all():
-        raise WrongMail(sender, f"said {name!r} with numbers that are not finite.")
-    return found
+    """An array of one line for each row that a role sent; refuses what is no number, or too large."""
+    return within(want(inbox, sender, name, dtype, shape), GREATEST, sender, name)
 
 
 def batch_told(turn: Turn, sender: int, count: int, number: int) -> int:
@@ -73,9 +73,10 @@ def batch_told(turn: Turn, sender: int, count: int, number: int) -> int:
 
 def said_rows(me: Me, rows: Array, turn: Turn, what: str) -> Array:
     """What a party is about to send, if training has not run away."""
-    if not np.isfinite(rows).all():
+    if rows.size and not np.abs(rows).max() <= GREATEST:
         when = f"round {turn.round}" if turn.purpose == "train" else "predicting"
         raise UserError(
-            f"{role_name(me.number)}: {what} is no longer a finite number in {when}. Use a smaller --lr."
+            f"{role_name(me.number)}: {what} has grown beyond all bounds in {when}. Use a smaller --lr, it is "
+            f"{me.terms.pace.lr:g}."
         )
     return rows

@@ -5,9 +5,9 @@ encrypted X^T r of them, adds a fresh encryption of a random mask to each entry,
 label holder has seen numbers that are random but for what 64 bits more than they need leave, the holder takes its
 masks away and has X^T r, exactly.
 
-With Okamoto-Uchiyama, whoever is told the decryption of a number beyond the secret prime can work the prime out. So
-a number is told only if it is no greater than masked sums can be, which leaves many of the key's bits unused: one
-that was reduced by the prime falls into that range by a chance of 2^-40 (2048 bits) or less, and is refused else.
+With Okamoto-Uchiyama, whoever is told the decryption of a number beyond the secret prime can work the prime out.
+So a number is told only if it is no greater than masked sums can be, which leaves many of the key's bits unused:
+one that was reduced by the prime falls into that range by a chance of 2^-40 (2048 bits) or less, and is refused.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from unalike.algorithms.protocol import (
 )
 from unalike.algorithms.trees.boosting import has_ended, room_for_trees
 from unalike.algorithms.trees.own_rows import objective_in
-from unalike.algorithms.vertical import boost_guest, boost_host, boost_predict
+from unalike.algorithms.vertical import boost_guest, boost_host, boost_predict, boost_sealed
 from unalike.algorithms.vertical.boost_rows import Sealing, begun, holders, room_for_rows
 from unalike.errors import UserError
 from unalike.secure.crypto.additive_keys import SAFE_BITS, Cipher, Exponents
@@ -77,7 +77,7 @@ class SecureBoost(Protocol):
     def __post_init__(self) -> None:
         if not self.least_bits <= self.bits <= MOST_BITS:
             raise UserError(
-                f"secureboost: bits must be from {self.least_bits} to {MOST_BITS:,}, got {self.bits}: shorter keys "
+                f"secureboost: bits must be from {self.least_bits} to {MOST_BITS:,}, got {self.bits}: short keys "
                 f"protect nobody. Use bits={SAFE_BITS}."
             )
 
@@ -109,7 +109,7 @@ class SecureBoost(Protocol):
         if me.number == holders(me.terms).guest:
             return room_for_rows(me) | room_for_trees(me.terms, outputs)
         shape = (me.terms.rounds * outputs, most_nodes(me.terms.model))
-        table = {
+        table: Arrays = {
             "feature": np.full(shape, -1, np.int32),
             "bin": np.full(shape, -1, np.int32),
             "threshold": np.zeros(shape, np.float32),
@@ -130,7 +130,8 @@ class SecureBoost(Protocol):
         if is_guest:
             if has_ended(state):
                 return state, NOTHING
-            return boost_guest.Guest(me, turn, self.sealing, owners, outputs).step(state, inbox)
+            sealed = boost_sealed.Sealed(me, turn, self.sealing, owners, outputs)
+            return boost_guest.Guest(me, turn, sealed).step(state, inbox)
         return boost_host.Host(me, turn, self.sealing, outputs).step(state, inbox) if inbox else (state, NOTHING)
 
     def model(self, me: Me, state: Arrays, server: Arrays) -> Arrays | None:
@@ -147,14 +148,15 @@ class SecureBoost(Protocol):
         """What each role learns, for consent."""
         return {
             "label holder": (
-                "For every tree: which rows go left at each split of yours, and in each node the sums of derivatives "
-                "and the numbers of rows that each of your possible splits sends left, under secret numbers; not "
-                "which columns and cuts they are. When it predicts: which way each row goes at each of your splits."
+                "For every tree: which rows go left at each split of another holder, and in each node the sums of "
+                "derivatives and the numbers of rows that each of its possible splits sends left, under secret "
+                "numbers; not which columns and cuts they are. When it predicts: which way each row goes at each "
+                "of those splits."
             ),
             "other holders": (
-                "Which rows are together in each node of the trees that your columns or theirs take part in, and "
-                "when trees end. Rows that share a leaf tend to share a label, in the first trees most "
-                "(first=own keeps those from them). Of your possible splits that are equally good, which they are. "
+                "Which rows are together in each node of the trees that their columns take part in. Rows that "
+                "share a leaf tend to share a label, in the first trees most (first=own keeps those to the label "
+                "holder). Of their own possible splits: which are the best of all, and which child weighs more. "
                 "Derivatives are encrypted: labels are not told."
             ),
             "server": "Sizes and times of mail, and when training ends early. Nothing of rows, labels or columns.",

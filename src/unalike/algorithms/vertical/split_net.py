@@ -25,7 +25,7 @@ from unalike.errors import UserError
 
 if TYPE_CHECKING:  # torch is loaded when a net is made
     from unalike.vertical.block_net import Blocks
-    from unalike.vertical.block_training import Descent, HeadTraining, TrainedPart
+    from unalike.vertical.block_training import HeadTraining, SgdStep, TrainedPart
 
 Array = NDArray[Any]
 
@@ -239,10 +239,10 @@ class SplitNet(ColumnNets):
 
         return Blocks(terms.model, self.merge, self.top, self.clip)
 
-    def _descent(self, me: Me, turn: Turn) -> Descent:
-        from unalike.vertical.block_training import Descent
+    def _descent(self, me: Me, turn: Turn) -> SgdStep:
+        from unalike.vertical.block_training import SgdStep
 
-        return Descent(learning_rate(me.terms, turn.round), self.momentum)
+        return SgdStep(learning_rate(me.terms, turn.round), self.momentum)
 
     def _body(self, me: Me) -> TrainedPart:
         from unalike.vertical.block_training import trained_body

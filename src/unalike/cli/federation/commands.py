@@ -12,42 +12,35 @@ import typer
 
 from unalike.cli.commands import App
 from unalike.cli.complete import choices
+from unalike.cli.federation.arguments import (
+    FIGURES,
+    ID_CASES,
+    MISSING,
+    TRANSPORTS,
+    IdCase,
+    IdColumns,
+    IdStrip,
+    LeastCommon,
+    LogFormat,
+    MissingValues,
+    Monitor,
+    MostIds,
+    ServerPath,
+    SitePath,
+    TablesFolder,
+    WhichFigures,
+)
 from unalike.cli.federation.plugins import loads_plugins
+from unalike.cli.federation.predict import predict
 from unalike.cli.options import AsJson, CodeColumns, ColumnTypes, FirstDegree, Quiet
 from unalike.cli.spec_flags import with_flags
 from unalike.federation import FIXED
 
 app = App(
     help="Train between real sites, each of which keeps its own rows.\n\n"
-    "At the server: init, serve, admit, measure, run, stop, rehearse, flower. At a site: join, audit. "
-    "At both: status.",
+    "At the server: init, serve, admit, measure, match, run, stop, rehearse, flower. At a site: join, audit. "
+    "At both: status, predict.",
 )
-
-ServerPath = Annotated[Path, typer.Argument(metavar="DIR", help="the server's folder")]
-SitePath = Annotated[Path, typer.Argument(metavar="SITE", help="the site's copy of its invitation folder")]
-LogFormat = Annotated[
-    str,
-    typer.Option(
-        "--log-format",
-        metavar="FORMAT",
-        help="lines on stderr: text for people, or json, an object a line [text]",
-        show_default=False,
-        autocompletion=choices("text", "json"),
-    ),
-]
-Monitor = Annotated[
-    int | None,
-    typer.Option(
-        "--monitor",
-        min=1,
-        max=65535,
-        metavar="PORT",
-        help="answer /healthz and /metrics (Prometheus) on this port of 127.0.0.1",
-    ),
-]
-MISSING = ("error", "indicate", "drop")
-FIGURES = ("each", "none")
-TRANSPORTS = ("https", "flower")
 
 
 def init(
@@ -58,14 +51,7 @@ def init(
     ],
     label: Annotated[str, typer.Option(metavar="COLUMN", help="the column to predict, the same everywhere")],
     name: Annotated[str | None, typer.Option(help="what the federation is called [the folder's name]")] = None,
-    missing: Annotated[
-        str,
-        typer.Option(
-            help="missing values: error, indicate, drop, or keep for trees [error]",
-            show_default=False,
-            autocompletion=choices(*MISSING),
-        ),
-    ] = MISSING[0],
+    missing: MissingValues = MISSING[0],
     ignore: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="a column to leave out; repeat it")
     ] = None,
@@ -83,14 +69,7 @@ def init(
     deadline: Annotated[
         float, typer.Option(help="seconds that sites have for an answer [3600]", show_default=False)
     ] = 3600.0,
-    figures: Annotated[
-        str,
-        typer.Option(
-            help="whether sites tell how well the model does: each or none [each]",
-            show_default=False,
-            autocompletion=choices(*FIGURES),
-        ),
-    ] = FIGURES[0],
+    figures: WhichFigures = FIGURES[0],
     measure: Annotated[
         bool,
         typer.Option(
@@ -106,6 +85,11 @@ def init(
             help="public rows that everybody gets with the plan: same columns as the sites' tables",
         ),
     ] = None,
+    id_columns: IdColumns = None,
+    id_case: IdCase = ID_CASES[0],
+    id_strip: IdStrip = True,
+    least_common: LeastCommon = 100,
+    most_ids: MostIds = 1_000_000,
     **fields: Any,
 ) -> None:
     """Make a federation: the server's keys and certificates, the plan, and an invitation for every site.
@@ -135,9 +119,15 @@ def init(
         figures=figures,
         measure=measure,
         public=public,
+        id=tuple(id_columns or ()),
+        id_case=id_case,
+        id_strip=id_strip,
+        least_common=least_common,
+        most_ids=most_ids,
     )
 
 
+app.command("predict")(loads_plugins(predict))
 with_flags(init, without=FIXED)
 app.command("init")(loads_plugins(init))
 
@@ -252,6 +242,19 @@ def measure(folder: ServerPath, as_json: AsJson = False, quiet: Quiet = False, d
     measure(folder, as_json=as_json, quiet=quiet, degree=degree)
 
 
+@app.command("match")
+@loads_plugins
+def match(folder: ServerPath, as_json: AsJson = False, quiet: Quiet = False) -> None:
+    """Find the people whom all sites know, where sites have other columns of the same people.
+
+    No id leaves a site. Each learns which of its own rows are of people whom all know, and how many ids the others
+    bring; the server learns these numbers. "run" matches by itself where nobody was matched before.
+    """
+    from unalike.cli.federation.match import match
+
+    match(folder, as_json=as_json, quiet=quiet)
+
+
 @app.command("run")
 @loads_plugins
 def run(folder: ServerPath, as_json: AsJson = False, quiet: Quiet = False, log_format: LogFormat = "text") -> None:
@@ -303,9 +306,7 @@ def audit(folder: SitePath, as_json: AsJson = False) -> None:
 @loads_plugins
 def rehearse(
     folder: ServerPath,
-    tables: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="a table for every site: NAME.csv or NAME.parquet")
-    ],
+    tables: TablesFolder,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -18,7 +18,7 @@ from unalike.cli.signals import StopRequested
 from unalike.cli.tail import Tail
 from unalike.errors import TryLater, UserError
 from unalike.federation.attempts import Attempts, Outcome, is_served
-from unalike.federation.folders import MEASURE, TRAIN, ServerFolder
+from unalike.federation.folders import JOBS, TRAIN, ServerFolder
 from unalike.federation.plan import Plan
 from unalike.runs.files import file_lock
 from unalike.runs.headline import headline
@@ -60,7 +60,7 @@ def stop(folder: Path, *, everything: bool) -> None:
     attempts = Attempts(need_server(folder))
     job = attempts.wanted
     if job is not None:
-        what, command = ("measuring", "measure") if job == MEASURE else ("training", "run")
+        what, command = JOBS.get(job, JOBS[TRAIN])
         attempts.ask_to_stop()
         if wait_until_idle(attempts):
             draw(f"The {what} is stopped. Go on with: {program()} federation {command} {folder}")
@@ -202,10 +202,17 @@ def _print(folder: Path, plan: Plan, result: dict[str, Any], *, as_json: bool) -
         costs(result),
         *privacy_line(result),
         f"server_sha256 {result['server_sha256']}",
-        f"The model: {folder / 'run' / 'weights.safetensors'}; every round: {folder / 'run' / 'rounds.jsonl'}",
+        f"{_where(plan, folder)}; every round: {folder / 'run' / 'rounds.jsonl'}",
         *(
             [f"Not reached with the final model: {', '.join(left)}. Run this again when they are back."]
             if left
             else []
         ),
     )
+
+
+def _where(plan: Plan, folder: Path) -> str:
+    """Where the model is when a training is over."""
+    if plan.splits_columns:
+        return "The model: every site keeps its own part, in its folder"
+    return f"The model: {folder / 'run' / 'weights.safetensors'}"

@@ -14,6 +14,7 @@ from typing import Any
 import typer
 from filelock import Timeout
 
+from unalike.cli.federation.column_terms import show_column_terms
 from unalike.cli.federation.flower import wait_behind
 from unalike.cli.federation.needs import algorithm_of, need_extra
 from unalike.cli.federation.terms import OF_ROWS, show_terms
@@ -23,13 +24,14 @@ from unalike.cli.signals import StopRequested
 from unalike.data.digest import table_digest
 from unalike.data.sites import read_site_table
 from unalike.errors import UserError
+from unalike.federation.column_terms import ColumnTerms, column_terms_of
 from unalike.federation.envelope import Refused, peek
 from unalike.federation.folders import AT_DOOR, CONNECTION, JOIN_LOCK, now, read_key, read_object
 from unalike.federation.making import SiteFolder, is_server
 from unalike.federation.plan import Plan
 from unalike.federation.public import public_table
 from unalike.federation.site import Site
-from unalike.federation.terms import terms_of
+from unalike.federation.terms import Terms, terms_of
 from unalike.runs.files import atomic_write, file_lock, open_file, private_folder, write_all
 
 _CONSENT = "consent.json"
@@ -85,7 +87,12 @@ def _join(place: SiteFolder, plan: Plan, data: str, rows: str, address: str, doo
 
 def _agree(place: SiteFolder, plan: Plan, data: str, sends: str | None, *, yes: bool) -> str:
     """Show the terms and have them agreed to, once for the same plan and rows; the hash of these rows."""
-    terms = terms_of(plan, place.name, read_site_table(data, plan.types), public_table(place.path, plan.public))
+    columns = read_site_table(data, plan.types, elsewhere=plan.splits_columns)
+    terms: Terms | ColumnTerms
+    if plan.splits_columns:
+        terms = column_terms_of(plan, place.name, columns)
+    else:
+        terms = terms_of(plan, place.name, columns, public_table(place.path, plan.public))
     agreed = read_object(place.path / _CONSENT)
     before = (agreed.get("plan"), agreed.get("table"))
     if (*before, agreed.get("rows")) == (plan.digest, data, terms.rows):
@@ -93,7 +100,10 @@ def _agree(place: SiteFolder, plan: Plan, data: str, sends: str | None, *, yes: 
         return terms.rows
     if before == (plan.digest, data) and "rows" in agreed:
         say(f"The rows of {data} are not those of {agreed.get('time')}, when you agreed: you are asked again.")
-    show_terms(terms, place.name, data)
+    if isinstance(terms, ColumnTerms):
+        show_column_terms(terms, place.name, data)
+    else:
+        show_terms(terms, place.name, data)
     sys.stdout.flush()
     _agree_to_rows(plan, sends)
     if not yes:
