@@ -44,7 +44,7 @@ class Arithmetic(ABC):
 
     @abstractmethod
     def columns(self, x: Any) -> OwnColumns:
-        """OwnColumns as they are computed with; missing numbers are refused."""
+        """Columns as they are computed with; missing numbers are refused."""
 
     @abstractmethod
     def scores(self, columns: OwnColumns, weights: Floats, parties: int) -> Array:
@@ -81,7 +81,7 @@ class PlainNumbers(Arithmetic):
     sent: ClassVar[str] = "float64"
 
     def columns(self, x: Any) -> OwnColumns:
-        """OwnColumns in float64, not rounded."""
+        """Columns in float64, not rounded."""
         return OwnColumns(as_floats(x), 0.0)
 
     def scores(self, columns: OwnColumns, weights: Floats, parties: int) -> Array:
@@ -125,7 +125,7 @@ class WholeNumbers(Arithmetic):
     sent: ClassVar[str] = "int64"
 
     def columns(self, x: Any) -> OwnColumns:
-        """OwnColumns rounded to the grid."""
+        """Columns rounded to the grid."""
         values = as_floats(x).copy()
         if hasattr(values, "indptr"):
             values.data = grid.whole(values.data, grid.COLUMNS, "Columns")
