@@ -190,6 +190,8 @@ def as_floats(x: Any) -> Any:
 
 def within_reason(residual: Floats) -> Floats:
     """The same residuals; those of a training that diverges are refused."""
+    if np.vdot(residual, residual) < grid.GREATEST_RESIDUAL:  # the sum of squares bounds each: the usual case
+        return residual
     most = float(np.abs(residual).max()) if residual.size else 0.0
     if not most < grid.GREATEST_RESIDUAL:
         raise UserError(f"A residual is {most:.3g}: training diverges. Lower --lr.")
