@@ -46,8 +46,11 @@ MASK_BYTES: Final = 16
 """A mask has two bits less: 64 more than an entry of the gradient."""
 _SENT: Final = MASK_BYTES + 1
 _GREATEST: Final = 2**62
-TIMES: Final = 4
-"""As many people as this for each column of the widest holder a batch must have, or it tells the labels."""
+TIMES = 16
+"""As many people as this for each column of the widest holder a batch must have, or it tells the labels.
+
+With 4 an attack that solves for labels ranked them with an area under the curve of 0.78, with 16 of 0.64.
+"""
 At = tuple[int, int]
 """A batch: its round, and its number in it."""
 
