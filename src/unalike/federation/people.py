@@ -20,7 +20,7 @@ FIELDS = ("id", "id_case", "id_strip", "least_common", "most_ids")
 
 def check_people(plan: Plan) -> None:
     """Refuse what makes no sense where people are matched, or without anybody to match."""
-    splits = plan.protocol is not None and plan.protocol.splits == "columns"
+    splits = plan.splits_columns
     if splits != bool(plan.id):
         if splits:
             raise UserError(
