@@ -15,7 +15,7 @@ from unalike.algorithms.vertical.linear import VerticalLinear
 from unalike.algorithms.vertical.sealed import masks, shifted
 from unalike.errors import UserError
 from unalike.secure.crypto.additive import encrypt, read_public, times
-from unalike.vertical.arithmetic import Columns, WholeNumbers
+from unalike.vertical.arithmetic import OwnColumns, WholeNumbers
 
 
 def encrypted(cipher="okamoto-uchiyama", **fields):
@@ -98,7 +98,7 @@ def test_nobody_but_the_label_holder_reads_residuals_and_it_reads_no_gradient():
 def test_shifts_are_taken_from_whole_columns(most):
     random = np.random.default_rng(0)
     values = random.integers(-most, most + 1, (20, 4)).astype(float) * [1, 8, 2**20, 0]
-    whole, shifts = shifted(Columns(values, 1.0))
+    whole, shifts = shifted(OwnColumns(values, 1.0))
     assert (whole << shifts == values).all()
     assert shifts[2] >= 20
     assert shifts[3] == 0

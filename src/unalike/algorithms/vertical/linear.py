@@ -98,7 +98,7 @@ class LinearColumns(Protocol):
             return {}
         assert me.terms.label_holder is not None
         width, outputs = me.terms.columns[me.number], outputs_of(me.terms)
-        state = {"weights": np.zeros((width, outputs))}
+        state: Arrays = {"weights": np.zeros((width, outputs))}
         if me.number == me.terms.label_holder:
             state |= {"bias": np.zeros(outputs), "loss": np.zeros(2)}
         return state
