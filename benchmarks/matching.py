@@ -76,8 +76,8 @@ def main() -> None:
     ]
     head = ["CPU seconds of one core", "the site that asks", "one that answers", "MB asked", "MB answered"]
     told = (
-        "Steps of both sides in one process, medians (of the largest, one turn); targets in brackets. Megabytes are "
-        "those that one site that answers gets and sends; all results are checked."
+        "Steps of both sides in one process, medians (of the largest, one turn); targets in brackets. Megabytes "
+        "are those that one site that answers gets and sends; all results are checked."
     )
     publish("matching", "\n\n".join([f"{made()} Load before: {load:.1f}.", told, table(head, rows)]), given)
 

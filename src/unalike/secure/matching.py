@@ -15,7 +15,7 @@ Symmetric-Key Techniques" (CCS 2017), with keyed hashes of ids made by powers of
 
 Departure: lists do not pass through all parties, which would let one of them compare lists that are still those of
 two parties: who sees them sees how many people any two have in common. All steps are functions of their
-arguments. Two parties that work together can learn whom both and a third one know.
+arguments. The asking party and one that answers can together learn which asked ids each other party has.
 """
 
 from __future__ import annotations
