@@ -117,23 +117,23 @@ def test_shifts_are_taken_from_whole_columns(most):
 
 @pytest.fixture
 def as_usual(monkeypatch):
-    monkeypatch.setattr(sealed, "TIMES", 16)
+    monkeypatch.setattr(sealed, "TIMES", 20)
 
 
 def test_batches_that_tell_labels_are_refused(as_usual):
-    blocks, y = people(700, (5, 41, 3))
+    blocks, y = people(900, (5, 41, 3))
     with pytest.raises(UserError) as caught:
         play(encrypted(), roles_of(terms_of(blocks, y, batch_size=64), blocks, y), last=0)
     assert str(caught.value) == (
-        "A batch of 64 with 41 columns would let party 1 solve for labels. Use --batch-size 656 or more."
+        "A batch of 64 with 41 columns would let party 1 solve for labels. Use --batch-size 820 or more."
     )
-    play(encrypted(), roles_of(terms_of(blocks, y, batch_size=656), blocks, y), last=0)
+    play(encrypted(), roles_of(terms_of(blocks, y, batch_size=820), blocks, y), last=0)
 
 
 def test_so_few_people_are_refused(as_usual):
     blocks, y = people(100, (5, 41))
     with pytest.raises(UserError, match="100 people with 41 columns would let party 1 solve for labels"):
-        play(encrypted(), roles_of(terms_of(blocks, y, batch_size=656), blocks, y), last=0)
+        play(encrypted(), roles_of(terms_of(blocks, y, batch_size=820), blocks, y), last=0)
 
 
 def test_short_keys_are_refused():

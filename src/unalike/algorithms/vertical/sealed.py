@@ -46,7 +46,7 @@ MASK_BYTES: Final = 16
 """A mask has two bits less: 64 more than an entry of the gradient."""
 _SENT: Final = MASK_BYTES + 1
 _GREATEST: Final = 2**62
-TIMES = 16
+TIMES = 20
 """As many people as this for each column of the widest holder a batch must have, or it tells the labels.
 
 With 4 an attack that solves for labels ranked them with an area under the curve of 0.78, with 16 of 0.64.
