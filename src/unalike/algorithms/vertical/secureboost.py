@@ -130,7 +130,7 @@ class SecureBoost(Protocol):
         if is_guest:
             if has_ended(state):
                 return state, NOTHING
-            sealed = boost_sealed.Sealed(me, turn, self.sealing, owners, outputs)
+            sealed = boost_sealed.SealedTrees(me, turn, self.sealing, owners, outputs)
             return boost_guest.Guest(me, turn, sealed).step(state, inbox)
         return boost_host.Host(me, turn, self.sealing, outputs).step(state, inbox) if inbox else (state, NOTHING)
 
