@@ -117,7 +117,7 @@ class QuasiNewton(LinearColumns):
         residual = self._residual(me, state)
         state = self._seen(me, own, state, residual)
         said = {"step": step, "residual": own.residual(residual)}
-        return state, Say(mail={k: said for k in others})
+        return state, Say(mail=dict.fromkeys(others, said))
 
     def _follow(self, me: Me, own: Arithmetic, state: Arrays, turn: Turn, inbox: Inbox) -> tuple[Arrays, Say]:
         holder, (number, place) = me.terms.label_holder, divmod(turn.number, 4)
