@@ -33,13 +33,13 @@ def patients():
     return found
 
 
-def write_people(folder, rows=200, sites=SITES, start=0):
-    """A table for every site, in an order of its own; each also knows a few people whom no other does."""
+def write_people(folder, rows=200, sites=SITES, start=0, apart=5):
+    """A table for every site, in an order of its own; each also knows some people whom no other does."""
     folder.mkdir(parents=True, exist_ok=True)
     people = patients()
     common, others = people[start : start + rows], people[start + rows :]
     for number, site in enumerate(sites):
-        own = [*common, *others[number * 5 : (number + 1) * 5]]
+        own = [*common, *others[number * apart : (number + 1) * apart]]
         own = own[::-1] if number % 2 else own[number * 7 :] + own[: number * 7]
         with (folder / f"{site}.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, ["patient", *HAS[site]], extrasaction="ignore")

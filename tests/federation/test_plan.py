@@ -36,7 +36,9 @@ OTHERS = {
     "public": "cd" * 32,
     "types": "cp:category born:date",
 }
-DERIVED = ("sends", "code")
+OF_IDS = {"id": ["who"], "id_case": "keep", "id_strip": False, "least_common": 7, "most_ids": 500}
+COLUMNS = {"train": {"algorithm": "vertical", "model": "logistic"}, "label": "outcome"}
+DERIVED = ("sends", "code", *OF_IDS)
 """What the algorithm decides: a plan that says otherwise is refused."""
 
 
@@ -46,6 +48,39 @@ def test_the_digest_covers_everything_but_the_address(key):
         assert plan(address="elsewhere:2").digest == plan().digest
     else:
         assert plan(**{key: OTHERS[key]}).digest != plan().digest
+
+
+@pytest.mark.parametrize("key", OF_IDS)
+def test_the_digest_covers_how_people_are_matched(key, tmp_path):
+    other = plan(**{**COLUMNS, "id": ["patient"], key: OF_IDS[key]})
+    assert other.digest != plan(**COLUMNS, id=["patient"]).digest
+    other.write(tmp_path)
+    assert Plan.read(tmp_path) == other
+    assert Plan.read(tmp_path).digest == other.digest
+
+
+def test_a_plan_without_ids_says_nothing_of_them(tmp_path):
+    assert not set(OF_IDS) & set(plan().to_dict())
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({**COLUMNS}, "Say which column tells who a row is of: --id COLUMN"),
+        ({"id": ["who"], "label": "outcome"}, "nobody is matched"),
+        ({**COLUMNS, "id": ["who"], "label": ""}, "say which column it is with --label"),
+        ({**COLUMNS, "id": ["who", "who"]}, "each once"),
+        ({**COLUMNS, "id": ["who"], "id_case": "upper"}, "Unknown id_case"),
+        ({**COLUMNS, "id": ["who"], "id_strip": "yes"}, "id_strip cannot be 'yes'"),
+        ({**COLUMNS, "id": ["who"], "least_common": 1}, "least_common must be"),
+        ({**COLUMNS, "id": ["who"], "most_ids": 10**8}, "at most 4,000,000"),
+        ({**COLUMNS, "id": ["who"], "public": "cd" * 32}, "no public rows in common"),
+        ({**COLUMNS, "id": "who"}, "id must be a list of names"),
+    ],
+)
+def test_what_makes_no_sense_of_matching_is_refused(changes, said):
+    with pytest.raises(UserError, match=said):
+        plan(**changes)
 
 
 @pytest.mark.parametrize(

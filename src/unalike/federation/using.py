@@ -23,6 +23,11 @@ def site_predictor(folder: Path, unknown: Unknown = "error") -> Predictor:
     """The model in a site's folder, its own where the algorithm gives each site one, with the agreed coding."""
     place = SiteFolder(folder)
     plan, agreed = place.plan(), read_object(folder / AGREED)
+    if plan.splits_columns:
+        raise UserError(
+            f"{folder} has one part of a model whose other parts are at other sites. Predict together: "
+            "unalike federation predict."
+        )
     number = plan.number(place.name)
     path = folder / "model.safetensors"
     model = read_model(path)

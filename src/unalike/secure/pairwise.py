@@ -117,12 +117,6 @@ def total(policy: Policy, payloads: Mapping[int, bytes]) -> Vector:
     return found[: policy.length]
 
 
-def part_total(policy: Policy, payloads: Mapping[int, bytes]) -> bytes:
-    """The sum of some parties' vectors as it is: noise to whoever has not the keys of those who are missing."""
-    carrier = MaskedWords(policy.length + CHECKS, masks.Words(policy.bits))
-    return carrier.total(payloads)
-
-
 def opened(policy: Policy, own: int, keys: Mapping[int, bytes], rest: bytes) -> Vector:
     """The sum of all other parties' vectors, as this party alone can read it; ``rest`` is that of their payloads.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,8 @@ class QuasiNewton(LinearColumns):
     """
 
     uses = frozenset({"epochs", "steps"})
-    reasons = REASONS | {
+    reasons: ClassVar[Mapping[str, str]] = {
+        **REASONS,
         "lr": "the label holder finds the best step",
         "lr_decay": "the label holder finds the best step",
         "batch_size": "a step looks at all people",
@@ -56,7 +57,7 @@ class QuasiNewton(LinearColumns):
             raise UserError(f"quasi-newton's memory must be from 1 to 100 moves, got {self.memory}. Use 10.")
 
     def protection(self, terms: PublicTerms) -> str:
-        """Nothing is hidden."""
+        """None: scores and residuals go as they are."""
         return "clear"
 
     def start(self, me: Me) -> Arrays:

@@ -9,6 +9,9 @@ import typer
 
 from unalike.cli.complete import choices
 
+TablesFolder = Annotated[
+    Path, typer.Option("--tables", metavar="FOLDER", help="a table for every site: NAME.csv or NAME.parquet")
+]
 ServerPath = Annotated[Path, typer.Argument(metavar="DIR", help="the server's folder")]
 SitePath = Annotated[Path, typer.Argument(metavar="SITE", help="the site's copy of its invitation folder")]
 LogFormat = Annotated[

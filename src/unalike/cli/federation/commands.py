@@ -27,9 +27,11 @@ from unalike.cli.federation.arguments import (
     MostIds,
     ServerPath,
     SitePath,
+    TablesFolder,
     WhichFigures,
 )
 from unalike.cli.federation.plugins import loads_plugins
+from unalike.cli.federation.predict import predict
 from unalike.cli.options import AsJson, CodeColumns, ColumnTypes, FirstDegree, Quiet
 from unalike.cli.spec_flags import with_flags
 from unalike.federation import FIXED
@@ -37,7 +39,7 @@ from unalike.federation import FIXED
 app = App(
     help="Train between real sites, each of which keeps its own rows.\n\n"
     "At the server: init, serve, admit, measure, match, run, stop, rehearse, flower. At a site: join, audit. "
-    "At both: status.",
+    "At both: status, predict.",
 )
 
 
@@ -125,6 +127,7 @@ def init(
     )
 
 
+app.command("predict")(loads_plugins(predict))
 with_flags(init, without=FIXED)
 app.command("init")(loads_plugins(init))
 
@@ -303,9 +306,7 @@ def audit(folder: SitePath, as_json: AsJson = False) -> None:
 @loads_plugins
 def rehearse(
     folder: ServerPath,
-    tables: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="a table for every site: NAME.csv or NAME.parquet")
-    ],
+    tables: TablesFolder,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

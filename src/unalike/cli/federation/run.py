@@ -202,10 +202,17 @@ def _print(folder: Path, plan: Plan, result: dict[str, Any], *, as_json: bool) -
         costs(result),
         *privacy_line(result),
         f"server_sha256 {result['server_sha256']}",
-        f"The model: {folder / 'run' / 'weights.safetensors'}; every round: {folder / 'run' / 'rounds.jsonl'}",
+        f"{_where(plan, folder)}; every round: {folder / 'run' / 'rounds.jsonl'}",
         *(
             [f"Not reached with the final model: {', '.join(left)}. Run this again when they are back."]
             if left
             else []
         ),
     )
+
+
+def _where(plan: Plan, folder: Path) -> str:
+    """Where the model is when a training is over."""
+    if plan.splits_columns:
+        return "The model: every site keeps its own part, in its folder"
+    return f"The model: {folder / 'run' / 'weights.safetensors'}"
