@@ -176,7 +176,7 @@ class ColumnSite:
         return self.jobs.begin(self.working(message), message), b""
 
     def end_job(self, message: Envelope) -> Answer:
-        """A prediction is over."""
+        """A prediction is over: the label holder writes it down, and keys made for it are forgotten."""
         header = self.jobs.end(self.working(message), message)
         if not header:
             self.sums.end(occasion_of(message))
@@ -246,8 +246,3 @@ def columns_digest(plan: Plan, agreed: ColumnsAgreed) -> str:
     """SHA-256 of what a protocol starts from: where two sides agree, they have the same parts."""
     spec = plan.spec
     return digest_of(*(text.encode() for text in (plan.digest, agreed.digest, spec.algorithm, str(spec.model))))
-
-
-def part_of(arrays: Mapping[str, Any]) -> Arrays:
-    """A site's part of a model from its file."""
-    return {name: value.numpy() for name, value in arrays.items()}
