@@ -1,5 +1,9 @@
+import os
+
 import pytest
 import torch
+
+from unalike import own_files
 
 torch.set_num_threads(1)  # tests run side by side: threads inside one operation would only fight
 
@@ -13,3 +17,22 @@ def _compiled_nets(tmp_path_factory):
             "UNALIKE_CACHE", str((base.parent if base.name.startswith("popen-") else base) / "compiled-nets")
         )
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_disks():
+    """What is written need not survive that the machine loses its power: thousands of waits for a disk are saved.
+
+    A descriptor that is none is an error as before. Programs that tests start do wait.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: os.fstat(descriptor) and None)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _own_code_of_one_test():
+    """A file that a test names is not named in the next one, where another may have its name."""
+    named = set(own_files._allowed)
+    yield
+    own_files._allowed.intersection_update(named)

@@ -140,13 +140,14 @@ def test_figure_without_suffix(unalike, tmp_path):
         (["--noise", "1", "--weighting", "parties"], "Noise needs the weighting 'rows'"),
         (["--parties", "2"], "--allow-two"),
         (["--parties", "1"], "One party has nobody to be compared with"),
-        (["--dataset", "heart", "--partition", "vertical(2)"], "no common variable"),
+        (["--dataset", "heart", "--partition", "vertical(2)", "--of", "features"], "--of has no meaning"),
         (["--model-of", "some-run"], "Add --of features"),
         (["--degree", "ks"], "Unknown degree 'ks'. Known: cdf, tv."),
         (["--of", "features", "--degree", "tv"], "how wide their bins are. Use cdf"),
         (["--publish", "means"], "Did you mean 'mean'?"),
         (["--parties", "3", "--noise", "1e-200"], "hides nothing"),
-        (["--dataset", "heart", "--partition", "vertical(3)"], "no common variable"),
+        (["--partition", "vertical(3)", "--noise", "1"], "no common variable and --noise has no meaning"),
+        (["--partition", "vertical(3)", "--publish", "mean"], "--publish has no meaning. Leave it out."),
         (["--figure", "absent/x.png"], "there is no folder absent"),
         (["--figure", "x.gif"], "must end in .svg, .png or .pdf"),
         (["--figure", "."], "is a folder"),
@@ -205,3 +206,28 @@ def test_features_of_a_runs_own_model(unalike):
     wrong = unalike(*options, "nonsense")
     assert wrong.code == 2
     assert len(wrong.err.strip().splitlines()) == 1
+
+
+def test_columns_are_measured(unalike, tmp_path):
+    arguments = ("measure", "--dataset", "heart", "--partition", "vertical(3, 0.3, rows=0.8, disagree=0.2)")
+    answer = unalike(*arguments, "--figure", "who.svg")
+    assert (answer.code, answer.err) == (0, "")
+    assert (tmp_path / "who.svg").read_text().count("party 0") >= 1
+    lines = answer.out.splitlines()
+    assert lines[0].startswith("heart, columns of 3 parties: vertical(n=3")
+    assert lines[2].split()[:4] == ["party", "people", "attributes", "columns"]
+    found = unalike(*arguments, "--json").json
+    skew = found["column_skew"]
+    assert found["label_holder"] == "party 0"
+    assert f"All parties know {skew['common']} of the 735 people together" in answer.out
+    assert f"{skew['shared']} attribute(s) are shared, 31% of all" in answer.out
+    assert f"(Icor): {skew['icor']:.3f}" in answer.out
+    assert [len(party["columns"]) for party in found["parties"]] == skew["columns"]
+    assert sum(skew["importance"]) == pytest.approx(1)
+    assert 0.05 < skew["disagree"] < 0.2  # a random other person's value may be the same
+
+
+def test_beta_of_a_split_by_correlation(unalike):
+    arguments = ("measure", "--partition", "vertical-correlation(2, 1)")
+    assert unalike(*arguments, "--json").json["column_skew"]["beta"] == pytest.approx(1)
+    assert "beta 1.00 between the least (0) and the most (1) found" in unalike(*arguments).out

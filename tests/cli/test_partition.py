@@ -86,9 +86,12 @@ def test_columns(unalike):
     assert found["label_holder"] == "party 0"
     assert sorted(c for party in found["parties"] for c in party["columns"]) == list(range(32))
     assert found["rows"] == {"training": 735, "several": 735, "none": 0, "conserved": False}
+    assert found["column_skew"]["columns"] == [len(party["columns"]) for party in found["parties"]]
+    assert found["column_skew"]["beta"] is None  # that takes a search, which measure makes
     out = unalike(*arguments).out
-    assert "and labels" in out
-    assert "Of the 735 rows, 735 have several parties and 0 none." in out
+    assert any(line.split()[:5] == ["party", "0", "+", "label", "735"] for line in out.splitlines())
+    assert "All parties know all 735 people." in out
+    assert 'unalike run --dataset heart --partition "vertical(3)" --algorithm vertical --model logistic' in out
 
 
 @pytest.mark.parametrize(

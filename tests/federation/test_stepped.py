@@ -1,4 +1,4 @@
-"""A protocol's hidden sums in five trips: the bits of one trip and of none, whoever vanishes, and no second story."""
+"""A protocol's hidden sums in five trips: the bits of one trip and of none, whoever vanishes; no second story."""
 
 import json
 from contextlib import suppress
@@ -328,7 +328,7 @@ def test_the_plan_decides_how_and_sites_are_told(tmp_path):
     told = terms_of(five, NAME, table).hidden
     assert "all 4 sites, in five trips" in told
     assert "in one trip" in terms_of(one, NAME, table).hidden
-    with pytest.raises(UserError, match="needs every site in every turn.*Leave the quorum of 3 out"):
+    with pytest.raises(UserError, match=r"needs every site in every turn.*Leave the quorum of 3 out"):
         make(tmp_path / "d", channel=None)
-    with pytest.raises(UserError, match="quorum of 2 is too small"):
+    with pytest.raises(UserError, match=r"quorum of 2 is too small"):
         make(tmp_path / "e", quorum=2)

@@ -11,6 +11,7 @@ from scipy import sparse
 from unalike.data import Dataset, load_dataset
 from unalike.errors import UserError
 from unalike.partition import as_seen, make_partition, seen_by
+from unalike.runs.run import run
 
 
 def table(columns: int, labels: int) -> Dataset:
@@ -70,3 +71,14 @@ def test_sparse_rows_are_refused() -> None:
     x, y = sparse.csr_matrix(np.eye(6, dtype=np.float32)), np.arange(6) % 2
     with pytest.raises(UserError, match="changes features, which sparse rows"):
         make_partition("attribute-label(1)", Dataset("s", x, y, x, y, ("a", "b")), 2, 0)
+
+
+def test_it_can_be_trained_and_hides_more_than_labels_alone() -> None:
+    digits = load_dataset("digits")
+    settings = {"model": "mlp(32)", "rounds": 10, "lr": 0.1, "batch_size": 32, "seed": 0, "evaluate_every": 10}
+    found = [
+        run(data=digits, partition=text, parties=4, algorithm="fedavg", **settings).figures["accuracy"]
+        for text in ("label-count(3)", "attribute-label(3, overlap=0.25)", "attribute-label(3)")
+    ]
+    assert found[0] > found[1] + 0.1 > found[2] + 0.2
+    assert found[1] > 0.2  # ten classes: it has learnt something nevertheless

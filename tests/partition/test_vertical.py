@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import reduce
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -81,6 +84,35 @@ def test_images_are_cut_into_strips() -> None:
     assert found == [[0, 1, 2, 3, 4], [3, 4, 5, 6, 7]]
 
 
+def test_numbers_of_like_names_are_attributes_of_their_own() -> None:
+    cells = load_dataset("breast-cancer")
+    assert attributes(cells).tolist() == list(range(30))  # mean_radius and mean_area are two
+    x = np.random.default_rng(0).integers(0, 2, (50, 4)).astype(np.float32)
+    x[:, 3] = np.where(x[:, 3] > 0, np.nan, x[:, 2])
+    made = Dataset("made", x, x[:, 0].astype(int), x, x[:, 0].astype(int), ("a", "b"), gaps=True)
+    coded = replace(made, features=("c_1", "c_2", "n", "n_missing"))
+    assert attributes(coded).tolist() == [0, 0, 1, 1]
+
+
+@given(parties=st.integers(2, 4), rows=st.floats(0.4, 1.0), seed=st.integers(0, 2**40))
+def test_each_party_knows_its_share_of_the_people(parties: int, rows: float, seed: int) -> None:
+    data = replace_rows(table(8), 2000)
+    partition = make_partition(f"vertical({parties}, rows={rows!r})", data, None, seed)
+    assert [len(known) for known in partition.rows] == [round(2000 * rows)] * parties
+    assert all((np.diff(known) > 0).all() for known in partition.rows)
+    common = reduce(np.intersect1d, partition.rows)
+    expected = 2000 * rows**parties
+    assert abs(len(common) - expected) < 6 * np.sqrt(expected) + 1
+    everybody = make_partition(f"vertical({parties})", data, None, seed).columns
+    assert partition.columns is not None
+    assert everybody is not None
+    assert all(np.array_equal(a, b) for a, b in zip(partition.columns, everybody, strict=True))
+
+
+def replace_rows(data: Dataset, rows: int) -> Dataset:
+    return replace(data, x=np.zeros((rows, *data.shape), np.float32), y=np.arange(rows) % 2)
+
+
 def test_sparse_tables_too() -> None:
     x, y = sparse.csr_matrix(np.eye(6, dtype=np.float32)), np.arange(6) % 2
     partition = make_partition("vertical(3)", Dataset("sparse", x, y, x, y, ("a", "b")), None, 0)
@@ -94,6 +126,13 @@ def test_sparse_tables_too() -> None:
         ("vertical(1)", None, "n must be >= 2 parties, got 1"),
         ("vertical(2, 1.0)", None, r"overlap must be from 0 to below 1, got 1\.0"),
         ("vertical(2, -0.1)", None, "overlap must be from 0"),
+        ("vertical(2, rows=0)", None, r"rows must be above 0 and at most 1, got 0\.0\. Use 0\.8"),
+        ("vertical(2, rows=1.5)", None, r"rows must be above 0 and at most 1, got 1\.5"),
+        ("vertical(2, rows=nan)", None, "rows must be a number, got .nan."),
+        ("vertical(2, rows=0.5)", None, r"know \d of the 6 people of table together, at least 10 .* Use rows=1"),
+        ("vertical(2, 0.5, disagree=1.5)", None, r"disagree must be from 0 to 1, got 1\.5\. Use 0\.1"),
+        ("vertical(2, disagree=0.1)", None, r"about shared attributes, and none are\. Add overlap=0\.2"),
+        ("vertical(2, 0.01, disagree=0.1)", None, r"overlap=0\.01 of 4 attributes is none\. Use more overlap"),
         ("vertical(2)", 3, r"makes 2 parties, got 3\. Leave the number out"),
         ("vertical(5)", None, "each of 5 parties an attribute of its own, but table has 4, of which 0 are shared"),
         ("vertical(3, 0.5)", None, "but table has 4, of which 2 are shared"),

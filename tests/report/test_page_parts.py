@@ -330,3 +330,15 @@ def test_the_page_of_trees_shows_what_they_go_by():
     odd = [replace(one, figures={**one.figures, "importance": {"age": "much", "sex": 0.3}}) for one in records]
     assert "30.0%" in render(page_of_records("runs", odd), use_data=False)
     assert "What the trees go by" not in render(page_of_records("runs", two_algorithms()), use_data=False)
+
+
+def test_parties_with_columns_are_shown_as_such(tmp_path):
+    fields = {"algorithm": "vertical", "model": "logistic", "partition": "vertical(3)", "rounds": 2}
+    made = run(dataset="heart", runs=tmp_path, **fields)
+    page = render(page_of_run(made.record))
+    assert "Who has what" in page
+    assert "has what is predicted" in page
+    assert "people whom all of them know" in page
+    assert "The label holder&#x27;s own columns alone" in page or "The label holder's own columns alone" in page
+    assert "labels differ from all parties" not in page
+    assert "Local optimiser" not in page, "it decides nothing"

@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as arrays
 from unalike.algorithms.protocol import Turn, WrongMail
 from unalike.errors import UserError
 from unalike.rounds.conversation import added
-from unalike.rounds.masked_sums import MaskedSums
+from unalike.rounds.masked_sums import MaskedSums, SteppedSums
 from unalike.secure import pairwise
 
 SUMS = MaskedSums(3)
@@ -47,3 +47,28 @@ def test_all_must_add_and_add_the_same():
     with pytest.raises(WrongMail, match="Party 2 adds"):
         SUMS(Turn(2, 4), {k: {"n": np.zeros(1 + k // 2, np.int64)} for k in range(3)})
     assert SUMS(Turn(1, 1), {k: {"n": np.zeros((0, 4), np.int64)} for k in range(3)})["n"].shape == (0, 4)
+
+
+MOST = (2**63 - 1) // 4
+
+
+@given(arrays.arrays(np.int64, (4, 2, 3), elements=st.integers(-MOST, MOST)))
+@settings(max_examples=5, deadline=None)
+def test_five_steps_add_the_same_and_bear_who_vanishes_once_it_has_added(numbers):
+    parts = {k: {"b": part, "a": np.full(2, k)} for k, part in enumerate(numbers)}
+    plain = {name: array.tolist() for name, array in added(parts).items()}
+    for gone in ({}, {2: "vector"}, {0: "consent"}):
+        found = SteppedSums(4, gone)(Turn(1, 2), parts)
+        assert {name: array.tolist() for name, array in found.items()} == plain
+
+
+def test_five_steps_without_somebodys_vector_are_no_sum_of_all():
+    parts = {k: {"n": np.full(2, k)} for k in range(4)}
+    with pytest.raises(UserError, match=r"Parties \[2\] vanished in turn 4 of round 2"):
+        SteppedSums(4, {2: "shares"})(Turn(2, 4), parts)
+    with pytest.raises(UserError, match="3 of 4 parties add in turn 4 of round 2"):
+        SteppedSums(4)(Turn(2, 4), {k: parts[k] for k in range(3)})
+    assert SteppedSums(3)(Turn(1, 1), {k: {"n": np.zeros((0, 4), np.int64)} for k in range(3)})["n"].shape == (
+        0,
+        4,
+    )

@@ -103,6 +103,9 @@ def test_together_is_as_good_as_one_table():
     assert "parties" not in result.figures
     assert result.figures["held_out_accuracy"] == pytest.approx(reference, abs=0.1)
     assert result.gain == result.figures["gain"]
+    told = result.figures["columns"]
+    assert told == {"parties": {f"party {k}": 2 for k in range(3)}, "label_holder": "party 0", "people": 300}
+    assert "degrees" not in result.figures
     assert "the others' columns add" in repr(result)
 
 
@@ -155,6 +158,18 @@ def test_a_strangers_arrays_are_refused(tmp_path):
     for name in tensors:
         with pytest.raises(UserError, match="does not hold a model of vertical"):
             rebuilt(about, [{key: value for key, value in tensors.items() if key != name}], where)
+
+
+def test_joined_models_are_exported_as_what_they_are(tmp_path):
+    result = run(data=table(), runs=tmp_path, **VERTICAL)
+    result.export(tmp_path / "out", "safetensors")
+    again = unalike.load(result.run_dir)
+    assert (again.predict(table().x_test) == result.predict(table().x_test)).all()
+    for format in ("torch", "onnx"):
+        with pytest.raises(UserError, match=rf"{format} is for nets, and this is what vertical joined"):
+            result.export(tmp_path / format, format)
+    with pytest.raises(UserError, match="xgboost is for trees"):
+        result.export(tmp_path / "x", "xgboost")
 
 
 def test_images_are_scaled_as_nets_see_them():
@@ -231,3 +246,13 @@ def test_people_whom_single_parties_know_leave_the_training_to_the_others():
     assert len(own.train) == len(other.train) < 0.6 * 300
     assert len(own.apart) + len(own.train) + len(own.validation) <= round(0.7 * 300)
     assert len(own.y) == len(own.x), "the label holder knows the labels of people who are its own, too"
+
+
+def test_records_leave_out_what_decides_nothing():
+    fields = {**VERTICAL, "dataset": "heart"}
+    told = RunSpec.complete(RunSpec.from_mapping(fields).to_dict())
+    assert told["lr"] == 0.5
+    assert "optimiser" not in told
+    assert "optimiser" in RunSpec.complete({"dataset": "heart", "algorithm": "fedavg", "model": "logistic"})
+    trees = RunSpec.from_mapping({"dataset": "heart", "algorithm": "pooled", "model": "trees"}).to_dict()
+    assert "lr" not in RunSpec.complete(trees)

@@ -33,6 +33,7 @@ BUILT_IN = {
     "rfedavg-fairness",
     "cfl-tree",
     "trees-noniid",
+    "vertical-noniid",
     "quick",
 }
 

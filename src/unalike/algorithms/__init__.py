@@ -51,6 +51,7 @@ from unalike.algorithms.trees.histogram import HistogramTrees
 from unalike.algorithms.vertical.fedbcd import FedBcd
 from unalike.algorithms.vertical.ftl import TransferLearning
 from unalike.algorithms.vertical.linear import VerticalLinear
+from unalike.algorithms.vertical.quasi_newton import QuasiNewton
 from unalike.algorithms.vertical.secureboost import SecureBoost
 from unalike.algorithms.vertical.split_net import SplitNet
 
@@ -107,6 +108,7 @@ __all__ = [
     "Phase",
     "Pooled",
     "QFedAvg",
+    "QuasiNewton",
     "RFedAvg",
     "RFedAvgPlus",
     "Replies",

@@ -33,7 +33,7 @@ from unalike.federation.site_sums import Answer, SiteSums
 from unalike.secure import hints
 from unalike.secure.crypto.primitives import KEY_BYTES
 from unalike.secure.errors import ProtocolError
-from unalike.secure.matching import Matcher, Table, table_of
+from unalike.secure.matching import Matcher, HintTable, table_of
 
 BEGIN, STEP, KEEP = "match-begin", "match-step", "match-keep"
 """Kinds of messages: bring ids; a step of the matching; store who was matched."""
@@ -53,7 +53,7 @@ class _Session:
     matcher: Matcher
     rows: Array
     claims: dict[str, int] = field(default_factory=dict)
-    heard: dict[int, tuple[bytes, Table]] = field(default_factory=dict)
+    heard: dict[int, tuple[bytes, HintTable]] = field(default_factory=dict)
     found: Array | None = None
     """places of common people among the ids"""
     mail: dict[int, bytes] = field(default_factory=dict)

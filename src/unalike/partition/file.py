@@ -16,6 +16,7 @@ import numpy as np
 from unalike.data.dataset import Array, Dataset
 from unalike.data.unpack import NPY_HEADER, read_member, read_npy
 from unalike.errors import UserError
+from unalike.partition.disagreement import Disagreement
 from unalike.partition.partition import PARTITIONS, Distortion, Partition, make_partition, register_partition
 from unalike.partition.storage import SavedPartition, is_saved, load_partition, read_content
 
@@ -45,7 +46,10 @@ class File:
         if is_saved(path):
             saved = load_partition(path, dataset)
             made = replace(
-                _of_saved(path, saved, dataset), recipe=recipe, distortions=_distortions(saved, dataset)
+                _of_saved(path, saved, dataset),
+                recipe=recipe,
+                distortions=_distortions(saved, dataset),
+                disagreement=_disagreement(saved, dataset),
             )
             made = replace(made, leaves_rows=made.leaves_rows or self.partial)
         else:
@@ -66,6 +70,14 @@ def _distortions(saved: SavedPartition, dataset: Dataset) -> tuple[Distortion, .
     if not plus and not split.startswith("attribute-label("):
         return ()
     return make_partition(f"{split}{plus}{added}", dataset, len(saved.names), saved.seed).distortions
+
+
+def _disagreement(saved: SavedPartition, dataset: Dataset) -> Disagreement | None:
+    """What parties have wrong of shared columns: a saved partition's recipe and seed give the same again."""
+    split, _, _ = saved.recipe.partition("+")
+    if saved.partition.columns is None or split.startswith("file("):
+        return None
+    return make_partition(split, dataset, None, saved.seed).disagreement
 
 
 def read_map(path: Path, dataset: Dataset) -> dict[str, Any]:

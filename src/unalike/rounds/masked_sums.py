@@ -59,10 +59,10 @@ class MaskedSums:
 
 
 class SteppedSums:
-    """The same sums in five steps (``unalike.secure``): the messages of all parties and of a server, in one process.
+    """The same sums in five steps (``unalike.secure``): all parties' and a server's messages, in one process.
 
-    ``drop_after``: for parties that vanish on the way, the last step that they take part in. A conversation goes on
-    only if all have added; who vanishes after that is recovered from the others' shares.
+    ``drop_after``: for parties that vanish on the way, the last step that they take part in. A conversation goes
+    on only if all have added; who vanishes after that is recovered from the others' shares.
     """
 
     def __init__(self, parties: int, drop_after: Mapping[int, Step | str] | None = None) -> None:

@@ -25,6 +25,7 @@ from unalike.rounds.gather import Engine
 from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Reply
 from unalike.rounds.state import State
+from unalike.runs.simulation import Simulation
 from unalike.runs.small import ROUNDS, can_be_stacked, distance, play, small_simulation
 
 UNREPEATABLE = (
@@ -44,10 +45,11 @@ def check_algorithm(text: str, say: Callable[[str], None] = print, **fields: Any
     if isinstance(part, Protocol):
         raise UserError(f"{text} is a protocol. Use check_protocol.")
     assert ALGORITHMS.build(ALGORITHMS.describe(part)) == part, f"{text}: its text does not give it back"
+    plays = _Plays(text, fields)
     check_phases(text, **fields)
-    check_engines_agree(text, **fields)
-    check_resume(text, **fields)
-    check_purity(text, **fields)
+    _engines_agree(plays)
+    _resume(plays)
+    _purity(plays)
     check_own_rows(text, **fields)
     check_adapt(text, **fields)
     say(
@@ -56,21 +58,69 @@ def check_algorithm(text: str, say: Callable[[str], None] = print, **fields: Any
     )
 
 
+class _Plays:
+    """Runs of one algorithm from beginning to end, each played once, whatever is looked at in it."""
+
+    def __init__(self, text: str, fields: dict[str, Any]) -> None:
+        self.text, self.fields = text, fields
+        self.stacks = can_be_stacked(small_simulation(text, **fields))
+        self._known: dict[str, tuple[Vectors, str, str]] = {}
+
+    @property
+    def engines(self) -> list[str]:
+        """All engines, without the one that would hand a net that cannot be stacked on to the first."""
+        return [name for name in ENGINES if self.stacks or name != "vectorised"]
+
+    def of(self, engine: str) -> tuple[Vectors, str, str]:
+        """The state in the end, its digest, and what a round changed that it was given; nothing if it did not."""
+        if engine not in self._known:
+            simulation = small_simulation(self.text, engine=engine, **self.fields)
+            found = [self._round(simulation, engine) for _ in range(ROUNDS)]
+            changed = next(filter(None, found), "")
+            self._known[engine] = simulation.state.tensors(), simulation.state.digest(), changed
+        return self._known[engine]
+
+    def _round(self, simulation: Simulation, engine: str) -> str:
+        """Play a round; what it changed in place, or of absent parties."""
+        before = {name: value.clone() for name, value in simulation.state.tensors().items()}
+        after, _ = simulation.play_round()
+        given, found = simulation.state.tensors(), ""
+        if strange := sorted(before.keys() ^ given.keys()):
+            simulation.state = after
+            return f"a round changed in place whether there is {strange[0]} ({engine})"
+        changed, key = distance(before, given)
+        if changed:
+            found = f"a round changed {key} in place ({engine})"
+        for number in set(simulation.state.parties) - set(simulation.cohort(after.round)):
+            changed, key = distance(dict(simulation.state.parties[number]), dict(after.parties[number]))
+            if changed:
+                found = found or f"absent party {number}'s {key} changed ({engine})"
+        simulation.state = after
+        return found
+
+
 def check_engines_agree(text: str, **fields: Any) -> None:
     """All engines give the same server and party states, to 1e-5 in float32 and 1e-10 in float64.
 
     The compiled one takes part in float32, where there is a compiler; stacks where the net can be stacked.
     """
-    stacks: dict[str, Engine] = {"stacked": Vectorised(), "stacked one by one": Vectorised(chunk_bytes=1)}
-    others = stacks if can_be_stacked(small_simulation(text, **fields)) else {}
-    for dtype, tolerance in (("float32", 1e-5), ("float64", 1e-10)):
-        states = {}
-        for name, engine in {"sequential": Sequential(), **others, "compiled": None}.items():
-            simulation = small_simulation(text, dtype=dtype, **fields)
-            if engine is None:
-                simulation.use("compiled", lambda line: None)
-            else:
-                simulation.engine = PerNet([engine] * len(simulation.tasks))
+    _engines_agree(_Plays(text, fields))
+
+
+def _engines_agree(plays: _Plays) -> None:
+    text, fields, stacks = plays.text, plays.fields, plays.stacks
+    one_by_one = {"stacked one by one": Vectorised(chunk_bytes=1)} if stacks else {}
+    names = {"vectorised": "stacked"}  # as a message calls it
+    single = {names.get(name, name): plays.of(name)[0] for name in plays.engines}
+    double: dict[str, Engine] = {"sequential": Sequential(), **({"stacked": Vectorised()} if stacks else {})}
+    for dtype, tolerance, known, others in (
+        ("float32", 1e-5, single, one_by_one),
+        ("float64", 1e-10, {}, {**double, **one_by_one}),
+    ):
+        states = dict(known)
+        for name, engine in others.items():
+            simulation = small_simulation(text, dtype=dtype, **{"evaluate_every": ROUNDS, **fields})
+            simulation.engine = PerNet([engine] * len(simulation.tasks))
             states[name] = play(simulation, ROUNDS).state.tensors()
         for name, other in states.items():
             worst, key = distance(states["sequential"], other)
@@ -104,17 +154,22 @@ def _why_engines_differ(text: str, name: str, fields: dict[str, Any]) -> str:
 
 def check_resume(text: str, **fields: Any) -> None:
     """A run cut in two through its saved tensors gives the same bits, and so does a second run."""
-    for engine in ENGINES:
-        whole = play(small_simulation(text, engine=engine, **fields), ROUNDS)
+    _resume(_Plays(text, fields))
+
+
+def _resume(plays: _Plays) -> None:
+    text, fields = plays.text, {"evaluate_every": ROUNDS, **plays.fields}
+    for engine in plays.engines:
+        _, whole, _ = plays.of(engine)
         first = play(small_simulation(text, engine=engine, **fields), ROUNDS // 2)
         second = small_simulation(text, engine=engine, **fields)
         saved = {name: value.clone() for name, value in first.state.tensors().items()}
         second.state = State.of(first.state.round, saved)
         play(second, ROUNDS - ROUNDS // 2)
-        if second.state.digest() == whole.state.digest():
+        if second.state.digest() == whole:
             continue
         again = play(small_simulation(text, engine=engine, **fields), ROUNDS)
-        why = UNREPEATABLE if again.state.digest() != whole.state.digest() else UNSAVED
+        why = UNREPEATABLE if again.state.digest() != whole else UNSAVED
         raise AssertionError(f"{text}: resumed differs from uninterrupted ({engine}). {why}")
 
 
@@ -179,15 +234,10 @@ def check_adapt(text: str, **fields: Any) -> None:
 
 def check_purity(text: str, **fields: Any) -> None:
     """A round changes nothing it was given, and leaves absent parties' states alone."""
-    for engine in ENGINES:
-        simulation = small_simulation(text, engine=engine, **fields)
-        for _ in range(ROUNDS):
-            before = {name: value.clone() for name, value in simulation.state.tensors().items()}
-            after, _ = simulation.play_round()
-            changed, key = distance(before, simulation.state.tensors())
-            assert changed == 0, f"{text}: a round changed {key} in place ({engine})"
-            absent = set(simulation.state.parties) - set(simulation.cohort(after.round))
-            for number in absent:
-                changed, key = distance(dict(simulation.state.parties[number]), dict(after.parties[number]))
-                assert changed == 0, f"{text}: absent party {number}'s {key} changed ({engine})"
-            simulation.state = after
+    _purity(_Plays(text, fields))
+
+
+def _purity(plays: _Plays) -> None:
+    for engine in plays.engines:
+        _, _, changed = plays.of(engine)
+        assert not changed, f"{plays.text}: {changed}"

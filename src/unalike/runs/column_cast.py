@@ -101,6 +101,16 @@ class ColumnCast:
         spoken.up, spoken.down = ({name: size for name, size in way.items() if size} for way in ways)
         return carrier.states, spoken
 
+    def told(self) -> dict[str, Any]:
+        """For the record: how many columns each party has, who has the labels, how many people all know."""
+        names = self.partition.names
+        common = len(self.rows.partition.rows[0])
+        return {
+            "parties": {name: len(own) for name, own in zip(names, self.columns, strict=True)},
+            "label_holder": names[self.partition.label_holder],
+            "people": common,
+        }
+
     def models(self, state: State) -> tuple[Arrays | None, dict[int, Arrays]]:
         """The arrays of the model that reads all columns; no party has it, each has its part."""
         return self._joined(self.roles, arrays_of(state), self.columns), {}

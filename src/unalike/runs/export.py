@@ -22,6 +22,7 @@ from unalike.runs.kept import OwnModels, tensors_of
 from unalike.runs.model_file import KeptRound, ModelFile, Which, is_trees
 from unalike.runs.record import MODEL, WEIGHTS, file_sha256
 from unalike.runs.trained import Named, TrainedModel, rebuilt
+from unalike.runs.trained_grown import TrainedGrown
 from unalike.runs.trained_trees import TrainedTrees
 
 if TYPE_CHECKING:
@@ -62,6 +63,12 @@ def export_model(
         return write_all(_plain_files(tensors, replace(store.about, model=model.text), which), folder)
     if isinstance(model, TrainedTrees):
         name, data = _trees_file(model, format)
+    elif isinstance(model, TrainedGrown):
+        algorithm = store.about.algorithm.partition("(")[0]
+        raise UserError(
+            f"{format} is for nets, and this is what {algorithm} joined of the parties' parts. Use one of "
+            "safetensors, card."
+        )
     else:
         make = {"torch": _torch_program, "onnx": _onnx_program}[format]
         name, data = make(model, store.about)

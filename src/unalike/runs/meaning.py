@@ -79,7 +79,7 @@ def _instead(algorithm: str, model: str) -> Protocol:
     raise UserError(f"{model} are not averaged. Use --algorithm histogram.")
 
 
-def without_meaning(options: Iterable[str], protocol: Protocol | None) -> frozenset[str]:
+def without_meaning(options: Iterable[str], protocol: Protocol | type[Protocol] | None) -> frozenset[str]:
     """Which of these fields decide nothing in a run."""
     if protocol is None:
         return frozenset()
@@ -92,16 +92,12 @@ def unread(options: Iterable[str], recorded: Mapping[str, Any]) -> frozenset[str
     from unalike.algorithms.instead import INSTEAD
     from unalike.algorithms.protocol import Protocol
 
-    algorithms = registry("algorithm")
-    name = str(recorded.get("algorithm")).partition("(")[0]
-    trained = {each for entry in algorithms if issubclass(entry.cls, Protocol) for each in entry.cls.models}
-    if "lr" in recorded or str(recorded.get("model")).partition("(")[0] not in trained:
-        return frozenset()
-    try:
-        part = algorithms.build(INSTEAD.get(name, str(recorded.get("algorithm"))))
-    except UserError:  # a plug-in that is not here
-        return frozenset()
-    return without_meaning(options, part) if isinstance(part, Protocol) else frozenset()
+    name, model = (str(recorded.get(field)).partition("(")[0] for field in ("algorithm", "model"))
+    protocols = {entry.name: entry.cls for entry in registry("algorithm") if issubclass(entry.cls, Protocol)}
+    instead = protocols.get(INSTEAD.get(name, "").partition("(")[0])
+    if instead is not None and "lr" not in recorded and model in instead.models:
+        return without_meaning(options, instead)
+    return without_meaning(options, protocols.get(name))
 
 
 def brief_model(text: str) -> str:

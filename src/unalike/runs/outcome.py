@@ -11,6 +11,8 @@ from unalike.data import Dataset
 from unalike.measure.situation import simulated_situation
 from unalike.rounds.evaluation import Figures
 from unalike.rounds.ledger import total_traffic
+from unalike.runs.column_cast import ColumnCast
+from unalike.runs.conversing import Conversing
 from unalike.runs.playable import Playable
 from unalike.runs.selection import selected
 
@@ -35,7 +37,7 @@ def outcome(played: Playable, rows: list[Figures]) -> Figures:
         **{key: sum(row[key] for row in rows) for key in COUNTED},
         "traffic": total_traffic(rows),
         **played.privacy(last),
-        "degrees": asdict(simulated_situation(data, played.federation.partition)),
+        **_parties(played),
         "weights_sha256": played.state.digest(),
         "server_sha256": played.state.server_digest(),
         **played.about_model(),
@@ -46,6 +48,13 @@ def outcome(played: Playable, rows: list[Figures]) -> Figures:
         "test_rows": len(data.y_test),
         "torch": torch.__version__,
     }
+
+
+def _parties(played: Playable) -> Figures:
+    """How unalike the parties' rows are; where they hold columns of the same people, who has how many."""
+    if isinstance(played, Conversing) and isinstance(played.cast, ColumnCast):
+        return {"columns": played.cast.told()}
+    return {"degrees": asdict(simulated_situation(played.federation.dataset, played.federation.partition))}
 
 
 def _early(played: Playable) -> Figures:

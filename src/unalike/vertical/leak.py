@@ -90,12 +90,12 @@ def by_direction(derivatives: Array, y: Array) -> float:
     return either_side(area(unit @ axis, y == 1))
 
 
-def by_groups(groups: Sequence[Array], y: Array, known: Array) -> float:
+def by_groups(groups: Sequence[Array], y: Array, known: Array, expected: Array | None = None) -> float:
     """How well a host of trees ranks people by label from who shares a node: the area under the curve.
 
     ``groups`` has, for each tree, the number of the node that each person ended in, as the host saw it; the labels
     of the people ``known`` (places) were told to it. A person's score is the mean label of the known people that
-    shared its node, over all trees; only the others count.
+    shared its node, over all trees; only the others count. ``expected`` is as in :func:`by_equations`.
     """
     truth = (y == 1).astype(np.float64)
     score = np.zeros(len(y))
@@ -105,7 +105,9 @@ def by_groups(groups: Sequence[Array], y: Array, known: Array) -> float:
         ones = np.bincount(node[known], weights=truth[known], minlength=node.max() + 1)
         score += ((ones + truth[known].mean()) / (count + 1.0))[node]
     others = np.setdiff1d(np.arange(len(y)), known)
-    return area(score[others], y[others] == 1)
+    if expected is None:
+        return area(score[others], y[others] == 1)
+    return area_among_equals(score[others], y[others] == 1, expected[others])
 
 
 def columns_by_scores(scores: Array, columns: Array, known: Array) -> float:

@@ -39,7 +39,8 @@ class TwoClassLoss(ScoreLoss):
 
     def residual(self, scores: Floats, y: NDArray[Any]) -> Floats:
         """The probability of the second class less the label."""
-        return logistic(scores) - y[:, None]
+        found: Floats = logistic(scores) - y[:, None]
+        return found
 
     def row_losses(self, margins: Floats, y: NDArray[Any]) -> Floats:
         """The logistic loss of each row."""
@@ -48,7 +49,7 @@ class TwoClassLoss(ScoreLoss):
         return losses
 
     def predict(self, margins: Floats) -> NDArray[Any]:
-        """The more probable class."""
+        """The more probable of both classes."""
         return (margins[:, 0] > 0).astype(np.int64)
 
 
@@ -58,7 +59,7 @@ class ManyClassLoss(ScoreLoss):
 
     def residual(self, scores: Floats, y: NDArray[Any]) -> Floats:
         """The probabilities of the classes, less one at the label."""
-        found = np.exp(scores - scores.max(axis=1, keepdims=True))
+        found: Floats = np.exp(scores - scores.max(axis=1, keepdims=True))
         found /= found.sum(axis=1, keepdims=True)
         found[np.arange(len(y)), y] -= 1.0
         return found
@@ -72,7 +73,8 @@ class ManyClassLoss(ScoreLoss):
 
     def predict(self, margins: Floats) -> NDArray[Any]:
         """The most probable class; of two that are as probable, the first."""
-        return margins.argmax(axis=1)
+        found: NDArray[Any] = margins.argmax(axis=1)
+        return found
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 The net of the label holder makes u^A of its rows, its partner's net u^B of theirs, both vectors of ``width``
 numbers. The translator F = mean_i y_i u^A_i, over all rows of the label holder with y_i = -1 or 1, one line for
-each class against the rest, gives the score of a partner's row: F u^B. Torch is needed to import this.
+each class against the rest, gives the score of a partner's row: F u^B. Torch is needed to import this module.
 """
 
 from __future__ import annotations
@@ -30,20 +30,28 @@ Array = NDArray[Any]
 
 
 def representation(model: Mlp, columns: int, width: int, random: np.random.Generator | None = None) -> NetPart:
-    """The net that makes ``width`` numbers of a row: the model's hidden layers, and a linear one."""
+    """The net that makes ``width`` numbers of a row, from -1 to 1: the model's hidden layers, and one more."""
     random = np.random.default_rng(0) if random is None else random
     return NetPart(lambda: _whole(model, columns, width), random, torch.float64)
 
 
 def _whole(model: Mlp, columns: int, width: int) -> torch.nn.Module:
     net = model.build((columns,), width)
-    return torch.nn.Sequential(net.body, net.head)
+    return torch.nn.Sequential(net.body, net.head, torch.nn.Tanh())
 
 
 def signs_of(y: Array, classes: int) -> Array:
     """Each class against the rest as 1 and -1, float64 [rows, outputs]; of two classes, the second alone."""
     asked = np.array([1]) if classes == 2 else np.arange(classes)
     return np.where(y[:, None] == asked, 1.0, -1.0)
+
+
+def shares_of(signs: Array, balanced: bool) -> Array:
+    """What each row counts in the translator: y / rows, or ``balanced`` both sides of a class half each."""
+    if not balanced:
+        return signs / len(signs)
+    own, rest = np.maximum((signs > 0).sum(axis=0), 1), np.maximum((signs < 0).sum(axis=0), 1)
+    return np.where(signs > 0, 0.5 / own, -0.5 / rest)
 
 
 @dataclass(frozen=True)
@@ -57,10 +65,7 @@ class TransferObjective:
     alignment: float
     taylor: bool
     product: bool
-
-    def translator(self, made: Tensor, signs: Tensor) -> Tensor:
-        """F, [outputs, width], from all rows of the label holder."""
-        return signs.T @ made / len(made)
+    balanced: bool
 
     def label_loss(self, scores: Tensor, signs: Tensor) -> Tensor:
         """The loss of all classes against the rest, as a mean of rows."""
@@ -101,18 +106,19 @@ class LabelSide:
 
     def __init__(self, objective: TransferObjective, net: NetPart, rows: Array, signs: Array) -> None:
         self.objective, self._signs = objective, torch.from_numpy(signs)
+        self._shares = torch.from_numpy(shares_of(signs, objective.balanced)).T
         self.part = TrainedPart(net, lambda part, x: part.module(x), rows)
 
     def _seen(self, weights: Array, place: Place, batch: Array) -> tuple[Tensor, Tensor, Tensor]:
         """The translator, and u^A and the signs of the batch; the rows that all know are the first."""
         made, places = self.part.made(weights, place, None), torch.from_numpy(batch)
-        return self.objective.translator(made, self._signs), made[places], self._signs[places]
+        return self._shares @ made, made[places], self._signs[places]
 
     def translator(self, weights: Array) -> Array:
         """The translator under these weights."""
         with torch.no_grad():
             self.part.use(weights)
-            return self.objective.translator(self.part.whole(), self._signs).numpy()
+            return (self._shares @ self.part.whole()).numpy()
 
     def components(self, weights: Array, place: Place, batch: Array) -> dict[str, Array]:
         """What the partner is told of a batch under ``taylor``."""

@@ -8,20 +8,26 @@ import torch
 from torch import nn
 
 from tests.algorithms.vertical.checking import check_columns
-from tests.algorithms.vertical.talking import people, play, roles_of, terms_of
+from tests.algorithms.vertical.talking import joined, people, play, predicted, roles_of, terms_of
 from unalike.algorithms.vertical.batches import batches
 from unalike.algorithms.vertical.ftl import TransferLearning
+from unalike.algorithms.vertical.split_net import SplitNet
+from unalike.errors import UserError
 from unalike.models.mlp import Mlp
+from unalike.models.simple_cnn import SimpleCnn
+from unalike.vertical.transfer import TransferredNet
 
 MODEL = Mlp((5,))
 WAYS = [
-    {"loss": loss, "distance": distance, "alignment": 0.3, "l2": 0.01, "width": 4}
-    for loss, distance in itertools.product(("taylor", "logistic"), ("square", "product"))
+    {"loss": loss, "distance": distance, "translator": translator, "alignment": 0.3, "l2": 0.01, "width": 4}
+    for loss, distance, translator in itertools.product(
+        ("taylor", "logistic"), ("square", "product"), ("mean", "balanced")
+    )
 ]
 
 
 def net_with(weights, columns, width):
-    net = nn.Sequential(nn.Linear(columns, 5), nn.ReLU(), nn.Linear(5, width)).double()
+    net = nn.Sequential(nn.Linear(columns, 5), nn.ReLU(), nn.Linear(5, width), nn.Tanh()).double()
     nn.utils.vector_to_parameters(torch.from_numpy(weights.copy()), net.parameters())
     return net
 
@@ -29,7 +35,11 @@ def net_with(weights, columns, width):
 def objective(ours, theirs, xa, ya, xb, common, way):
     """The paper's objective, with means, written down from its equations; ``common`` are rows of both tables."""
     ua, ub = ours(xa), theirs(xb)
-    translator = (ya[:, :, None] * ua[:, None, :]).mean(0)
+    if way["translator"] == "mean":
+        translator = (ya[:, :, None] * ua[:, None, :]).mean(0)
+    else:
+        sides = [[ua[ya[:, k] == sign].mean(0) for sign in (1, -1)] for k in range(ya.shape[1])]
+        translator = torch.stack([(own - rest) / 2 for own, rest in sides])
     scores, y = ub[common] @ translator.T, ya[common]
     if way["loss"] == "taylor":
         label = np.log(2) - y * scores / 2 + (y * scores) ** 2 / 8
@@ -109,7 +119,7 @@ def test_it_descends_the_joint_objective(way, classes, leader):
     assert [each.turns for each in spoken] == [1, *[turns] * 4]
 
 
-@pytest.mark.parametrize(("way", "classes", "leader"), [(WAYS[0], 2, 1), (WAYS[3], 3, 0)])
+@pytest.mark.parametrize(("way", "classes", "leader"), [(WAYS[0], 2, 1), (WAYS[7], 3, 0)])
 def test_it_holds_the_contract(way, classes, leader):
     blocks, y = people(70, (3, 4), classes)
     check_columns(
@@ -122,3 +132,130 @@ def test_it_holds_the_contract(way, classes, leader):
         batch_size=30,
         lr=0.1,
     )
+
+
+def test_alone_it_scores_its_own_rows():
+    blocks, y, extra = transfer_people()
+    own = [blocks[0]]
+    terms = terms_of(own, y, model=MODEL, lr=0.3, batch_size=25, rounds=3)
+    roles, protocol = roles_with(terms, own, y, extra), TransferLearning(**WAYS[0])
+    states = {me.number: protocol.start(me) for me in roles}
+    net, x = net_with(states[0]["weights"], 3, 4), torch.from_numpy(np.concatenate([blocks[0], extra]))
+    labels = signs(y, 2).double()
+    for round in range(1, 4):
+        for batch in batches(terms, 60, round):
+            made = net(x)
+            agree = labels[batch] * (made[batch] @ (labels * made).mean(0)[:, None])
+            loss = (np.log(2) - agree / 2 + agree**2 / 8).mean()
+            penalty = 0.005 * sum((w**2).sum() for w in net.parameters())
+            found = torch.autograd.grad(loss + penalty, list(net.parameters()))
+            with torch.no_grad():
+                for weight, gradient in zip(net.parameters(), found, strict=True):
+                    weight -= 0.3 * gradient
+    states, _ = play(protocol, roles)
+    np.testing.assert_allclose(states[0]["weights"], flat(net), rtol=0, atol=1e-12)
+
+
+def test_without_alignment_the_polynomial_is_least_squares_to_twice_the_label():
+    blocks, y, _ = transfer_people(rows=30, apart=0)
+    terms = terms_of(blocks, y, model=Mlp((20,)), lr=1.0, batch_size=30, epochs=800.0, rounds=1)
+    protocol = TransferLearning(alignment=0.0, l2=0.0, loss="taylor")
+    roles = roles_of(terms, blocks, y)
+    states, spoken = play(protocol, roles)
+    scores = predicted(protocol, roles, states, blocks)[:, 0]
+    # log 2 - y f / 2 + f^2 / 8 = log 2 - 1/2 + (f - 2 y)^2 / 8
+    np.testing.assert_allclose(scores, np.where(y > 0, 2.0, -2.0), atol=0.2)
+    assert spoken[-1].figures["train_loss"] == pytest.approx(np.log(2) - 0.5, abs=0.02)
+
+
+def planted(seed, common, apart=600, test=1000):
+    """Two causes that both parties see through many columns of their own, B's with more noise."""
+    random = np.random.default_rng(seed)
+    causes = random.normal(size=(common + apart + test, 2))
+    seen = [
+        causes @ random.normal(size=(2, width)) / np.sqrt(2) + noise * random.normal(size=(len(causes), width))
+        for width, noise in ((12, 0.45), (40, 1.5))
+    ]
+    y = (causes @ random.normal(size=2) + 0.3 * random.normal(size=len(causes)) > 0).astype(np.int64)
+    return *seen, y
+
+
+def accuracy(margins, y):
+    return ((margins[:, 0] > 0) == (y > 0)).mean()
+
+
+def test_few_common_people_and_many_labels_beat_the_few_labels_alone():
+    with_a, alone = [], []
+    for seed in range(6):
+        xa, xb, y = planted(seed, common := 15)
+        known, pace = common + 600, {"batch_size": 15, "epochs": 200.0, "rounds": 1, "lr": 0.3}
+        blocks = [xa[:common], xb[:common]]
+        terms = terms_of(blocks, y[:known], model=Mlp((16,)), **pace)
+        roles, protocol = roles_with(terms, blocks, y[:known], xa[common:known]), TransferLearning(alignment=0.1)
+        states, _ = play(protocol, roles)
+        with_a.append(accuracy(predicted(protocol, roles, states, [xa[known:], xb[known:]]), y[known:]))
+        own = [blocks[1]]
+        terms = terms_of(own, y[:common], model=Mlp((16,)), **pace)
+        roles, protocol = roles_of(terms, own, y[:common]), SplitNet()
+        states, _ = play(protocol, roles)
+        alone.append(accuracy(predicted(protocol, roles, states, [xb[known:]]), y[known:]))
+    assert np.mean(with_a) > np.mean(alone) + 0.01
+
+
+def test_the_joined_model_reads_the_partners_columns_alone():
+    blocks, y, extra = transfer_people(leader=1)
+    terms = terms_of(blocks, y, model=MODEL, label_holder=1, rounds=1)
+    roles, protocol = roles_with(terms, blocks, y, extra), TransferLearning(width=4)
+    states, _ = play(protocol, roles)
+    arrays = joined(protocol, roles, states)
+    model = TransferredNet.of(arrays, MODEL, 2)
+    x = np.concatenate(blocks, axis=1)
+    other = x.copy()
+    other[:, 3:] = np.nan
+    assert model.margins(x).tobytes() == model.margins(other).tobytes()
+    for name, wrong in (
+        ("translator", arrays["translator"].astype(np.float32)),
+        ("translator", arrays["translator"][:0]),
+        ("weights", arrays["weights"][:-1]),
+        ("weights", arrays["weights"] * np.nan),
+        ("columns", arrays["columns"] - 1),
+    ):
+        with pytest.raises(ValueError):
+            TransferredNet.of(arrays | {name: wrong}, MODEL, 2)
+    with pytest.raises(ValueError):
+        model.margins(x[:, :2])
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"blocks": 3}, r"ftl is between two parties, got 3\. Use --partition"),
+        ({"classes": 0}, r"the target is a number\. Use --algorithm split-net"),
+        ({"model": SimpleCnn()}, r"ftl trains an mlp, not SimpleCnn: .*flat block of columns"),
+    ],
+)
+def test_what_it_cannot_train(change, line):
+    blocks, y = people(30, (3, 4, 2)[: change.get("blocks", 2)], change.get("classes", 2))
+    terms = terms_of(blocks, y, model=change.get("model", MODEL), classes=change.get("classes", 2))
+    with pytest.raises(UserError, match=line):
+        play(TransferLearning(), roles_of(terms, blocks, y))
+
+
+@pytest.mark.parametrize("options", [{"width": 0}, {"alignment": -1.0}, {"l2": float("inf")}])
+def test_options_have_bounds(options):
+    with pytest.raises(UserError, match=f"ftl: {next(iter(options))} must be"):
+        TransferLearning(**options)
+
+
+def test_a_run_that_runs_away_says_so():
+    blocks, y, extra = transfer_people()
+    terms = terms_of(blocks, y, model=MODEL, lr=1e30, rounds=3)
+    with pytest.raises(UserError, match=r"beyond all bounds in round \d\. Use a smaller --lr"):
+        play(TransferLearning(), roles_with(terms, blocks, y, extra))
+
+
+def test_consent_says_what_is_learnt():
+    terms = terms_of(*transfer_people()[:2], model=MODEL)
+    assert "labels of all common people" in TransferLearning().learns(terms)["other holders"]
+    assert "derivatives" in TransferLearning(loss="logistic").learns(terms)["other holders"]
+    assert TransferLearning(width=9).learns(terms)["label holder"].startswith("9 numbers")

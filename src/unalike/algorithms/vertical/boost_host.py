@@ -46,19 +46,23 @@ class Host:
         check(min(inbox), set(inbox) == {guest}, "asks for sums, and has no labels.")
         mail, kept = inbox[guest], in_round(state)
         if "last" in mail:
+            check(guest, "tree" in kept, "ends a tree that it has not begun.")
             state, kept = self._won(state, kept, want(inbox, guest, "last", "int32", (None, 5))), {}
         if "public" in mail:
+            check(guest, "tree" not in kept, "begins a tree before the last one has ended.")
             return self._begun(state, inbox, guest)
-        check(guest, "last" in mail or "tree" in kept, "goes on with a tree that it has not begun.")
-        if "ciphers" in mail:
+        asked = next((name for name in ("ciphers", "moves", "tied", "more") if name in mail), None)
+        if asked is None:
+            check(guest, "last" in mail, "says nothing that a tree has a place for.")
+            return with_round(state, None), Say()
+        check(guest, "tree" in kept, "goes on with a tree that it has not begun.")
+        if asked == "ciphers":
             return self._received(state, kept, want(inbox, guest, "ciphers", "uint8", (None, None)), guest)
-        if "moves" in mail:
+        if asked == "moves":
             return self._moved(state, kept, inbox, guest)
-        if "tied" in mail:
+        if asked == "tied":
             return self._choice(state, kept, want(inbox, guest, "tied", "int32", (None, 3)), guest)
-        if "more" in mail:
-            return self._rest(state, kept, guest)
-        return with_round(state, None if "last" in mail else kept), Say()
+        return self._rest(state, kept, guest)
 
     def _begun(self, state: Arrays, inbox: Inbox, guest: int) -> tuple[Arrays, Say]:
         """A new tree: its key, which rows it is grown on, and the first ciphertexts."""

@@ -35,9 +35,9 @@ _WHOLE = "what its net makes of its rows"
 class TransferLearning(ColumnNets):
     """Federated transfer learning of two parties: A has labels, B's people are predicted by B's columns.
 
-    Both have a net (the hidden layers of ``--model``, then ``width`` numbers): u^A and u^B. All rows of A, those
-    of people unknown to B too, make the translator F = mean_i y_i u^A_i, y = -1 or 1; the score of B's row j
-    is F u^B_j. On the rows that both know, both nets lower
+    Both have a net (the hidden layers of ``--model``, then ``width`` numbers from -1 to 1): u^A and u^B. All rows
+    of A, those of people unknown to B too, make the translator F = mean_i y_i u^A_i, y = -1 or 1; the score of B's
+    row j is F u^B_j. On the rows that both know, both nets lower
 
         mean log(1 + exp(-y_i F u^B_i)) + alignment * mean |u^A_i - u^B_i|^2 + l2 / 2 * |all weights|^2
 
@@ -51,18 +51,22 @@ class TransferLearning(ColumnNets):
     against the rest, with a line of F each. To predict, B sends u^B of its rows and A answers: A's columns are not
     read, so the joined model needs B's alone. Without a partner A's own u^A is scored in place of u^B.
 
-    Departures: means instead of sums over rows, so that the step size does not depend on their number; batches of
-    common rows instead of all at once (the translator always has all rows of A). Nothing is encrypted: what the
-    paper sends as ciphertexts is sent in the clear, where -y_i F / 2 shows the labels of common people.
+    Departures: ``translator="balanced"`` is half the mean of u^A of a class less half the mean of the rest,
+    without which rare classes train to nothing ("mean" is the paper's). Means instead of sums over rows, so that
+    the step size does not depend on their number; batches of common rows instead of all at once (the translator
+    always has all rows of A). Nothing is encrypted: what the paper sends as ciphertexts is sent in the clear,
+    where -y_i F / 2 shows the labels of common people. It takes greater steps than other nets: begin with --lr 1.
     """
 
     predictor: ClassVar[str] = "unalike.vertical.transfer:TransferredNet"
+    most_parties: ClassVar[int | None] = 2
 
     width: int = 16
-    alignment: float = 0.1
-    l2: float = 0.01
+    alignment: float = 0.01
+    l2: float = 0.0
     loss: Literal["taylor", "logistic"] = "taylor"
     distance: Literal["square", "product"] = "square"
+    translator: Literal["balanced", "mean"] = "balanced"
 
     def __post_init__(self) -> None:
         if self.width < 1:
@@ -216,7 +220,9 @@ class TransferLearning(ColumnNets):
     def _objective(self) -> TransferObjective:
         from unalike.vertical.transfer import TransferObjective
 
-        return TransferObjective(self.alignment, self.loss == "taylor", self.distance == "product")
+        return TransferObjective(
+            self.alignment, self.loss == "taylor", self.distance == "product", self.translator == "balanced"
+        )
 
     def _descent(self, me: Me, turn: Turn) -> SgdStep:
         from unalike.vertical.block_training import SgdStep

@@ -98,7 +98,7 @@ class LinearColumns(Protocol):
             return {}
         assert me.terms.label_holder is not None
         width, outputs = me.terms.columns[me.number], outputs_of(me.terms)
-        state = {"weights": np.zeros((width, outputs))}
+        state: Arrays = {"weights": np.zeros((width, outputs))}
         if me.number == me.terms.label_holder:
             state |= {"bias": np.zeros(outputs), "loss": np.zeros(2)}
         return state
@@ -248,7 +248,7 @@ class VerticalLinear(LinearColumns):
     same grid. ``encrypted``: residuals too are read by nobody but the label holder. The others add them up in an
     encryption that adds (Okamoto-Uchiyama, or ``cipher=paillier``, keys of ``bits``), under random masks, and
     learn their own part of the gradient: two trips more a batch, and exactly the same model. That part tells
-    labels where a batch has few people for so many columns: fewer than four a column are refused, and what more
+    labels where a batch has few people for so many columns: fewer than twenty a column are refused, and what more
     of them still tell is in the documentation. Everybody is in the same batch in all passes, as ever new batches
     would be ever new equations; a last one that is smaller is joined to the one before. From three parties on
     scores are summed as well; with two the label holder sees the other's scores on the grid.

@@ -32,6 +32,11 @@ _RESIDUALS = (
     "the residual of every person in every batch, whose sign is the label: it learns the labels of all people "
     "that are trained on"
 )
+_GRADIENTS = (
+    "its own part of the gradient of every batch, in which labels are added together: an attack on adult ranked "
+    "people with an area under the curve of 0.64 beyond what its columns say, in batches of 16 people a column; "
+    "fewer than 20 are refused"
+)
 
 
 def learned(protection: str, terms: PublicTerms) -> Mapping[str, str]:
@@ -48,6 +53,6 @@ def learned(protection: str, terms: PublicTerms) -> Mapping[str, str]:
         return {"label holder": summed, "other holders": _RESIDUALS, "server": _SERVER}
     return {
         "label holder": summed if terms.parties >= 3 else _SCORES,
-        "other holders": "its own part of the gradient of every batch, in which labels are added together",
+        "other holders": _GRADIENTS,
         "server": _SERVER,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from unalike.report.page.content import Page
@@ -19,6 +20,7 @@ from unalike.report.page.tables import (
     target_table,
 )
 from unalike.runs.command import command
+from unalike.runs.headline import gain_words
 from unalike.runs.results import Setting
 
 _MOST_BESIDE = 14
@@ -64,7 +66,31 @@ def setting_data(page: Page, setting: Setting, look: Look) -> dict[str, Any]:
     }
 
 
+def _columns(setting: Setting) -> Html | None:
+    """Where parties hold columns of the same people: who has how many; None where they hold rows."""
+    records = [record for line in setting.lines for record in line.finished]
+    told = next((found for one in records if isinstance(found := one.figures.get("columns"), Mapping)), None)
+    if told is None:
+        return None
+    rows = [
+        [join([name, tag("small", "has what is predicted") if name == told["label_holder"] else ""]), str(count)]
+        for name, count in dict(told["parties"]).items()
+    ]
+    caption = f"Columns of each party, of {told['people']:,} people whom all of them know"
+    words = [tag("p", f"{line.algorithm}: {said}", class_="caption") for line, said in _gains(setting)]
+    made = table([Column("Party", False), Column("columns")], rows, caption)
+    return tag("div", tag("h3", "Who has what"), made, *words)
+
+
+def _gains(setting: Setting) -> list[tuple[Any, str]]:
+    """Of each line with a finished run, what the label holder reaches alone and what the others add."""
+    said = [(line, gain_words(line.finished[0].figures)) for line in setting.lines if line.finished]
+    return [(line, words) for line, words in said if words]
+
+
 def _unlike(setting: Setting, look: Look) -> Html:
+    if (split := _columns(setting)) is not None:
+        return split
     found = degrees(setting.lines)
     rows = []
     for name, title, meaning in _DEGREES:

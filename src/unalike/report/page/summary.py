@@ -9,6 +9,7 @@ from unalike.algorithms.personal.baselines import POOLED
 from unalike.data import DATASETS
 from unalike.report.page.content import Page
 from unalike.report.page.numbers import degrees, fairness
+from unalike.runs.headline import gain_words
 from unalike.runs.results import Setting, brief
 from unalike.runs.scales import Scale, Spread
 
@@ -75,6 +76,7 @@ def summary(page: Page) -> list[str]:
             f"The final global model has a test {one.scale.words} of {one.scale.text(value)} after "
             f"{one.figures.get('rounds')} rounds. One seed tells nothing about noise."
         )
+        said += [words] if (words := gain_words(one.figures)) else []
     return [*said, *_published(page), *_unlike(page), *_worst(page)]
 
 

@@ -28,13 +28,13 @@ _PART = 2000
 
 def is_on_curve(u: int) -> bool:
     """Whether ``u`` is the coordinate of a point on the curve: not one of its twist, and not zero."""
-    return _jacobi()((u * u * u + _A * u * u + u) % PRIME, PRIME) == 1
+    return quickest_jacobi()((u * u * u + _A * u * u + u) % PRIME, PRIME) == 1
 
 
 def hashed(session: bytes, text: bytes) -> bytes:
     """The point of a text in a session: the first of its SHA-256 hashes, by a counter, that is on the curve."""
     start = sha256(_HASH + len(session).to_bytes(4, "big") + session)
-    jacobi = _jacobi()
+    jacobi = quickest_jacobi()
     for counter in range(2**16):
         one = start.copy()
         one.update(counter.to_bytes(4, "big") + text)
@@ -98,7 +98,7 @@ def _over(
 
 
 @cache
-def _jacobi() -> Callable[[int, int], int]:
+def quickest_jacobi() -> Callable[[int, int], int]:
     """The quickest way here to see whether a number is a square modulo a prime."""
     try:
         found: Any = importlib.import_module("gmpy2").jacobi
