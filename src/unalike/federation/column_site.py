@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unalike.algorithms.protocol import Arrays
 from unalike.data.columns import Column
 from unalike.data.sites.side_by_side import SidePeople, side_people
 from unalike.federation.column_judge import alone_on_test, judged_by_use, margins_of
