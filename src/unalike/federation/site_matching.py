@@ -157,10 +157,10 @@ class SiteMatching:
         if step == HEAR:
             length = 3 * hints.third(sizes[self.plan.parties[other]])
             told = want({other: inbox}, other, "hints", "int64", (length, 2))
-            table: np.ndarray[Any, np.dtype[np.uint64]] = told.view(np.uint64)
+            listed: np.ndarray[Any, np.dtype[np.uint64]] = told.view(np.uint64)
             salt = int(want({other: inbox}, other, "salt", "int64", (1,))[0])
             points = want({other: inbox}, other, "points", "uint8", (len(matcher.ids), KEY_BYTES)).tobytes()
-            session.heard[other] = points, table_of(other, salt, table)
+            session.heard[other] = points, table_of(other, salt, listed)
             return {}, {}
         if step == FIND:
             return self._find(session, other)
