@@ -1,4 +1,4 @@
-"""Sites with other columns of the same people: the bits of simulation, whatever stops; the server reads nothing."""
+"""Sites with other columns: the bits of simulation, whatever stops; the server reads nothing."""
 
 import csv
 import json
@@ -38,8 +38,7 @@ def _no_waiting(monkeypatch):
 
 
 def make(path, algorithm="vertical", model="logistic", rounds=ROUNDS, train=FAST, **more):
-    world = columns.make(path, algorithm, model, rounds, train=train, **more)
-    return world
+    return columns.make(path, algorithm, model, rounds, train=train, **more)
 
 
 def folders(world):
@@ -54,6 +53,11 @@ def assert_same_parts(world):
             assert (kept[name].dtype, kept[name].shape) == (array.dtype, array.shape)
             assert kept[name].tobytes() == array.tobytes(), name
     return rows
+
+
+def own_secret(folder):
+    make_key(folder / "keys" / "secrets.key")
+    return read_key(folder / "keys" / "secrets.key")
 
 
 def turns(world, name, round=None):
@@ -85,10 +89,7 @@ def test_the_bits_and_figures_of_simulation(how, model, train, sites, tmp_path, 
         monkeypatch.setattr(column_work, "site_secret", lambda key, conversation: secrets[kept.index(key)])
     rounds = 1 if how.startswith("secureboost") else ROUNDS
     world = make(tmp_path, how, model, rounds, train, sites=sites)
-    kept = [
-        make_key(folder / "keys" / "secrets.key") and read_key(folder / "keys" / "secrets.key")
-        for folder in folders(world)
-    ]
+    kept = [own_secret(folder) for folder in folders(world)]
     found = world.serve()
     rows = assert_same_parts(world)
     for key in ("accuracy", "loss", "validation_accuracy", "held_out_accuracy", "alone", "gain", "train_loss"):
@@ -133,7 +134,7 @@ def test_the_server_carries_boxes_and_noise(tmp_path):
     words = {}
     for name in SITES:
         for _, answer in turns(world, name):
-            receivers = {role: arrays for role, arrays in answer.header.get("mail", [])}
+            receivers = dict(answer.header.get("mail", []))
             assert all([one[0] for one in arrays] == ["box"] for role, arrays in receivers.items() if role >= 0)
             if "adds" in answer.header and name != BANK:
                 assert answer.header["to"] == NUMBER[BANK]
@@ -145,7 +146,7 @@ def test_the_server_carries_boxes_and_noise(tmp_path):
 
 
 class Adding(Protocol):
-    """The holders add whole numbers for the label holder, which keeps their sum and tells how many it has heard."""
+    """The holders add whole numbers for the label holder, which keeps their sum."""
 
     splits = "columns"
     models = ("logistic",)
@@ -268,9 +269,9 @@ def test_a_site_that_restarts_while_the_model_is_tried_has_it_tried_again(kind, 
     def before(node, raw):
         header = peek(raw).header
         trying = header["kind"] == "evaluate" or header.get("purpose") == "predict"
-        if header["kind"] == kind and trying and header["round"] == 1 and node == NODE[BANK]:
-            if header.get("turn", 1) and not done:
-                done.append(world.start(NODE[BANK], BANK))
+        here = node == NODE[BANK] and header["kind"] == kind and trying and header["round"] == 1
+        if here and header.get("turn", 1) and not done:
+            done.append(world.start(NODE[BANK], BANK))
         return raw
 
     world.transport.before = before
@@ -510,7 +511,8 @@ def test_new_people_are_predicted_together_and_only_the_label_holder_is_told(how
     simulation, _ = simulated(world)
     works = [site._columns._work for site in world.transport.sites.values()]
     people = [
-        new_people(world.plan, work, f"csv:{world.path / 'new' / name}.csv") for name, work in zip(SITES, works)
+        new_people(world.plan, work, f"csv:{world.path / 'new' / name}.csv")
+        for name, work in zip(SITES, works, strict=True)
     ]
     whole = np.concatenate([one.x for one in people], axis=1)
     arrays, _ = simulation.cast.models(simulation.state)

@@ -335,7 +335,7 @@ def test_the_page_of_trees_shows_what_they_go_by():
 def test_parties_with_columns_are_shown_as_such(tmp_path):
     fields = {"algorithm": "vertical", "model": "logistic", "partition": "vertical(3)", "rounds": 2}
     made = run(dataset="heart", runs=tmp_path, **fields)
-    page = render(page_of_run(made.run_dir))
+    page = render(page_of_run(made.record))
     assert "Who has what" in page
     assert "has what is predicted" in page
     assert "people whom all of them know" in page

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from unalike.secure import hints
 from unalike.secure.errors import ProtocolError
-from unalike.secure.matching import Matcher, Table, table_of
+from unalike.secure.matching import HintTable, Matcher, table_of
 
 SESSION = b"session"
 
@@ -161,7 +161,7 @@ def test_a_changed_table_finds_nobody_new():
     ids = [b"%d" % n for n in range(30)]
     asker, other = matchers([ids, ids[:20]])
     points, table = other.answer(0, asker.ask(), {})
-    rows, _ = asker.common({1: (points, Table(table.salt + 1, table.words))})
+    rows, _ = asker.common({1: (points, HintTable(table.salt + 1, table.words))})
     assert len(rows) == 0
 
 

@@ -214,6 +214,8 @@ class Protocol:
     predictor: ClassVar[str] = ""
     """``module:class`` of what reads the arrays of :meth:`joined`; empty: the model says it."""
 
+    most_parties: ClassVar[int | None] = None
+    """How many parties can take part at most; None: any number."""
     server_begins: ClassVar[bool] = False
     """Whether parties say nothing in turn 0, so that real sites need not be woken for it."""
 

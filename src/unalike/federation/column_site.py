@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unalike.algorithms.protocol import Arrays
 from unalike.data.columns import Column
 from unalike.data.sites.side_by_side import SidePeople, side_people
 from unalike.federation.column_judge import alone_on_test, judged_by_use, margins_of
@@ -176,7 +175,7 @@ class ColumnSite:
         return self.jobs.begin(self.working(message), message), b""
 
     def end_job(self, message: Envelope) -> Answer:
-        """A prediction is over."""
+        """A prediction is over: the label holder writes it down, and keys made for it are forgotten."""
         header = self.jobs.end(self.working(message), message)
         if not header:
             self.sums.end(occasion_of(message))
@@ -246,8 +245,3 @@ def columns_digest(plan: Plan, agreed: ColumnsAgreed) -> str:
     """SHA-256 of what a protocol starts from: where two sides agree, they have the same parts."""
     spec = plan.spec
     return digest_of(*(text.encode() for text in (plan.digest, agreed.digest, spec.algorithm, str(spec.model))))
-
-
-def part_of(arrays: Mapping[str, Any]) -> Arrays:
-    """A site's part of a model from its file."""
-    return {name: value.numpy() for name, value in arrays.items()}

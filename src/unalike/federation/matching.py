@@ -77,7 +77,7 @@ class _Round:
         holder = self._begin()
         meet(self._asking, self._keys, plan.parties, self._session)
         number, others = plan.number(holder), [name for name in plan.parties if name != holder]
-        answers = {}
+        answers: dict[str, _Mail] = {}
         for name in others:  # one at a time: no message holds more than one site's points
             asked = self._step(ASK, {holder: plan.number(name)}, _mailed(plan.number(name)))[holder]
             answers |= self._step(ANSWER, {name: number}, _mailed(number), {name: _from(number, asked)})

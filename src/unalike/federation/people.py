@@ -20,7 +20,7 @@ FIELDS = ("id", "id_case", "id_strip", "least_common", "most_ids")
 
 def check_people(plan: Plan) -> None:
     """Refuse what makes no sense where people are matched, or without anybody to match."""
-    splits = plan.protocol is not None and plan.protocol.splits == "columns"
+    splits = plan.splits_columns
     if splits != bool(plan.id):
         if splits:
             raise UserError(
@@ -71,7 +71,8 @@ def matching_told(plan: Plan) -> list[str]:
         f"All {sites} sites learn whom all of them know: which of their own rows these are. They learn of nobody "
         "whom only some of the others know, and not how many these are. All learn how many ids each site brings "
         f"(at most {plan.most_ids:,}) and how many people are common; the server learns these numbers alone.",
-        "A site that brings ids of people whom it does not know learns which of them are common to all; two sites "
-        "that work together learn whom both and a third one know. So look at how many ids the others bring.",
+        "A site that brings ids of people whom it does not know learns which of them are common to all, so look "
+        "at how many ids the others bring. The site with the label and another one that work together can learn "
+        "which of its people each other site knows.",
         f"With fewer than {plan.least_common:,} common people nothing is done, and only their number is told.",
     ]

@@ -114,9 +114,7 @@ class Plan:
             raise UserError("server must be the server's public key: 64 hexadecimal digits.")
         for key in self.train:
             if key in FIXED:
-                raise UserError(
-                    f"{key} cannot be set in [train]: in a federation the sites' own tables decide it."
-                )
+                raise UserError(f"{key} cannot be set in [train]: the sites' own tables decide it.")
         if self.public and not re.fullmatch(r"[0-9a-f]{64}", self.public):
             raise UserError("public must be the SHA-256 of the public table: 64 hexadecimal digits.")
         object.__setattr__(self, "train", self._settled())

@@ -33,7 +33,7 @@ from unalike.federation.site_sums import Answer, SiteSums
 from unalike.secure import hints
 from unalike.secure.crypto.primitives import KEY_BYTES
 from unalike.secure.errors import ProtocolError
-from unalike.secure.matching import Matcher, Table, table_of
+from unalike.secure.matching import HintTable, Matcher, table_of
 
 BEGIN, STEP, KEEP = "match-begin", "match-step", "match-keep"
 """Kinds of messages: bring ids; a step of the matching; store who was matched."""
@@ -53,7 +53,7 @@ class _Session:
     matcher: Matcher
     rows: Array
     claims: dict[str, int] = field(default_factory=dict)
-    heard: dict[int, tuple[bytes, Table]] = field(default_factory=dict)
+    heard: dict[int, tuple[bytes, HintTable]] = field(default_factory=dict)
     found: Array | None = None
     """places of common people among the ids"""
     mail: dict[int, bytes] = field(default_factory=dict)
@@ -156,10 +156,11 @@ class SiteMatching:
             return {"points": _points(points), "hints": words, "salt": np.array([table.salt])}, {}
         if step == HEAR:
             length = 3 * hints.third(sizes[self.plan.parties[other]])
-            words = want({other: inbox}, other, "hints", "int64", (length, 2)).view(np.uint64)
+            told = want({other: inbox}, other, "hints", "int64", (length, 2))
+            listed: np.ndarray[Any, np.dtype[np.uint64]] = told.view(np.uint64)
             salt = int(want({other: inbox}, other, "salt", "int64", (1,))[0])
             points = want({other: inbox}, other, "points", "uint8", (len(matcher.ids), KEY_BYTES)).tobytes()
-            session.heard[other] = points, table_of(other, salt, words)
+            session.heard[other] = points, table_of(other, salt, listed)
             return {}, {}
         if step == FIND:
             return self._find(session, other)
@@ -186,7 +187,11 @@ class SiteMatching:
         """How many ids every site brings, which all must be told alike, and before anything of them leaves."""
         told = message.header.get("claims")
         sizes = told.values() if isinstance(told, dict) and tuple(sorted(told)) == self.plan.parties else ()
-        if not sizes or not all(type(size) is int and 0 < size <= self.plan.most_ids for size in sizes):
+        if (
+            not isinstance(told, dict)
+            or not sizes
+            or not all(type(size) is int and 0 < size <= self.plan.most_ids for size in sizes)
+        ):
             raise Refused(f"it does not say that every site brings 1 to {self.plan.most_ids:,} ids")
         if told[self.name] != len(session.rows) or (session.claims and session.claims != told):
             raise Refused("it says that sites bring other numbers of ids than before")

@@ -69,7 +69,7 @@ def small_conversing(text: str, data: Dataset | None = None, **fields: Any) -> C
     """Six unequal parties that play a protocol, one after the other; three where each has other columns."""
     protocol: Any = ALGORITHMS.build(text)
     model = protocol.models[0]
-    partition = "natural" if protocol.splits == "rows" else "vertical(3)"
+    partition = "natural" if protocol.splits == "rows" else f"vertical({protocol.most_parties or 3})"
     usual = {"partition": partition, "rounds": ROUNDS, "held_out": 0.2, "seed": 3, "engine": APART}
     spec = RunSpec.from_mapping(
         usual | {"algorithm": text, "model": MODELS_TRIED.get(model, model), "validation": 0.2} | fields

@@ -15,7 +15,7 @@ Symmetric-Key Techniques" (CCS 2017), with keyed hashes of ids made by powers of
 
 Departure: lists do not pass through all parties, which would let one of them compare lists that are still those of
 two parties: who sees them sees how many people any two have in common. All steps are functions of their
-arguments. Two parties that work together can learn whom both and a third one know.
+arguments. The asking party and one that answers can together learn which asked ids each other party has.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OWN, _ORDER, _FILL, _SHARE = b"own", b"order", b"fill", b"unalike share of zero
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class HintTable:
     """A party's hints: the salt of its places, and 16 bytes for each of these."""
 
     salt: int
@@ -85,15 +85,15 @@ class Matcher:
         first, _ = curve.blinding(self.secret, _OWN)
         return b"".join(curve.powers(first, [points[row] for row in self._order.tolist()], self.workers))
 
-    def answer(self, asker: int, asked: bytes, shared: Mapping[int, bytes]) -> tuple[bytes, Table]:
+    def answer(self, asker: int, asked: bytes, shared: Mapping[int, bytes]) -> tuple[bytes, HintTable]:
         """Step 2: the asked points to the own power, and hints. ``shared``: keys with others that answer."""
         points = self._powers(asker, curve.scalar(self.secret, _OWN), asked)
         keys, _ = self._hashes
         values = keys ^ self._share(shared)
         fill = stream(derive(self.secret, _FILL))
-        return points, Table(*hints.make(keys, values, fill))
+        return points, HintTable(*hints.make(keys, values, fill))
 
-    def common(self, answers: Mapping[int, tuple[bytes, Table]]) -> tuple[Rows, dict[int, bytes]]:
+    def common(self, answers: Mapping[int, tuple[bytes, HintTable]]) -> tuple[Rows, dict[int, bytes]]:
         """Step 3, for the party that asked: the places of its ids that all know, and what to mail to each."""
         _, undo = curve.blinding(self.secret, _OWN)
         total = np.zeros((len(self.ids), 2), np.uint64)
@@ -135,11 +135,11 @@ class Matcher:
         return total
 
 
-def table_of(sender: int, salt: int, words: Words) -> Table:
+def table_of(sender: int, salt: int, words: Words) -> HintTable:
     """A table as it came from a party; ProtocolError where it is none."""
     if words.ndim != 2 or words.shape[1] != 2 or not len(words) or len(words) % 3 or not 0 <= salt < 2**31:
         raise ProtocolError(sender, "sent a table of hints that is none.")
-    return Table(salt, words)
+    return HintTable(salt, words)
 
 
 def _halves(session: bytes, number: int, points: Sequence[bytes]) -> tuple[Words, Words]:

@@ -19,7 +19,7 @@ _GREATEST_INTERCEPT = 2.0**16
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class OwnColumns:
     """A party's columns of some people: float64, dense or a scipy CSR matrix, and their greatest entry."""
 
     values: Any
@@ -30,11 +30,11 @@ class Columns:
         """How many people there are."""
         return int(self.values.shape[0])
 
-    def of(self, places: NDArray[np.int64]) -> Columns:
+    def of(self, places: NDArray[np.int64]) -> OwnColumns:
         """The same columns of the people at these places."""
         if hasattr(self.values, "indptr"):
-            return Columns(self.values[places], self.most)
-        return Columns(self.values.take(places, axis=0), self.most)
+            return OwnColumns(self.values[places], self.most)
+        return OwnColumns(self.values.take(places, axis=0), self.most)
 
 
 class Arithmetic(ABC):
@@ -43,15 +43,15 @@ class Arithmetic(ABC):
     sent: ClassVar[str]
 
     @abstractmethod
-    def columns(self, x: Any) -> Columns:
+    def columns(self, x: Any) -> OwnColumns:
         """Columns as they are computed with; missing numbers are refused."""
 
     @abstractmethod
-    def scores(self, columns: Columns, weights: Floats, parties: int) -> Array:
+    def scores(self, columns: OwnColumns, weights: Floats, parties: int) -> Array:
         """What columns say of people, [people, outputs], to be added to what other parties' say."""
 
     @abstractmethod
-    def steady(self, columns: Columns, weights: Floats, parties: int) -> Array:
+    def steady(self, columns: OwnColumns, weights: Floats, parties: int) -> Array:
         """The same, and a person's do not depend, to the bit, on who else is scored: for predictions."""
 
     @abstractmethod
@@ -67,7 +67,7 @@ class Arithmetic(ABC):
         """Residuals as they are sent and computed with."""
 
     @abstractmethod
-    def gradient(self, columns: Columns, residual: Array) -> Floats:
+    def gradient(self, columns: OwnColumns, residual: Array) -> Floats:
         """The sum over people of column times residual, [columns, outputs]."""
 
     @abstractmethod
@@ -80,15 +80,15 @@ class PlainNumbers(Arithmetic):
 
     sent: ClassVar[str] = "float64"
 
-    def columns(self, x: Any) -> Columns:
-        """Columns in float64."""
-        return Columns(as_floats(x), 0.0)
+    def columns(self, x: Any) -> OwnColumns:
+        """Columns in float64, not rounded."""
+        return OwnColumns(as_floats(x), 0.0)
 
-    def scores(self, columns: Columns, weights: Floats, parties: int) -> Array:
+    def scores(self, columns: OwnColumns, weights: Floats, parties: int) -> Array:
         """The matrix product, as fast as it can be."""
         return np.asarray(columns.values @ weights)
 
-    def steady(self, columns: Columns, weights: Floats, parties: int) -> Array:
+    def steady(self, columns: OwnColumns, weights: Floats, parties: int) -> Array:
         """The products of one column after the other are added."""
         if hasattr(columns.values, "indptr"):
             return np.asarray(columns.values @ weights)
@@ -102,14 +102,14 @@ class PlainNumbers(Arithmetic):
         return bias
 
     def plain(self, scores: Array) -> Floats:
-        """Scores as they are."""
+        """Scores, which are plain numbers already."""
         return scores
 
     def residual(self, residual: Floats) -> Array:
-        """Residuals as they are."""
+        """Residuals as they are, within bounds."""
         return within_reason(residual)
 
-    def gradient(self, columns: Columns, residual: Array) -> Floats:
+    def gradient(self, columns: OwnColumns, residual: Array) -> Floats:
         """The matrix product of columns and residuals."""
         return np.asarray(columns.values.T @ residual)
 
@@ -124,7 +124,7 @@ class WholeNumbers(Arithmetic):
 
     sent: ClassVar[str] = "int64"
 
-    def columns(self, x: Any) -> Columns:
+    def columns(self, x: Any) -> OwnColumns:
         """Columns rounded to the grid."""
         values = as_floats(x).copy()
         if hasattr(values, "indptr"):
@@ -132,14 +132,14 @@ class WholeNumbers(Arithmetic):
             entries = values.data
         else:
             values = entries = grid.whole(values, grid.COLUMNS, "Columns")
-        return Columns(values, float(np.abs(entries).max()) if entries.size else 0.0)
+        return OwnColumns(values, float(np.abs(entries).max()) if entries.size else 0.0)
 
-    def scores(self, columns: Columns, weights: Floats, parties: int) -> Array:
+    def scores(self, columns: OwnColumns, weights: Floats, parties: int) -> Array:
         """The exact product with the weights on the grid; each party has an even part of the room."""
         rounded = grid.whole(weights, grid.STEPS, "Weights")
         return grid.exact_product(columns.values, rounded, columns.most, grid.GREATEST // (2 * parties), "Scores")
 
-    def steady(self, columns: Columns, weights: Floats, parties: int) -> Array:
+    def steady(self, columns: OwnColumns, weights: Floats, parties: int) -> Array:
         """The same: what is exact does not depend on anything else."""
         return self.scores(columns, weights, parties)
 
@@ -157,11 +157,11 @@ class WholeNumbers(Arithmetic):
         """Residuals rounded to the grid."""
         return grid.whole(within_reason(residual), grid.STEPS, "Residuals").astype(np.int64)
 
-    def gradient(self, columns: Columns, residual: Array) -> Floats:
+    def gradient(self, columns: OwnColumns, residual: Array) -> Floats:
         """The exact product, rounded to float64 once at the end."""
         return grid.decoded(self.whole_gradient(columns, residual))
 
-    def whole_gradient(self, columns: Columns, residual: Array) -> NDArray[np.int64]:
+    def whole_gradient(self, columns: OwnColumns, residual: Array) -> NDArray[np.int64]:
         """The exact product as multiples of 2^-44."""
         values, right = columns.values.T, residual.astype(np.float64)
         return grid.exact_product(values, right, columns.most, 2**62, "Gradients")
@@ -190,6 +190,8 @@ def as_floats(x: Any) -> Any:
 
 def within_reason(residual: Floats) -> Floats:
     """The same residuals; those of a training that diverges are refused."""
+    if np.vdot(residual, residual) < grid.GREATEST_RESIDUAL:  # the sum of squares bounds each: the usual case
+        return residual
     most = float(np.abs(residual).max()) if residual.size else 0.0
     if not most < grid.GREATEST_RESIDUAL:
         raise UserError(f"A residual is {most:.3g}: training diverges. Lower --lr.")

@@ -49,7 +49,7 @@ class TwoClassLoss(ScoreLoss):
         return losses
 
     def predict(self, margins: Floats) -> NDArray[Any]:
-        """The more probable class."""
+        """The more probable of both classes."""
         return (margins[:, 0] > 0).astype(np.int64)
 
 

@@ -74,11 +74,11 @@ def weights_of_all(states):
 
 
 def test_encrypted_it_is_as_masked():
-    blocks, y = people(48, (2, 3, 2))
+    blocks, y = people(60, (2, 3, 2))
     sealed = fedbcd(q=3, protect="encrypted")
     object.__setattr__(sealed, "bits", 512)
-    one = trained(sealed, blocks, y, rounds=1, batch_size=48)[1]
-    other = trained(fedbcd(q=3, protect="masked"), blocks, y, rounds=1, batch_size=48)[1]
+    one = trained(sealed, blocks, y, rounds=1, batch_size=60)[1]
+    other = trained(fedbcd(q=3, protect="masked"), blocks, y, rounds=1, batch_size=60)[1]
     assert weights_of_all(one) == weights_of_all(other)
 
 

@@ -9,13 +9,20 @@ from tests.algorithms.vertical.checking import check_columns
 from tests.algorithms.vertical.talking import people, play, predicted, roles_of, terms_of
 from tests.algorithms.vertical.test_linear import joint_on_grid, trained, vertical, weights_of
 from unalike.algorithms.protocol import SUM, Turn, WrongMail
+from unalike.algorithms.vertical import sealed
 from unalike.algorithms.vertical.batches import batches
 from unalike.algorithms.vertical.descent import fixed_batches
 from unalike.algorithms.vertical.linear import VerticalLinear
 from unalike.algorithms.vertical.sealed import masks, shifted
 from unalike.errors import UserError
 from unalike.secure.crypto.additive import encrypt, read_public, times
-from unalike.vertical.arithmetic import Columns, WholeNumbers
+from unalike.vertical.arithmetic import OwnColumns, WholeNumbers
+
+
+@pytest.fixture(autouse=True)
+def few_people(monkeypatch):
+    """How many people a batch must have protects labels, and changes nothing of what is computed."""
+    monkeypatch.setattr(sealed, "TIMES", 4)
 
 
 def encrypted(cipher="okamoto-uchiyama", **fields):
@@ -98,7 +105,7 @@ def test_nobody_but_the_label_holder_reads_residuals_and_it_reads_no_gradient():
 def test_shifts_are_taken_from_whole_columns(most):
     random = np.random.default_rng(0)
     values = random.integers(-most, most + 1, (20, 4)).astype(float) * [1, 8, 2**20, 0]
-    whole, shifts = shifted(Columns(values, 1.0))
+    whole, shifts = shifted(OwnColumns(values, 1.0))
     assert (whole << shifts == values).all()
     assert shifts[2] >= 20
     assert shifts[3] == 0
@@ -108,25 +115,33 @@ def test_shifts_are_taken_from_whole_columns(most):
 # What is refused.
 
 
-def test_batches_that_tell_labels_are_refused():
-    blocks, y = people(300, (5, 41, 3))
+@pytest.fixture
+def as_usual(monkeypatch):
+    monkeypatch.setattr(sealed, "TIMES", 20)
+
+
+def test_batches_that_tell_labels_are_refused(as_usual):
+    blocks, y = people(900, (5, 41, 3))
     with pytest.raises(UserError) as caught:
         play(encrypted(), roles_of(terms_of(blocks, y, batch_size=64), blocks, y), last=0)
     assert str(caught.value) == (
-        "A batch of 64 with 41 columns would let party 1 solve for labels. Use --batch-size 164 or more."
+        "A batch of 64 with 41 columns would let party 1 solve for labels. Use --batch-size 820 or more."
     )
-    play(encrypted(), roles_of(terms_of(blocks, y, batch_size=164), blocks, y), last=0)
+    play(encrypted(), roles_of(terms_of(blocks, y, batch_size=820), blocks, y), last=0)
 
 
-def test_so_few_people_are_refused():
+def test_so_few_people_are_refused(as_usual):
     blocks, y = people(100, (5, 41))
     with pytest.raises(UserError, match="100 people with 41 columns would let party 1 solve for labels"):
-        play(encrypted(), roles_of(terms_of(blocks, y, batch_size=164), blocks, y), last=0)
+        play(encrypted(), roles_of(terms_of(blocks, y, batch_size=820), blocks, y), last=0)
 
 
-def test_short_keys_are_refused():
-    with pytest.raises(UserError, match="vertical's bits must be 2048 or more, got 1024"):
-        vertical(protect="encrypted", bits=1024)
+@pytest.mark.parametrize(
+    ("bits", "problem"), [(1024, "must be 2048 or more, got 1024"), (16_385, "must be at most 16,384, got 16385")]
+)
+def test_keys_that_are_too_short_or_never_made_are_refused(bits, problem):
+    with pytest.raises(UserError, match=f"vertical's bits {problem}"):
+        vertical(protect="encrypted", bits=bits)
 
 
 @pytest.mark.parametrize("spoil", [0, 255])

@@ -121,7 +121,7 @@ def test_join_says_what_everybody_learns_from_a_matching(invited):
         "People are matched by who. No id leaves this site",
         "All 3 sites learn whom all of them know",
         "how many ids each site brings (at most 1,000,000)",
-        "two sites that work together learn whom both and a third one know",
+        "The site with the label and another one that work together can learn which of its people each other",
         "With fewer than 100 common people nothing is done",
     ):
         assert part in told

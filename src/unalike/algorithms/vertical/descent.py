@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from unalike.algorithms.protocol import SUM, Arrays, Inbox, Me, PublicTerms, WrongMail, want
 from unalike.algorithms.vertical.batches import batches, learning_rate, outputs_of, round_half_up
 from unalike.errors import UserError
-from unalike.vertical.arithmetic import Arithmetic, Columns, added_up
+from unalike.vertical.arithmetic import Arithmetic, OwnColumns, added_up
 from unalike.vertical.grid import GREATEST, GREATEST_RESIDUAL, STEPS
 from unalike.vertical.objectives import loss_of
 
@@ -39,7 +39,7 @@ class LocalSteps:
         if self.proximal:
             pull = pull + self.proximal * (weights - start)
         after: Floats = weights - lr * pull
-        if not np.isfinite(after).all():
+        if not (np.vdot(after, after) < np.inf or np.isfinite(after).all()):
             raise UserError(f"Weights are no numbers any more: training diverges. Lower --lr, it is {lr:g}.")
         return after
 
@@ -79,18 +79,18 @@ def fixed_batches(terms: PublicTerms, people: int, round: int) -> list[NDArray[n
     return [whole[((round - 1) * count + number) % len(whole)] for number in range(count)]
 
 
-def columns_of(me: Me, arithmetic: Arithmetic) -> Columns:
+def columns_of(me: Me, arithmetic: Arithmetic) -> OwnColumns:
     """A party's columns of the people to train on."""
     return me.remember("columns", lambda: arithmetic.columns(me.rows.x[me.rows.train]))
 
 
-def batch_of(me: Me, arithmetic: Arithmetic, round: int, number: int) -> Columns:
+def batch_of(me: Me, arithmetic: Arithmetic, round: int, number: int) -> OwnColumns:
     """A party's columns of the people in a batch, remembered until the next."""
     known = me.kept.get("batch")
     if known is None or known[0] != (round, number):
         found = columns_of(me, arithmetic).of(order_of(me, round)[number])
         known = me.kept["batch"] = ((round, number), found)
-    columns: Columns = known[1]
+    columns: OwnColumns = known[1]
     return columns
 
 
@@ -169,6 +169,8 @@ def heard_residual(me: Me, arithmetic: Arithmetic, inbox: Inbox, people: int) ->
 
 def is_within(found: Array, most: float) -> bool:
     """Whether all entries are numbers, and none is beyond ``most`` either way."""
+    if found.dtype.kind == "f" and float(np.vdot(found, found)) <= most:  # most is 1 or more: the usual case
+        return True
     return not found.size or bool(found.max() <= most and found.min() >= -most)
 
 

@@ -59,6 +59,7 @@ class TransferLearning(ColumnNets):
     """
 
     predictor: ClassVar[str] = "unalike.vertical.transfer:TransferredNet"
+    most_parties: ClassVar[int | None] = 2
 
     width: int = 16
     alignment: float = 0.01

@@ -27,7 +27,7 @@ from unalike.algorithms.vertical.descent import (
 from unalike.algorithms.vertical.sealed import Seal, check_batches
 from unalike.algorithms.vertical.told import REASONS, learned
 from unalike.errors import UserError
-from unalike.secure.crypto.additive_keys import SAFE_BITS, Cipher
+from unalike.secure.crypto.additive_keys import MOST_BITS, SAFE_BITS, Cipher
 from unalike.vertical.arithmetic import Arithmetic, arithmetic_of
 from unalike.vertical.linear import joined_linear
 
@@ -61,6 +61,11 @@ class LinearColumns(Protocol):
         if self.bits < LEAST_BITS:
             raise UserError(
                 f"{name}'s bits must be {LEAST_BITS} or more, got {self.bits}: shorter keys are broken. "
+                f"Use {SAFE_BITS}."
+            )
+        if self.bits > MOST_BITS:
+            raise UserError(
+                f"{name}'s bits must be at most {MOST_BITS:,}, got {self.bits}: longer keys take hours to make. "
                 f"Use {SAFE_BITS}."
             )
         if self.least_predicted < 1:
@@ -248,7 +253,7 @@ class VerticalLinear(LinearColumns):
     same grid. ``encrypted``: residuals too are read by nobody but the label holder. The others add them up in an
     encryption that adds (Okamoto-Uchiyama, or ``cipher=paillier``, keys of ``bits``), under random masks, and
     learn their own part of the gradient: two trips more a batch, and exactly the same model. That part tells
-    labels where a batch has few people for so many columns: fewer than four a column are refused, and what more
+    labels where a batch has few people for so many columns: fewer than twenty a column are refused, and what more
     of them still tell is in the documentation. Everybody is in the same batch in all passes, as ever new batches
     would be ever new equations; a last one that is smaller is joined to the one before. From three parties on
     scores are summed as well; with two the label holder sees the other's scores on the grid.

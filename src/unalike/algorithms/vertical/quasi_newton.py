@@ -57,7 +57,7 @@ class QuasiNewton(LinearColumns):
             raise UserError(f"quasi-newton's memory must be from 1 to 100 moves, got {self.memory}. Use 10.")
 
     def protection(self, terms: PublicTerms) -> str:
-        """Nothing is hidden."""
+        """None: scores and residuals go as they are."""
         return "clear"
 
     def start(self, me: Me) -> Arrays:

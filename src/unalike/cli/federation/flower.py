@@ -11,7 +11,7 @@ from typing import NoReturn
 import tomli_w
 
 from unalike.cli.federation import plugins
-from unalike.cli.federation.commands import TRANSPORTS
+from unalike.cli.federation.arguments import TRANSPORTS
 from unalike.cli.federation.needs import need_server
 from unalike.cli.program import program
 from unalike.cli.show import draw, say

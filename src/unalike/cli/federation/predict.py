@@ -1,4 +1,4 @@
-"""``unalike federation predict``: new people whom all sites have in tables, by parts of a model that none has whole."""
+"""``unalike federation predict``: new people, by parts of a model of which each site has one."""
 
 from __future__ import annotations
 
@@ -88,6 +88,5 @@ def _at_server(folder: Path) -> None:
     place = ServerFolder(folder)
     place.roster(plan)
     done(folder, follow(folder, plan, PREDICT, quiet=False), "predict")
-    draw(
-        f"{place.status().get('state', 'predicted')}: the site that has the labels has the predictions.".capitalize()
-    )
+    state = str(place.status().get("state", "predicted")).capitalize()
+    draw(f"{state}: the site that has the labels has the predictions.")

@@ -76,7 +76,7 @@ def _rehearse_columns(plan: Plan, spec: RunSpec, *, as_json: bool, quiet: bool) 
     draw(
         f"{plan.name}, rehearsed in one process: {algorithm_of(plan)}, {len(plan.parties)} sites",
         "",
-        figures_table(row),
+        figures_table({**row, "rounds": row["round"]}),
         "",
         *(f"part_sha256 of {name} {digest}" for name, digest in digests.items()),
     )

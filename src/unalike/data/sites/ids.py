@@ -97,9 +97,9 @@ def _check_once(ids: Sequence[bytes], column: Column) -> None:
         if first.setdefault(one, row) != row:
             again.setdefault(one, (first[one], row))
     if again:
-        one, other = min(again.values())
+        before, after = min(again.values())
         many = "1 id occurs" if len(again) == 1 else f"{len(again):,} ids occur"
-        where = f"{column.unit}s {column.places[one]} and {column.places[other]}"
+        where = f"{column.unit}s {column.places[before]} and {column.places[after]}"
         raise UserError(f"{many} twice (first in {where}). Each person must have one row: merge them first.")
 
 
