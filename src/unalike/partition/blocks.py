@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from unalike.data.dataset import Array, Dataset, Units
 from unalike.errors import UserError
-from unalike.partition.disagreement import Disagreement
+from unalike.partition.disagreement import Inconsistency
 from unalike.partition.distorted import changes_features, prepared, seen_by
 from unalike.partition.partition import Partition
 
@@ -39,7 +39,7 @@ def columns_of(
     [rows, columns of the party], in the order of ``rows`` (None: all) and of ``partition.columns[party]``. Numbers
     are as the data set has them: float32 and float64 stay, others become float32; sparse rows stay a CSR matrix,
     and a missing value NaN. Where a distortion changes features, numbers are prepared (shifted and scaled), of
-    the test set too, which no distortion changes. Disagreement in shared columns are in both.
+    the test set too, which no distortion changes. Inconsistency in shared columns are in both.
     """
     if partition.columns is None:
         raise UserError(f"{partition.recipe} splits no columns. Use vertical(2).")
@@ -169,7 +169,7 @@ def _mistaken(
     block: Any, dataset: Dataset, partition: Partition, party: int, places: Places, *, test: bool, scaled: bool
 ) -> Any:
     """The block with other people's values where the party is mistaken."""
-    wrong_of: Disagreement | None = partition.disagreement
+    wrong_of: Inconsistency | None = partition.disagreement
     assert wrong_of is not None
     assert partition.columns is not None
     own, sparse = partition.columns[party], hasattr(block, "indptr")

@@ -77,7 +77,7 @@ def _icor_of(table: Array) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class FoundSplit:
     """Which party each attribute has, with the table of Pcor between parties that it makes."""
 
     icor: float
@@ -97,7 +97,7 @@ class SplitSearch:
     def __init__(self, correlation: Array, attribute: Array, sizes: Sequence[int]) -> None:
         self.sizes = tuple(sizes)
         self._correlation, self._attribute = correlation, attribute
-        self._visited: list[Split] = []
+        self._visited: list[FoundSplit] = []
         self._complete = False
         for start in range(_CLIMBS):
             for wanted in (-np.inf, np.inf):
@@ -135,13 +135,13 @@ class SplitSearch:
         whose = owner[self._attribute]
         return tuple(np.flatnonzero(whose == party) for party in range(len(self.sizes)))
 
-    def _deal(self, rng: np.random.Generator) -> Split:
+    def _deal(self, rng: np.random.Generator) -> FoundSplit:
         owner = rng.permutation(np.repeat(np.arange(len(self.sizes)), self.sizes))
         columns = self._columns(owner)
         table = np.array([[self._pcor(a, b) for b in columns] for a in columns])
         return self._seen(owner, table)
 
-    def _walk(self, split: Split, wanted: float) -> Split:
+    def _walk(self, split: FoundSplit, wanted: float) -> FoundSplit:
         """Swap what brings Icor nearer to ``wanted`` until no swap does, or the time is up."""
         close = _CLOSE * (self.most.icor - self.least.icor) if np.isfinite(wanted) else 0.0
         order = np.random.default_rng(_SEED)
@@ -160,7 +160,7 @@ class SplitSearch:
                     return split
         return split
 
-    def _swapped(self, split: Split, one: int, other: int) -> Split:
+    def _swapped(self, split: FoundSplit, one: int, other: int) -> FoundSplit:
         owner = split.owner.copy()
         owner[[one, other]] = owner[[other, one]]
         columns, table = self._columns(owner), split.table.copy()
@@ -169,8 +169,8 @@ class SplitSearch:
                 table[changed, party] = table[party, changed] = self._pcor(columns[changed], columns[party])
         return self._seen(owner, table)
 
-    def _seen(self, owner: Array, table: Array) -> Split:
-        made = Split(_icor_of(table), owner, table)
+    def _seen(self, owner: Array, table: Array) -> FoundSplit:
+        made = FoundSplit(_icor_of(table), owner, table)
         if not self._complete:
             self._visited.append(made)
         return made

@@ -11,7 +11,7 @@ Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Disagreement:
+class Inconsistency:
     """A ``share`` of the values of shared attributes is another person's, at every party but the label holder.
 
     Each party errs in its own way, and an attribute's columns are wrong together: a category stays one. So an

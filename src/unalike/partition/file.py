@@ -16,7 +16,7 @@ import numpy as np
 from unalike.data.dataset import Array, Dataset
 from unalike.data.unpack import NPY_HEADER, read_member, read_npy
 from unalike.errors import UserError
-from unalike.partition.disagreement import Disagreement
+from unalike.partition.disagreement import Inconsistency
 from unalike.partition.partition import PARTITIONS, Distortion, Partition, make_partition, register_partition
 from unalike.partition.storage import SavedPartition, is_saved, load_partition, read_content
 
@@ -72,7 +72,7 @@ def _distortions(saved: SavedPartition, dataset: Dataset) -> tuple[Distortion, .
     return make_partition(f"{split}{plus}{added}", dataset, len(saved.names), saved.seed).distortions
 
 
-def _disagreement(saved: SavedPartition, dataset: Dataset) -> Disagreement | None:
+def _disagreement(saved: SavedPartition, dataset: Dataset) -> Inconsistency | None:
     """What parties have wrong of shared columns: a saved partition's recipe and seed give the same again."""
     split, _, _ = saved.recipe.partition("+")
     if saved.partition.columns is None or split.startswith("file("):

@@ -11,7 +11,7 @@ import numpy as np
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
 from unalike.own_code import called
-from unalike.partition.disagreement import Disagreement
+from unalike.partition.disagreement import Inconsistency
 from unalike.randomness import stream
 from unalike.registry import CompositionRegistry
 
@@ -54,7 +54,7 @@ class Partition:
     label_holder: int = 0
     shares_rows: bool = False
     leaves_rows: bool = False
-    disagreement: Disagreement | None = None
+    disagreement: Inconsistency | None = None
 
     @classmethod
     def of_owners(cls, recipe: str, owner: Array, names: tuple[str, ...]) -> Partition:

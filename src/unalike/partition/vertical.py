@@ -11,7 +11,7 @@ import numpy as np
 
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
-from unalike.partition.disagreement import Disagreement
+from unalike.partition.disagreement import Inconsistency
 from unalike.partition.partition import PARTITIONS, Partition, number_parties, register_partition
 
 LEAST_COMMON = 10
@@ -81,7 +81,7 @@ class Vertical:
 
     def _disagreement(
         self, dataset: Dataset, columns: tuple[Array, ...], rng: np.random.Generator
-    ) -> Disagreement:
+    ) -> Inconsistency:
         """Who is wrong about which shared attribute."""
         everyone = reduce(np.intersect1d, columns)
         attribute = attributes_of(dataset)
@@ -91,7 +91,7 @@ class Vertical:
                 f"vertical's disagree={self.disagree} is about shared attributes, but overlap={self.overlap} of "
                 f"{int(attribute.max()) + 1} attributes is none. Use more overlap."
             )
-        return Disagreement(self.disagree, int(rng.integers(2**62)), shared, dataset.size)
+        return Inconsistency(self.disagree, int(rng.integers(2**62)), shared, dataset.size)
 
 
 def split_columns(recipe: str, dataset: Dataset, columns: tuple[Array, ...]) -> Partition:
