@@ -210,6 +210,20 @@ def test_few_rows_are_not_predicted_where_scores_are_hidden():
     assert len(predicted(vertical(least_predicted=1), roles, states, [block[:1] for block in blocks])) == 1
 
 
+def test_roles_are_told_what_they_see():
+    """Whether scores are single ones or sums, and whether residuals are there to be read."""
+    three, two = (terms_of(*people(40, widths)) for widths in ((2, 2, 2), (2, 2)))
+    for terms, protect, scores, labels in (
+        (three, "clear", "each holder's score", "whose sign is the label"),
+        (three, "masked", "no single holder's", "whose sign is the label"),
+        (three, "encrypted", "no single holder's", "labels are added together"),
+        (two, "encrypted", "each holder's score", "labels are added together"),
+    ):
+        told = vertical(protect=protect).learns(terms)
+        assert scores in told["label holder"]
+        assert labels in told["other holders"]
+
+
 # What is refused.
 
 

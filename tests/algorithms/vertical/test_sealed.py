@@ -101,6 +101,14 @@ def test_nobody_but_the_label_holder_reads_residuals_and_it_reads_no_gradient():
     assert min(own) > 2**100  # far beyond the sums that they hide
 
 
+def test_every_batch_has_masks_of_its_own():
+    blocks, y = people(64, (2, 3))
+    me = roles_of(terms_of(blocks, y), blocks, y)[2]
+    found = [masks(me, at, 3) for at in ((1, 0), (1, 1), (2, 0))]
+    assert len({mask for own in found for mask in own}) == 9
+    assert masks(me, (1, 1), 3) == found[1]
+
+
 @pytest.mark.parametrize("most", [1, 37, 2**21])
 def test_shifts_are_taken_from_whole_columns(most):
     random = np.random.default_rng(0)

@@ -189,3 +189,12 @@ def test_weights_of_another_number_are_refused():
     ciphers = encrypt(keys_of("paillier"), [1, 2], b"1" * 32)
     with pytest.raises(ValueError, match="Weights of 2 ciphers"):
         combine(ciphers, np.ones((3, 1), np.int64))
+
+
+@every_cipher
+def test_a_weighted_sum_is_made_fresh_before_it_is_sent(cipher):
+    keys = keys_of(cipher)
+    made = combine(encrypt(keys, [5, -7, 11], b"1" * 32), np.array([[2, 0], [-3, 1], [4, -9]], np.int64))
+    fresh = rerandomised(made, b"2" * 32)
+    assert decrypt(keys, fresh) == decrypt(keys, made) == [10 + 21 + 44, -7 - 99]
+    assert not set(map(int, fresh.values)) & set(map(int, made.values))
