@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from unalike.secure import hints
 from unalike.secure.errors import ProtocolError
-from unalike.secure.matching import Matcher, HintTable, table_of
+from unalike.secure.matching import HintTable, Matcher, table_of
 
 SESSION = b"session"
 

@@ -15,8 +15,8 @@ from tests.algorithms.vertical.talking import people, play, roles_of, terms_of
 from tests.algorithms.vertical.test_linear import vertical
 from unalike.algorithms.protocol import SERVER
 from unalike.algorithms.vertical.batches import batches
-from unalike.rounds.conversation import InProcess
 from unalike.algorithms.vertical.sealed import TIMES
+from unalike.rounds.conversation import InProcess
 from unalike.vertical import leak
 
 

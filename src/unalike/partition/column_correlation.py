@@ -118,8 +118,9 @@ class SplitSearch:
         """
         low, high = self.least.icor, self.most.icor
         wanted = low + beta * (high - low)
-        found = {0: self.least, 1: self.most}.get(beta)
-        if found is None:
+        if beta in (0, 1):
+            found = self.most if beta else self.least
+        else:
             found = self._walk(self._deal(rng), wanted)
             if abs(found.icor - wanted) > _CLOSE * (high - low):
                 near = min(self._visited, key=lambda split: abs(split.icor - wanted))

@@ -84,4 +84,4 @@ def _information(code: Array, labels: Array) -> float:
     there = table > 0
     found = float((table[there] * np.log(table[there] / expected[there])).sum() / count)
     by_chance = (table.shape[0] - 1) * (table.shape[1] - 1) / (2 * count)
-    return max(found - by_chance, 0.0)
+    return max(0.0, float(found - by_chance))

@@ -63,8 +63,9 @@ class Blocks:
         made: Tensor = body.module(x)
         if not self.clip:
             return made
-        length = made.norm(dim=1, keepdim=True)
-        return made * (self.clip / length.clamp(min=self.clip))
+        length: Tensor = made.norm(dim=1, keepdim=True)
+        shortened: Tensor = made * (self.clip / length.clamp(min=self.clip))
+        return shortened
 
     def scores(self, head: NetPart, embeddings: Sequence[Tensor]) -> Tensor:
         """What the head makes of all parties' embeddings, given in party order."""

@@ -59,7 +59,7 @@ class NetPart:
         self._point_to(torch.from_numpy(np.array(weights)))
 
     def _point_to(self, flat: Tensor) -> None:
-        for parameter, part in zip(self._parameters, flat.split(self._sizes), strict=True):
+        for parameter, part in zip(self._parameters, flat.split_with_sizes(self._sizes), strict=True):
             parameter.data = part.view(parameter.shape)
             parameter.grad = None
         self._flat = flat
@@ -75,7 +75,8 @@ class NetPart:
         """
         gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in self._parameters]
         speed = None if velocity is None else torch.from_numpy(np.array(velocity))
-        speeds = [None] * len(self._sizes) if speed is None else speed.split(self._sizes)
+        none: list[Tensor | None] = [None] * len(self._sizes)
+        speeds = none if speed is None else list(speed.split_with_sizes(self._sizes))
         self._point_to(self._flat.clone())
         with torch.no_grad():
             for parameter, found, kept in zip(self._parameters, gradients, speeds, strict=True):

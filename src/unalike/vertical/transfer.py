@@ -49,9 +49,9 @@ def signs_of(y: Array, classes: int) -> Array:
 def shares_of(signs: Array, balanced: bool) -> Array:
     """What each row counts in the translator: y / rows, or ``balanced`` both sides of a class half each."""
     if not balanced:
-        return signs / len(signs)
+        return np.asarray(signs / len(signs))
     own, rest = np.maximum((signs > 0).sum(axis=0), 1), np.maximum((signs < 0).sum(axis=0), 1)
-    return np.where(signs > 0, 0.5 / own, -0.5 / rest)
+    return np.asarray(np.where(signs > 0, 0.5 / own, -0.5 / rest))
 
 
 @dataclass(frozen=True)

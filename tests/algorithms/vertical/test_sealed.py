@@ -136,9 +136,12 @@ def test_so_few_people_are_refused(as_usual):
         play(encrypted(), roles_of(terms_of(blocks, y, batch_size=820), blocks, y), last=0)
 
 
-def test_short_keys_are_refused():
-    with pytest.raises(UserError, match="vertical's bits must be 2048 or more, got 1024"):
-        vertical(protect="encrypted", bits=1024)
+@pytest.mark.parametrize(
+    ("bits", "problem"), [(1024, "must be 2048 or more, got 1024"), (16_385, "must be at most 16,384, got 16385")]
+)
+def test_keys_that_are_too_short_or_never_made_are_refused(bits, problem):
+    with pytest.raises(UserError, match=f"vertical's bits {problem}"):
+        vertical(protect="encrypted", bits=bits)
 
 
 @pytest.mark.parametrize("spoil", [0, 255])

@@ -456,3 +456,12 @@ def test_every_kind_of_role_is_told_what_it_learns():
     assert set(learns) == {"label holder", "other holders", "server"}
     assert SecureBoost().bits == 3072
     assert boosting.small().depth == 3
+
+
+@pytest.mark.parametrize("name", ["other bits", "bits turned round"])
+def test_rows_that_are_sent_left_must_have_the_sums_that_were_decrypted(name, monkeypatch):
+    blocks, y = people(120, (1, 6))
+    monkeypatch.setattr(Lying, "liar", 1)
+    monkeypatch.setattr(Lying, "lie", staticmethod(HOST_LIES[name]))
+    with pytest.raises(WrongMail, match=r"sends rows left in node \d+ whose sums are not those that it sent"):
+        trained(short_keys(monkeypatch), blocks, y, rounds=1, carrier=Lying)

@@ -19,7 +19,7 @@ from unalike.algorithms.vertical.boost_rows import (
     rows_by_bin,
     with_round,
 )
-from unalike.algorithms.vertical.boost_sealed import Sealed
+from unalike.algorithms.vertical.boost_sealed import SealedTrees
 from unalike.secure.crypto.additive import SecretKeys, decrypt, read_ciphers
 from unalike.secure.crypto.errors import CryptoError
 from unalike.secure.crypto.packing import Packing
@@ -39,7 +39,7 @@ class Guest:
 
     me: Me
     turn: Turn
-    sealed: Sealed
+    sealed: SealedTrees
 
     @property
     def hosts(self) -> list[int]:

@@ -36,22 +36,22 @@ class Sealing:
 
 
 @dataclass(frozen=True)
-class Holders:
+class ColumnHolders:
     """Who has labels, and which columns of all parties side by side each has: from ``begins[k]`` on."""
 
     guest: int
     begins: NDArray[np.int64]
 
     def others(self) -> list[int]:
-        """The parties without labels."""
+        """The numbers of the parties without labels."""
         return [party for party in range(len(self.begins) - 1) if party != self.guest]
 
 
-def holders(terms: PublicTerms) -> Holders:
+def holders(terms: PublicTerms) -> ColumnHolders:
     """Who holds what by these terms."""
     if terms.label_holder is None:
         raise UserError("secureboost: nobody holds labels. Say which party does.")
-    return Holders(terms.label_holder, np.concatenate([[0], np.cumsum(terms.columns)]).astype(np.int64))
+    return ColumnHolders(terms.label_holder, np.concatenate([[0], np.cumsum(terms.columns)]).astype(np.int64))
 
 
 def allowed_here(terms: PublicTerms, party: int, tree: int) -> NDArray[np.bool_]:

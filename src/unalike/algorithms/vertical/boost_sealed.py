@@ -22,7 +22,7 @@ from unalike.trees.split import channels_of
 
 
 @dataclass(frozen=True, eq=False)
-class Sealed:
+class SealedTrees:
     """The label holder's derivatives in one turn; trees of the round look at columns of ``owners``."""
 
     me: Me
@@ -63,7 +63,7 @@ class Sealed:
         return allowed if self.me.number in self.owners else np.zeros_like(allowed)
 
     def keys(self, k: int) -> SecretKeys:
-        """The tree's own keys."""
+        """The keys of one tree, made when it begins."""
         place = (self.turn.round, k)
         secret = self.me.secret("keys of a tree", *place)
         return remember_last(self.me, "keys", place, lambda: make_keys(secret, *vars(self.sealing).values()))

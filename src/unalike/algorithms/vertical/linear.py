@@ -27,7 +27,7 @@ from unalike.algorithms.vertical.descent import (
 from unalike.algorithms.vertical.sealed import Seal, check_batches
 from unalike.algorithms.vertical.told import REASONS, learned
 from unalike.errors import UserError
-from unalike.secure.crypto.additive_keys import SAFE_BITS, Cipher
+from unalike.secure.crypto.additive_keys import MOST_BITS, SAFE_BITS, Cipher
 from unalike.vertical.arithmetic import Arithmetic, arithmetic_of
 from unalike.vertical.linear import joined_linear
 
@@ -61,6 +61,11 @@ class LinearColumns(Protocol):
         if self.bits < LEAST_BITS:
             raise UserError(
                 f"{name}'s bits must be {LEAST_BITS} or more, got {self.bits}: shorter keys are broken. "
+                f"Use {SAFE_BITS}."
+            )
+        if self.bits > MOST_BITS:
+            raise UserError(
+                f"{name}'s bits must be at most {MOST_BITS:,}, got {self.bits}: longer keys take hours to make. "
                 f"Use {SAFE_BITS}."
             )
         if self.least_predicted < 1:

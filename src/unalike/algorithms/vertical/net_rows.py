@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +22,7 @@ def net_rows(me: Me, places: NDArray[np.int64], dtype: str) -> Array:
     """A party's rows at these places as a dense table of that type; refuses missing values."""
     rows = me.rows.x[places]
     rows = rows.toarray() if hasattr(rows, "indptr") else rows
-    table = np.ascontiguousarray(rows.reshape(len(places), -1), dtype)
+    table = np.ascontiguousarray(rows.reshape(len(places), math.prod(rows.shape[1:])), dtype)
     wrong = table.size - int(np.isfinite(table).sum())
     if wrong:
         raise UserError(

@@ -27,10 +27,9 @@ from unalike.algorithms.trees.own_rows import objective_in
 from unalike.algorithms.vertical import boost_guest, boost_host, boost_predict, boost_sealed
 from unalike.algorithms.vertical.boost_rows import Sealing, begun, holders, room_for_rows
 from unalike.errors import UserError
-from unalike.secure.crypto.additive_keys import SAFE_BITS, Cipher, Exponents
+from unalike.secure.crypto.additive_keys import MOST_BITS, SAFE_BITS, Cipher, Exponents
 from unalike.trees.tree import most_nodes
 
-MOST_BITS = 16_384
 _REFUSED = ("rising", "falling")
 
 
@@ -130,7 +129,7 @@ class SecureBoost(Protocol):
         if is_guest:
             if has_ended(state):
                 return state, NOTHING
-            sealed = boost_sealed.Sealed(me, turn, self.sealing, owners, outputs)
+            sealed = boost_sealed.SealedTrees(me, turn, self.sealing, owners, outputs)
             return boost_guest.Guest(me, turn, sealed).step(state, inbox)
         return boost_host.Host(me, turn, self.sealing, outputs).step(state, inbox) if inbox else (state, NOTHING)
 

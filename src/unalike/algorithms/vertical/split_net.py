@@ -175,7 +175,8 @@ class SplitNet(ColumnNets):
         longest = float(np.linalg.norm(gradient.astype(np.float64), axis=1).max())
         drawn = own_random(me, "gradients", turn.round, number).standard_normal(gradient.shape)
         scale = self.gradient_noise * longest / np.sqrt(gradient.shape[1])
-        return (gradient + scale * drawn).astype(np.float32)
+        told: Array = (gradient + scale * drawn).astype(np.float32)
+        return told
 
     def _told_loss(self, me: Me, state: Arrays, turn: Turn, count: int) -> tuple[Arrays, Say]:
         mean = state["loss"] / count

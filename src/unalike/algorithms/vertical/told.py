@@ -34,8 +34,8 @@ _RESIDUALS = (
 )
 _GRADIENTS = (
     "its own part of the gradient of every batch, in which labels are added together: an attack on adult ranked "
-    "people with an area under the curve of 0.64 beyond what its columns say, in batches of 16 people a column; "
-    "fewer than 20 are refused"
+    "people with an area under the curve of 0.63 beyond what its columns say, in batches of 20 people a column, "
+    "the smallest that are taken"
 )
 
 

@@ -43,6 +43,8 @@ LEAST_BITS: Final = 256
 """Keys of fewer bits have no room for a message; safe ones have many more, see :data:`SAFE_BITS`."""
 SAFE_BITS: Final = 3072
 """Keys of so many bits take about 2^128 steps to break; 2,048 bits take 2^112."""
+MOST_BITS: Final = 16_384
+"""Longer keys protect no better against anybody, and their primes take minutes to hours to find."""
 
 
 @dataclass(frozen=True, eq=False)

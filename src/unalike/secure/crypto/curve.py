@@ -22,6 +22,7 @@ ORDER = 2**252 + 27742317777372353535851937790883648493
 """Of the subgroup that every power is in."""
 _A = 486662
 _HASH, _SCALAR = b"unalike point", b"unalike scalar"
+_MOST_TRIES = 512
 _PART = 2000
 """Points that a process takes at a time."""
 
@@ -33,15 +34,7 @@ def is_on_curve(u: int) -> bool:
 
 def hashed(session: bytes, text: bytes) -> bytes:
     """The point of a text in a session: the first of its SHA-256 hashes, by a counter, that is on the curve."""
-    start = sha256(_HASH + len(session).to_bytes(4, "big") + session)
-    jacobi = quickest_jacobi()
-    for counter in range(2**16):
-        one = start.copy()
-        one.update(counter.to_bytes(4, "big") + text)
-        u = int.from_bytes(one.digest(), "little") & (2**255 - 1)
-        if u < PRIME and jacobi((u * u * u + _A * u * u + u) % PRIME, PRIME) == 1:
-            return u.to_bytes(KEY_BYTES, "little")
-    raise AssertionError("one of two hashes is on the curve")
+    return _hashed_part(session, [text])[0]
 
 
 def hashed_all(session: bytes, texts: Sequence[bytes], workers: int = 1) -> list[bytes]:
@@ -78,7 +71,20 @@ def _clamped(raw: bytes) -> bytes:
 
 
 def _hashed_part(session: bytes, texts: Sequence[bytes]) -> list[bytes]:
-    return [hashed(session, text) for text in texts]
+    start, jacobi = sha256(_HASH + len(session).to_bytes(4, "big") + session), quickest_jacobi()
+    counters = [counter.to_bytes(4, "big") for counter in range(_MOST_TRIES)]
+    found = []
+    for text in texts:
+        for counter in counters:
+            one = start.copy()
+            one.update(counter + text)
+            u = int.from_bytes(one.digest(), "little") & (2**255 - 1)
+            if u < PRIME and jacobi(u * (u * (u + _A) + 1), PRIME) == 1:
+                found.append(u.to_bytes(KEY_BYTES, "little"))
+                break
+        else:
+            raise AssertionError("one of two hashes is on the curve")
+    return found
 
 
 def _powers_part(scalar: bytes, points: Sequence[bytes]) -> list[bytes]:
