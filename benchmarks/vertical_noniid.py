@@ -115,7 +115,7 @@ def main(folders: Sequence[Path]) -> None:
     for folder in folders:
         results = study_results(load_study(NAME), folder)
         for record in (one for setting in results.settings for line in setting.lines for one in line.finished):
-            records[record.folder.name] = record
+            records[record.key] = record
     found = cells(list(records.values()))
     with CSV.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
