@@ -10,7 +10,9 @@ from tests.algorithms.vertical.checking import check_columns
 from tests.algorithms.vertical.talking import people, play, predicted, roles_of, terms_of
 from unalike.algorithms.vertical.batches import batches
 from unalike.algorithms.vertical.split_net import SplitNet
+from unalike.errors import UserError
 from unalike.models.mlp import Mlp
+from unalike.rounds.conversation import InProcess
 
 MODEL = Mlp((6, 4))
 
@@ -114,3 +116,79 @@ def test_it_holds_the_contract(options, classes, label_holder):
     blocks, y = people(90, classes=classes)
     pace = {"batch_size": 32, "lr": 0.1}
     check_columns(SplitNet(**options), blocks, y, model=MODEL, classes=classes, label_holder=label_holder, **pace)
+
+
+def heard(protocol, blocks, y, name, party=1, **terms):
+    """What the label holder hears of a party in the first batch ("embedding"), or the party of it ("gradient")."""
+    roles = roles_of(terms_of(blocks, y, model=MODEL, rounds=1, **terms), blocks, y)
+    seen = []
+
+    class Keeping(InProcess):
+        def turn(self, turn, inboxes):
+            said = super().turn(turn, inboxes)
+            seen.extend(
+                arrays[name]
+                for sender, say in said.items()
+                for to, arrays in say.mail.items()
+                if name in arrays and party in (sender, to)
+            )
+            return said
+
+    play(protocol, roles, carrier=Keeping)
+    return seen[0].astype(np.float64)
+
+
+def test_noise_is_as_strong_as_it_says():
+    blocks, y = people(400)
+    pace = {"batch_size": 400, "epochs": 1.0}
+    plain = heard(SplitNet(clip=0.5), blocks, y, "embedding", **pace)
+    lengths = np.linalg.norm(plain, axis=1)
+    assert lengths.max() == pytest.approx(0.5, abs=1e-6)
+    whole = heard(SplitNet(), blocks, y, "embedding", **pace)
+    short = np.linalg.norm(whole, axis=1) < 0.5
+    assert np.allclose(plain[short], whole[short])
+    noise = heard(SplitNet(clip=0.5, noise=3.0), blocks, y, "embedding", **pace) - plain
+    assert noise.std() == pytest.approx(1.5, rel=0.1)
+    assert abs(noise.mean()) < 0.15
+    other = heard(SplitNet(clip=0.5, noise=3.0), blocks, y, "embedding", party=2, **pace)
+    plain = heard(SplitNet(clip=0.5), blocks, y, "embedding", party=2, **pace)
+    assert abs(np.corrcoef((other - plain).ravel(), noise.ravel())[0, 1]) < 0.15, "each draws its own"
+
+
+def test_derivatives_are_hidden_by_noise_of_the_longest_ones_length():
+    blocks, y = people(400)
+    pace = {"batch_size": 400, "epochs": 1.0}
+    plain = heard(SplitNet(), blocks, y, "gradient", **pace)
+    noise = heard(SplitNet(gradient_noise=2.0), blocks, y, "gradient", **pace) - plain
+    longest = np.linalg.norm(plain, axis=1).max()
+    assert np.sqrt((noise**2).sum(axis=1).mean()) == pytest.approx(2 * longest, rel=0.1)
+
+
+@pytest.mark.parametrize("party", [0, 1])
+def test_missing_values_are_refused_with_who_has_them(party):
+    blocks, y = people(30)
+    blocks[party][4, 1] = np.nan
+    with pytest.raises(UserError, match=f"Party {party} has 1 missing or infinite values"):
+        play(SplitNet(), roles_of(terms_of(blocks, y, model=MODEL), blocks, y))
+
+
+def test_training_that_runs_away_says_so():
+    blocks, y = people(60, classes=0)
+    with pytest.raises(UserError, match=r"beyond all bounds in round \d\. Use a smaller --lr"):
+        play(SplitNet(), roles_of(terms_of(blocks, y, model=MODEL, classes=0, lr=1e15), blocks, y))
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"momentum": 1.0}, "momentum must be from 0 to below 1, got 1. Use 0.9."),
+        ({"clip": -1.0}, "clip must be 0 or more, got -1. Use 0 for none."),
+        ({"gradient_noise": float("inf")}, "gradient_noise must be 0 or more, got inf. Use 0 for none."),
+        ({"noise": 1.0}, "noise=1 is counted in greatest lengths of a row. Say one with clip=1."),
+        ({"top": (0,)}, "the widths of top must be 1 or more"),
+    ],
+)
+def test_options_have_bounds(options, problem):
+    with pytest.raises(UserError) as caught:
+        SplitNet(**options)
+    assert problem in str(caught.value)
