@@ -95,6 +95,20 @@ def test_alone_is_a_run_on_the_label_holders_columns():
     assert figures["gain"] > 0.05, "all columns count"
 
 
+def test_alone_reads_the_label_holders_columns():
+    """Of a row only they count, and what it says is what this party would train by itself."""
+    played = conversing(rounds=2)
+    cast, x = played.cast, table().x_test
+    holder, model = cast.columns[cast.terms.label_holder], played.cast.alone()
+    others = np.setdiff1d(np.arange(x.shape[1]), holder)
+    changed = x.copy()
+    changed[:, others] = 99
+    assert (model.margins(changed) == model.margins(x)).all()
+    changed = x.copy()
+    changed[:, holder] += 1
+    assert (model.margins(changed) != model.margins(x)).all()
+
+
 def test_together_is_as_good_as_one_table():
     data = table()
     result = run(data=data, **{**VERTICAL, "rounds": 40})

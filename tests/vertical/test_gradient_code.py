@@ -25,6 +25,16 @@ def test_sums_of_any_rows_are_taken_apart(objective, rows, data):
     assert abs(one * rows) < 1 << (code.bits - 1), "the sum fits into a packed digit"
 
 
+def test_the_greatest_sums_are_taken_apart():
+    for objective, most in MOST.items():
+        g, h = (int(one * 2**SHIFT) for one in most)
+        for rows in (1, 7, 1000):
+            code = GradientCode.of(objective, rows)
+            for sign in (1, -1):
+                (one,) = code.coded(np.array([sign * g]), np.array([h]))
+                assert code.sums([one * rows]).tolist() == [[sign * g * rows, h * rows]]
+
+
 def test_no_sums_are_no_rows_of_two():
     assert GradientCode.of("binary", 5).sums([]).shape == (0, 2)
 

@@ -34,6 +34,14 @@ def test_bits_are_read_as_they_were_written_and_nothing_else_is(parts):
             from_bits(np.append(packed[:-1], packed[-1] | 1).astype(np.uint8), lengths)
 
 
+def test_bits_of_other_lengths_are_refused():
+    packed = to_bits([np.array([True, False, True]), np.ones(8, bool)])
+    assert [part.tolist() for part in from_bits(packed, [3, 8])] == [[True, False, True], [True] * 8]
+    for wrong, lengths in ((packed, [2, 8]), (packed, [3]), (packed[:1], [3, 8]), (packed | 1, [3, 8])):
+        with pytest.raises(ValueError, match="are needed"):
+            from_bits(wrong, lengths)
+
+
 def test_rows_move_by_bits_as_they_do_by_bins():
     x = np.random.default_rng(0).normal(size=(50, 1)).astype(np.float32)
     binned = bin_rows(x, Cuts(np.array([-0.5, 0.3], np.float32), np.array([0, 2])))

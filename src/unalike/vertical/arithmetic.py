@@ -182,8 +182,8 @@ def as_floats(x: Any) -> Any:
     if not np.isfinite(entries).all():
         count = int((~np.isfinite(entries)).sum())
         raise UserError(
-            f"{count:,} numbers are missing or infinite, which a linear model has no use for. Fill them in, or "
-            "train trees."
+            f"{count:,} numbers are missing or infinite, which a linear model has no use for. Use "
+            "missing=indicate, or let trees learn from them: --model trees --algorithm secureboost."
         )
     return found
 

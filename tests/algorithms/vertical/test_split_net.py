@@ -249,6 +249,60 @@ def test_what_it_cannot_train():
         play(SplitNet(), roles_of(terms_of(blocks, y, model=MODEL), nobody, y[:0]))
 
 
+def heard(protocol, blocks, y, name, party=1, **terms):
+    """What the label holder hears of a party in the first batch ("embedding"), or the party of it ("gradient")."""
+    roles = roles_of(terms_of(blocks, y, model=MODEL, rounds=1, **terms), blocks, y)
+    seen = []
+
+    class Keeping(InProcess):
+        def turn(self, turn, inboxes):
+            said = super().turn(turn, inboxes)
+            seen.extend(
+                arrays[name]
+                for sender, say in said.items()
+                for to, arrays in say.mail.items()
+                if name in arrays and party in (sender, to)
+            )
+            return said
+
+    play(protocol, roles, carrier=Keeping)
+    return seen[0].astype(np.float64)
+
+
+def test_noise_is_as_strong_as_it_says():
+    blocks, y = people(400)
+    pace = {"batch_size": 400, "epochs": 1.0}
+    plain = heard(SplitNet(clip=0.5), blocks, y, "embedding", **pace)
+    lengths = np.linalg.norm(plain, axis=1)
+    assert lengths.max() == pytest.approx(0.5, abs=1e-6)
+    whole = heard(SplitNet(), blocks, y, "embedding", **pace)
+    short = np.linalg.norm(whole, axis=1) < 0.5
+    assert np.allclose(plain[short], whole[short])
+    noise = heard(SplitNet(clip=0.5, noise=3.0), blocks, y, "embedding", **pace) - plain
+    assert noise.std() == pytest.approx(1.5, rel=0.1)
+    assert abs(noise.mean()) < 0.15
+    other = heard(SplitNet(clip=0.5, noise=3.0), blocks, y, "embedding", party=2, **pace)
+    plain = heard(SplitNet(clip=0.5), blocks, y, "embedding", party=2, **pace)
+    assert abs(np.corrcoef((other - plain).ravel(), noise.ravel())[0, 1]) < 0.15, "each draws its own"
+
+
+def test_derivatives_are_hidden_by_noise_of_the_longest_ones_length():
+    blocks, y = people(400)
+    pace = {"batch_size": 400, "epochs": 1.0}
+    plain = heard(SplitNet(), blocks, y, "gradient", **pace)
+    noise = heard(SplitNet(gradient_noise=2.0), blocks, y, "gradient", **pace) - plain
+    longest = np.linalg.norm(plain, axis=1).max()
+    assert np.sqrt((noise**2).sum(axis=1).mean()) == pytest.approx(2 * longest, rel=0.1)
+
+
+@pytest.mark.parametrize("party", [0, 1])
+def test_missing_values_are_refused_with_who_has_them(party):
+    blocks, y = people(30)
+    blocks[party][4, 1] = np.nan
+    with pytest.raises(UserError, match=f"Party {party} has 1 missing or infinite values"):
+        play(SplitNet(), roles_of(terms_of(blocks, y, model=MODEL), blocks, y))
+
+
 def test_training_that_runs_away_says_so():
     blocks, y = people(60, classes=0)
     terms = terms_of(blocks, y, model=MODEL, classes=0, lr=1e6)

@@ -72,10 +72,27 @@ def patched(check, *arguments):
 
 
 TRUE = test_secureboost.test_trees_are_those_of_joint_training_to_the_bit
+HOST = test_secureboost.test_a_host_that_says_what_cannot_be_is_named
+GUEST = test_secureboost.test_a_label_holder_that_says_what_cannot_be_is_named
 CHECKS = [
     (test_instance_space.test_splits_of_nodes_that_are_not_there_are_refused,),
-    (test_instance_space.test_bits_are_read_as_they_were_written_and_nothing_else_is,),
+    (test_instance_space.test_bits_of_other_lengths_are_refused,),
+    (test_gradient_code.test_the_greatest_sums_are_taken_apart,),
     (test_candidates.test_nodes_of_no_or_one_row_have_sums_too, 1),
+    *(
+        (patched, HOST, name)
+        for name in ("counts above the node", "a split that is not the best", "other bits", "the same for all")
+    ),
+    *((patched, GUEST, name) for name in ("another tree", "nodes without rows")),
     (patched, TRUE, "numbers"),
+    (patched, TRUE, "a share of columns"),
     (patched, test_secureboost.test_the_joined_model_reads_columns_wherever_the_table_has_them),
+    (patched, test_secureboost.test_ties_go_to_the_lowest_party_column_and_bin, 1),
+    *(
+        (patched, test_secureboost.test_rounds_may_be_on_one_partys_columns, *case)
+        for case in (({"mix": True}, [1, 2, 0, 1]), ({"first": "own"}, [1, [0, 1, 2], [0, 1, 2], [0, 1, 2]]))
+    ),
+    (patched, test_secureboost.test_predictions_of_wrong_bits_are_refused),
+    (patched, test_secureboost.test_predicting_together_gives_the_bits_of_the_joined_model_and_of_training, 0, 2),
+    (patched, test_secureboost.test_every_tree_has_a_key_of_its_own_and_sums_leave_under_numbers_of_their_own),
 ]

@@ -70,10 +70,10 @@ class TransferLearning(ColumnNets):
 
     def __post_init__(self) -> None:
         if self.width < 1:
-            raise UserError(f"ftl: width must be 1 or more, got {self.width}.")
+            raise UserError(f"ftl: width must be 1 or more, got {self.width}. Use 16.")
         for name in ("alignment", "l2"):
             if not 0 <= getattr(self, name) < float("inf"):
-                raise UserError(f"ftl: {name} must be 0 or more, got {getattr(self, name)}.")
+                raise UserError(f"ftl: {name} must be 0 or more, got {getattr(self, name):g}. Use 0 for none.")
 
     def start(self, me: Me) -> Arrays:
         """Each party has a net with random weights of its own making; the label holder the translator too."""

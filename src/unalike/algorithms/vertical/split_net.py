@@ -65,10 +65,10 @@ class SplitNet(ColumnNets):
         if len(self.top) and min(self.top) < 1:
             raise UserError(f"split-net: the widths of top must be 1 or more, got {self.top}. Write top=(16,).")
         if not 0 <= self.momentum < 1:
-            raise UserError(f"split-net: momentum must be from 0 to below 1, got {self.momentum}.")
+            raise UserError(f"split-net: momentum must be from 0 to below 1, got {self.momentum:g}. Use 0.9.")
         for name in ("clip", "noise", "gradient_noise"):
             if not 0 <= getattr(self, name) < float("inf"):
-                raise UserError(f"split-net: {name} must be 0 or more, got {getattr(self, name)}.")
+                raise UserError(f"split-net: {name} must be 0 or more, got {getattr(self, name):g}. Use 0 for none.")
         if self.noise and not self.clip:
             raise UserError(
                 f"split-net: noise={self.noise:g} is counted in greatest lengths of a row. Say one with clip=1."
