@@ -2,6 +2,7 @@
 
 from tests.algorithms.vertical import test_batches, test_fedbcd, test_linear, test_quasi_newton
 from tests.contract.mutations import of_file
+from tests.vertical import test_grid
 
 HOME = "algorithms/vertical/"
 MUTATIONS = [
@@ -64,7 +65,7 @@ MUTATIONS = [
     ),
 ]
 CHECKS = [
-    (test_batches.test_a_round_has_as_many_batches_as_its_pace_says, {"epochs": 2.5}, 10),
+    (test_batches.test_a_round_has_as_many_batches_as_its_pace_says, {"epochs": 2.125}, 9),
     (test_batches.test_rates_and_outputs,),
     (test_quasi_newton.test_the_best_step_is_where_the_slope_is_zero, 5.0),
     (test_quasi_newton.test_a_direction_is_that_of_bfgs,),
@@ -80,4 +81,7 @@ CHECKS = [
     (test_linear.test_a_predicted_person_does_not_depend_on_the_others,),
     (test_fedbcd.test_the_label_holder_looks_again_and_the_others_do_not,),
     (test_quasi_newton.test_it_finds_the_optimum_that_scipy_finds, 0, 0.3),
+    (test_quasi_newton.test_a_quadratic_takes_as_many_steps_as_it_has_weights,),
+    (test_linear.test_it_holds_the_contract_of_columns, 2, 0.5, "clear"),
+    (test_grid.test_products_of_great_numbers_are_exact, 2**40, 2**12),
 ]

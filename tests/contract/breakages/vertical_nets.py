@@ -27,7 +27,7 @@ MUTATIONS = [
     *of_file(
         HOME + "net_rows.py",
         ("missing values are read", "if wrong:\n", "if False:\n"),
-        ("all parties draw the same", 'me.secret(use, *place)[:16], "little")', 'me.secret(use, *place)[:1], "little")'),
+        ("all parties draw the same", "me.secret(use, *place)[:16]", "bytes(16)"),
         ("nothing is too large to be sent", "rows.size and not np.abs(rows).max() <= GREATEST", "False"),
     ),
     *of_file(
