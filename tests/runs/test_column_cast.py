@@ -209,6 +209,11 @@ def test_images_are_scaled_as_nets_see_them():
     [
         ({"partition": "iid"}, "iid splits rows, but vertical wants other columns"),
         ({"algorithm": "fedavg"}, r"vertical\(3\) splits columns, but fedavg needs whole rows"),
+        ({"algorithm": "fedavg", "model": "mlp(4)"}, "Use --algorithm split-net, or split rows"),
+        ({"algorithm": "fedavg", "model": "fedavg-cnn"}, "Use --algorithm vertical --model logistic, or split rows"),
+        ({"algorithm": "histogram", "model": "trees"}, "Use --algorithm secureboost, or split rows"),
+        ({"algorithm": "vertical", "model": "mlp(4)"}, "Use --model logistic, or --algorithm split-net"),
+        ({"algorithm": "split-net", "model": "logistic"}, "Use --model mlp, or --algorithm vertical"),
         ({"channel": "masked"}, "--channel has no meaning for vertical: nothing is sent to a server"),
         ({"newcomers": 0.2}, "--newcomers has no meaning for vertical"),
         ({"optimiser": "adam"}, "--optimiser has no meaning for vertical"),

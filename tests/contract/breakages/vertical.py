@@ -16,7 +16,7 @@ MUTATIONS = [
         HOME + "descent.py",
         ("the penalty is forgotten", "pull = pull + l2 * weights", "pull = pull + 0 * weights"),
         ("the others tell of what is far off", "self.proximal * (weights - start)", "self.proximal * weights"),
-        ("the intercept is penalised", "state[\"bias\"], lr, 0.0)", "state[\"bias\"], lr, descent.l2)"),
+        ("the intercept is penalised", 'state["bias"], lr, 0.0)', 'state["bias"], lr, descent.l2)'),
         ("the last residual is told", "if told is None:", "if True:"),
         ("the mean of a batch is its sum", "mean = gradient / people", "mean = gradient"),
         ("strangers may speak", "if unasked:", "if False:"),
@@ -29,15 +29,15 @@ MUTATIONS = [
     ),
     *of_file(
         HOME + "linear.py",
-        ("single scores are mailed", "!= \"clear\" and terms.parties >= 3", "!= \"clear\" and terms.parties >= 9"),
+        ("single scores are mailed", '!= "clear" and terms.parties >= 3', '!= "clear" and terms.parties >= 9'),
         ("few people are predicted", "len(places) < self.least_predicted", "len(places) < 1"),
         ("the losses of a round are added up", "float(total / rows)", "float(total)"),
-        ("predictions forget the intercept", "scores + own.intercept(state[\"bias\"])", "scores"),
+        ("predictions forget the intercept", 'scores + own.intercept(state["bias"])', "scores"),
     ),
     *of_file(
         HOME + "quasi_newton.py",
         ("the intercept is penalised", "held[-1] = 0.0", "pass"),
-        ("changes are those of the sign", "\"changes\": gradient - before", "\"changes\": before - gradient"),
+        ("changes are those of the sign", '"changes": gradient - before', '"changes": before - gradient'),
     ),
     *of_file(
         "vertical/curvature.py",
@@ -46,7 +46,11 @@ MUTATIONS = [
     ),
     *of_file(
         "vertical/objectives.py",
-        ("numbers are not standardised", "np.asarray(y, np.float64) - shift) / scale", "np.asarray(y, np.float64))"),
+        (
+            "numbers are not standardised",
+            "np.asarray(y, np.float64) - shift) / scale",
+            "np.asarray(y, np.float64))",
+        ),
         ("all classes are wrong", "found[np.arange(len(y)), y] -= 1.0", "pass"),
     ),
     *of_file(
@@ -56,12 +60,16 @@ MUTATIONS = [
     ),
     *of_file(
         "vertical/arithmetic.py",
-        ("a person depends on the others", "found += column[:, None] * weight", "found += column[:, None] * weight * (1 + 1e-9 * len(found))"),
+        (
+            "a person depends on the others",
+            "found += column[:, None] * weight",
+            "found += column[:, None] * weight * (1 + 1e-9 * len(found))",
+        ),
         ("the intercept is on another grid", "astype(np.int64) << grid.COLUMNS", "astype(np.int64) << grid.STEPS"),
     ),
     *of_file(
         "vertical/linear.py",
-        ("the first party has the intercept", "party == arrays[\"label_holder\"][0]", "party == 0"),
+        ("the first party has the intercept", 'party == arrays["label_holder"][0]', "party == 0"),
     ),
 ]
 CHECKS = [

@@ -11,17 +11,24 @@ HOME = "algorithms/vertical/"
 MUTATIONS = [
     *of_file(
         HOME + "descent.py",
-        ("everybody is in ever new batches", "steps=None, epochs=1.0)), people, 0)", "steps=None, epochs=1.0)), people, round)"),
+        (
+            "everybody is in ever new batches",
+            "steps=None, epochs=1.0)), people, 0)",
+            "steps=None, epochs=1.0)), people, round)",
+        ),
         ("a small last batch stands alone", "if whole and len(last) < pace.batch_size:", "if False:"),
     ),
     *of_file(
         HOME + "sealed.py",
         ("all batches have the same masks", 'me.secret("masks of sums", *at)', 'me.secret("masks of sums", 0, 0)'),
         ("masks are short", '"big") >> 2 for one', '"big") >> 90 for one'),
-        ("whole columns are shifted by one bit less", "whole >> shifts, shifts", "whole >> shifts, shifts - (shifts > 0)"),
+        (
+            "whole columns are shifted by one bit less",
+            "whole >> shifts, shifts",
+            "whole >> shifts, shifts - (shifts > 0)",
+        ),
         ("any batch tells labels", "if size < TIMES * columns:", "if False:"),
         ("so few people tell labels", "if people < TIMES * columns:", "if False:"),
-        ("numbers beyond the prime are told", "Packing(8 * MASK_BYTES, public.room)", "Packing(public.room, public.room)"),
     ),
     *of_file(
         HOME + "told.py",
@@ -30,10 +37,18 @@ MUTATIONS = [
     ),
     *of_file(
         "secure/crypto/additive.py",
-        ("integers of any size are encrypted", "if any(abs(value) >> public.room for value in numbers):", "if False:"),
+        (
+            "integers of any size are encrypted",
+            "if any(abs(value) >> public.room for value in numbers):",
+            "if False:",
+        ),
         ("signs are lost", "value - size if value > half else value", "value"),
         ("weights below zero are added", "plus * inverse(minus, modulus)", "plus * minus"),
-        ("sums are as they were", "Ciphers(ciphers.public, ciphers.public.zeros(secret, len(ciphers))))", "Ciphers(ciphers.public, [1] * len(ciphers)))"),
+        (
+            "sums are as they were",
+            "Ciphers(ciphers.public, ciphers.public.zeros(secret, len(ciphers))))",
+            "Ciphers(ciphers.public, [1] * len(ciphers)))",
+        ),
         ("ciphertexts that share a divisor are taken", "public.n) != 1:", "public.n) == 0:"),
     ),
     *of_file(
