@@ -57,8 +57,8 @@ def test_each_party_has_its_columns_of_the_same_people_and_one_the_labels():
     people = played.federation.parties[0]
     for number, columns in enumerate(partition.columns):
         own = played.roles[number].rows
-        assert (own.x[own.train] == data.x[np.ix_(people.train, columns)]).all()
-        assert (own.x[own.validation] == data.x[np.ix_(people.validation, columns)]).all()
+        assert np.array_equal(own.x[own.train], data.x[np.ix_(people.train, columns)])
+        assert np.array_equal(own.x[own.validation], data.x[np.ix_(people.validation, columns)])
         assert len(own.y) == (len(own.x) if number == partition.label_holder else 0)
     assert played.roles[SERVER].data is None
     assert played.roles[0].terms.columns == tuple(map(len, partition.columns))
@@ -74,7 +74,7 @@ def test_people_whom_not_all_know_are_apart(monkeypatch):
     common = set(range(50, 250))
     for number, apart in enumerate((range(50), range(250, 300))):
         own = played.roles[number].rows
-        assert (own.x[own.apart] == table().x[np.ix_(list(apart), columns[number])]).all()
+        assert np.array_equal(own.x[own.apart], table().x[np.ix_(list(apart), columns[number])])
     people = played.federation.parties[0]
     assert {*people.train, *people.validation, *people.held_out} == common
 
@@ -209,6 +209,11 @@ def test_images_are_scaled_as_nets_see_them():
     [
         ({"partition": "iid"}, "iid splits rows, but vertical wants other columns"),
         ({"algorithm": "fedavg"}, r"vertical\(3\) splits columns, but fedavg needs whole rows"),
+        ({"algorithm": "fedavg", "model": "mlp(4)"}, "Use --algorithm split-net, or split rows"),
+        ({"algorithm": "fedavg", "model": "fedavg-cnn"}, "Use --algorithm vertical --model logistic, or split rows"),
+        ({"algorithm": "histogram", "model": "trees"}, "Use --algorithm secureboost, or split rows"),
+        ({"algorithm": "vertical", "model": "mlp(4)"}, "Use --model logistic, or --algorithm split-net"),
+        ({"algorithm": "split-net", "model": "logistic"}, "Use --model mlp, or --algorithm vertical"),
         ({"channel": "masked"}, "--channel has no meaning for vertical: nothing is sent to a server"),
         ({"newcomers": 0.2}, "--newcomers has no meaning for vertical"),
         ({"optimiser": "adam"}, "--optimiser has no meaning for vertical"),

@@ -21,7 +21,7 @@ from unalike.partition import PARTITIONS, Partition, as_seen, make_partition
 from unalike.rounds.federation import Federation, SplitRows, take_public
 from unalike.rounds.rows import Rows, batch_of
 from unalike.runs.begin import read_weights
-from unalike.runs.meaning import is_grown
+from unalike.runs.meaning import is_grown, trainer_of
 from unalike.runs.spec import RunSpec
 
 
@@ -178,6 +178,12 @@ def _name(spec: RunSpec) -> str:
     return spec.algorithm.partition("(")[0]
 
 
+def _of_columns(model: str) -> str:
+    """The algorithm that trains such a model of split columns; where none does, one with its model."""
+    found = trainer_of(model.partition("(")[0], "columns")
+    return found if found != "fedavg" else "vertical --model logistic"
+
+
 def _partition(spec: RunSpec, data: Dataset) -> Partition:
     """How the rows are split; refused where the training cannot use that."""
     if spec.test_by == "labels" and data.task != "classification":
@@ -186,7 +192,8 @@ def _partition(spec: RunSpec, data: Dataset) -> Partition:
     if partition.columns is not None:
         brief = PARTITIONS.brief(PARTITIONS.build(spec.partition))
         raise UserError(
-            f"{brief} splits columns, but {_name(spec)} needs whole rows. Use --algorithm vertical, or split rows."
+            f"{brief} splits columns, but {_name(spec)} needs whole rows. Use --algorithm "
+            f"{_of_columns(spec.model or '')}, or split rows."
         )
     return partition
 

@@ -34,6 +34,10 @@ _OF_COLUMNS = {
 """Why an option has no meaning where columns are split."""
 
 
+USUAL = ("histogram", "secureboost", "split-net", "vertical")
+"""Protocols that are named first where several train a model: they ask least of parties, in numbers and in care."""
+
+
 def protocol_of(algorithm: str, model: str) -> Protocol | None:
     """The protocol that a run plays; None where nets are trained. Refuses what does not go together."""
     from unalike.algorithms.protocol import Protocol
@@ -50,17 +54,18 @@ def protocol_of(algorithm: str, model: str) -> Protocol | None:
         known = " or ".join(part.models)
         raise UserError(
             f"{algorithms.brief(part)} trains {known}, not {model.partition('(')[0]}. "
-            f"Use --model {part.models[0]}, or --algorithm {_trainer_of(name, part.splits)}."
+            f"Use --model {part.models[0]}, or --algorithm {trainer_of(name, part.splits)}."
         )
     return part
 
 
-def _trainer_of(model: str, splits: str) -> str:
-    """An algorithm that trains such a model where parties hold rows, or columns."""
+def trainer_of(model: str, splits: str) -> str:
+    """An algorithm that trains such a model where parties hold rows, or columns: the usual one, if there is one."""
     from unalike.algorithms.protocol import Protocol
 
     entries = registry("algorithm")
     found = [one.name for one in entries if issubclass(one.cls, Protocol) and one.cls.splits == splits]
+    found.sort(key=lambda name: name not in USUAL)
     return next((name for name in found if model in entries.build(name).models), "fedavg")
 
 

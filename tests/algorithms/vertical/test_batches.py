@@ -17,7 +17,9 @@ def test_everybody_is_in_one_batch_of_a_pass(rows, size, round):
     assert all(len(batch) == size for batch in found[:-1])
 
 
-@pytest.mark.parametrize(("pace", "number"), [({"steps": 7}, 7), ({"epochs": 2.5}, 10), ({"epochs": 0.01}, 1)])
+@pytest.mark.parametrize(
+    ("pace", "number"), [({"steps": 7}, 7), ({"epochs": 2.5}, 10), ({"epochs": 2.125}, 9), ({"epochs": 0.01}, 1)]
+)
 def test_a_round_has_as_many_batches_as_its_pace_says(pace, number):
     blocks, y = people(5)
     terms = terms_of(blocks, y, batch_size=10, **pace)

@@ -44,6 +44,17 @@ def test_it_finds_the_optimum_that_scipy_finds(classes, l2):
     assert losses[-1] == pytest.approx(loss.row_losses(x @ own[:-1] + own[-1], y).mean(), rel=1e-12)
 
 
+def test_a_quadratic_takes_as_many_steps_as_it_has_weights():
+    """With exact steps they are conjugate, whatever the scales of columns: gradient descent would crawl."""
+    blocks, y = people(200, (2, 2), 0)
+    blocks = [block * [1.0, 8.0] for block in blocks]
+    roles, states, _ = trained(quasi_newton(), blocks, y, classes=0, rounds=1, steps=6)
+    x, (shift, scale) = np.concatenate(blocks, axis=1), roles[0].terms.target
+    best, *_ = np.linalg.lstsq(np.column_stack([x, np.ones(200)]), (y - shift) / scale, rcond=None)
+    own = np.concatenate([states[0]["weights"][:-1], states[1]["weights"], states[0]["weights"][-1:]])
+    assert np.abs(own[:, 0] - best).max() < 1e-8
+
+
 def test_it_does_not_matter_who_has_the_columns():
     whole, y = people(200, (9,))
     _, kept, _ = trained(quasi_newton(l2=0.1), whole, y, rounds=2, steps=4)

@@ -390,6 +390,14 @@ def test_a_host_that_says_what_cannot_be_is_named(name, monkeypatch):
     assert wrong.value.sender == 1
 
 
+def test_rows_that_go_left_have_the_sums_that_were_sent(monkeypatch):
+    blocks, y = people(120, (1, 6))
+    monkeypatch.setattr(Lying, "liar", 1)
+    monkeypatch.setattr(Lying, "lie", staticmethod(changed("bits", lambda a: np.roll(a, 1))))
+    with pytest.raises(WrongMail, match=r"^Party 1 sends rows left in node 0 whose sums are not those"):
+        trained(short_keys(monkeypatch), blocks, y, rounds=1, carrier=Lying, depth=1)
+
+
 GUEST_LIES = {
     "no key": without("public"),
     "a short key": changed("public", lambda a: a[:, :-1]),

@@ -7,33 +7,61 @@ HOME = "algorithms/vertical/"
 MUTATIONS = [
     *of_file(
         HOME + "split_net.py",
-        ("a batch late", "batch_told(turn, leader, len(found), number - 1)]", "batch_told(turn, leader, len(found), number - 1) - 1]"),
-        ("velocities start anew", 'self._descent(me, turn),\n                state.get("body_velocity"),', 'self._descent(me, turn),\n                None if turn.number < 3 else state.get("body_velocity"),'),
+        (
+            "a batch late",
+            "batch_told(turn, leader, len(found), number - 1)]",
+            "batch_told(turn, leader, len(found), number - 1) - 1]",
+        ),
+        (
+            "velocities start anew",
+            'self._descent(me, turn),\n                state.get("body_velocity"),',
+            'self._descent(me, turn),\n                None if turn.number < 3 else state.get("body_velocity"),',
+        ),
         ("losses are added up", 'mean = state["loss"] / count', 'mean = state["loss"]'),
         ("noise is of another strength", "self.noise * self.clip * drawn", "self.noise * drawn"),
         ("derivatives are as they are", "if not self.gradient_noise:", "if True:"),
     ),
     *of_file(
         HOME + "ftl.py",
-        ("the translator is that of the round before", 'self._with_translator(me, state) | {"loss": mean}', 'state | {"loss": mean}'),
-        ("rows that are the label holder's alone say nothing", "np.concatenate([me.rows.train, me.rows.apart])", "me.rows.train"),
-        ("the label holder's columns are read", "who = 1 - leader if terms.parties == 2 else leader", "who = leader"),
+        (
+            "the translator is that of the round before",
+            'self._with_translator(me, state) | {"loss": mean}',
+            'state | {"loss": mean}',
+        ),
+        (
+            "rows that are the label holder's alone say nothing",
+            "np.concatenate([me.rows.train, me.rows.apart])",
+            "me.rows.train",
+        ),
+        (
+            "the label holder's columns are read",
+            "who = 1 - leader if terms.parties == 2 else leader",
+            "who = leader",
+        ),
         ("more than two parties", "if terms.parties > 2:", "if False:"),
     ),
     *of_file(
         HOME + "nets.py",
-        ("the label holder follows", "learns = self.lead if me.number == label_holder_of(me.terms)", "learns = self.lead if me.number == 0"),
+        (
+            "the label holder follows",
+            "learns = self.lead if me.number == label_holder_of(me.terms)",
+            "learns = self.lead if me.number == 0",
+        ),
     ),
     *of_file(
         HOME + "net_rows.py",
         ("missing values are read", "if wrong:\n", "if False:\n"),
-        ("all parties draw the same", 'me.secret(use, *place)[:16], "little")', 'me.secret(use, *place)[:1], "little")'),
+        ("all parties draw the same", "me.secret(use, *place)[:16]", "bytes(16)"),
         ("nothing is too large to be sent", "rows.size and not np.abs(rows).max() <= GREATEST", "False"),
     ),
     *of_file(
         "vertical/block_net.py",
         ("rows are as long as they like", "self.clip / length.clamp(min=self.clip)", "self.clip / self.clip"),
-        ("numbers are not standardised", "np.asarray(y, np.float64) - target[0]) / target[1]", "np.asarray(y, np.float64) - target[0])"),
+        (
+            "numbers are not standardised",
+            "np.asarray(y, np.float64) - target[0]) / target[1]",
+            "np.asarray(y, np.float64) - target[0])",
+        ),
     ),
     *of_file(
         "vertical/transfer.py",

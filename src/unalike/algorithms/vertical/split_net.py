@@ -68,7 +68,9 @@ class SplitNet(ColumnNets):
             raise UserError(f"split-net: momentum must be from 0 to below 1, got {self.momentum:g}. Use 0.9.")
         for name in ("clip", "noise", "gradient_noise"):
             if not 0 <= getattr(self, name) < float("inf"):
-                raise UserError(f"split-net: {name} must be 0 or more, got {getattr(self, name):g}. Use 0 for none.")
+                raise UserError(
+                    f"split-net: {name} must be 0 or more, got {getattr(self, name):g}. Use 0 for none."
+                )
         if self.noise and not self.clip:
             raise UserError(
                 f"split-net: noise={self.noise:g} is counted in greatest lengths of a row. Say one with clip=1."
