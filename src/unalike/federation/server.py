@@ -96,6 +96,8 @@ def serve(
 
 def serve_columns(plan: Plan, speaker: Speaker, record: RunDirectory, place: folders.ServerFolder) -> Figures:
     """The same where sites have other columns of the same people, whom they match before all else."""
+    if place.job() == folders.MEASURE:
+        raise UserError(f"{plan.name} has sites with other columns, which share nothing to measure. Run match.")
     agreed = column_agreement(plan, speaker, place)
     training = RemoteColumns(plan, agreed, speaker)
     _check_models(place, training)

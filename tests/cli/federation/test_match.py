@@ -31,6 +31,8 @@ def test_people_are_matched_between_processes_and_a_run_goes_on_with_them(tmp_pa
         told = capsys.readouterr().out
         assert f"{len(COMMON)} people are known to all 3 sites" in told
         assert "bank (has the label)" in told
+        assert call(["federation", "measure", str(whole.server)]) == 2
+        assert "no common variable to measure" in capsys.readouterr().err
         assert call(["federation", "match", str(whole.server), "--json", "--quiet"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert found["sizes"] == {name: len(people) for name, people in KNOWN.items()}

@@ -21,6 +21,11 @@ def measure(folder: Path, *, as_json: bool, quiet: bool, degree: str | None) -> 
     first: dict[Of, Headline] = {"labels": headline("labels", degree), "features": headline("features")}
     need_extra()
     plan = Plan.read(need_server(folder))
+    if plan.splits_columns:
+        raise UserError(
+            "The sites have other columns of the same people, so there is no common variable to measure. How many "
+            f"people are common: unalike federation match {folder}"
+        )
     if len(plan.parties) < 3:
         raise UserError("Measuring adds the sites' counts under masks, which needs three sites; here are two.")
     ServerFolder(folder).roster(plan)
