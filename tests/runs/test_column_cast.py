@@ -174,6 +174,22 @@ def test_a_strangers_arrays_are_refused(tmp_path):
             rebuilt(about, [{key: value for key, value in tensors.items() if key != name}], where)
 
 
+def test_the_card_says_who_had_what_and_that_no_server_saw_uploads(tmp_path):
+    result = run(data=table(), runs=tmp_path, **VERTICAL)
+    card = unalike.load(result.run_dir).card()
+    data, training, privacy = (card.facts[name] for name in ("Data", "Training", "Privacy"))
+    assert data["parties"] == 3
+    assert data["columns of each"] == {f"party {k}": 2 for k in range(3)}
+    assert (data["has the labels"], data["people whom all know"]) == ("party 0", 300)
+    assert training["batch size"] == 64
+    assert not {"optimiser", "sample", "fine tune"} & training.keys()
+    assert "every party's upload" not in card.to_markdown()
+    assert "columns leave it" in privacy["columns"]
+    assert "--optimiser" not in card.facts["Origin"]["made again by"]
+    loaded = unalike.load(result.run_dir).spec
+    assert loaded.to_dict() == result.spec.to_dict()
+
+
 def test_joined_models_are_exported_as_what_they_are(tmp_path):
     result = run(data=table(), runs=tmp_path, **VERTICAL)
     result.export(tmp_path / "out", "safetensors")
@@ -208,12 +224,11 @@ def test_images_are_scaled_as_nets_see_them():
     ("fields", "message"),
     [
         ({"partition": "iid"}, "iid splits rows, but vertical wants other columns"),
-        ({"algorithm": "fedavg"}, r"vertical\(3\) splits columns, but fedavg needs whole rows"),
+        ({"algorithm": "fedavg"}, "columns, but fedavg needs whole rows"),
         ({"algorithm": "fedavg", "model": "mlp(4)"}, "Use --algorithm split-net, or split rows"),
-        ({"algorithm": "fedavg", "model": "fedavg-cnn"}, "Use --algorithm vertical --model logistic, or split rows"),
-        ({"algorithm": "histogram", "model": "trees"}, "Use --algorithm secureboost, or split rows"),
         ({"algorithm": "vertical", "model": "mlp(4)"}, "Use --model logistic, or --algorithm split-net"),
         ({"algorithm": "split-net", "model": "logistic"}, "Use --model mlp, or --algorithm vertical"),
+        ({"algorithm": "split-net", "model": "fedavg-cnn"}, "not fedavg-cnn. Use --model mlp.$"),
         ({"channel": "masked"}, "--channel has no meaning for vertical: nothing is sent to a server"),
         ({"newcomers": 0.2}, "--newcomers has no meaning for vertical"),
         ({"optimiser": "adam"}, "--optimiser has no meaning for vertical"),
@@ -224,6 +239,11 @@ def test_images_are_scaled_as_nets_see_them():
 def test_what_has_no_meaning_is_refused(fields, message):
     with pytest.raises(UserError, match=message):
         run(data=table(), **{**VERTICAL, **fields})
+
+
+def test_trees_of_rows_are_sent_to_trees_of_columns():
+    with pytest.raises(UserError, match="Use --algorithm secureboost, or split rows"):
+        run(data=table(), algorithm="histogram", model="trees", partition="vertical(3)", rounds=1)
 
 
 def test_a_run_without_test_rows_says_nothing_of_a_gain():

@@ -116,6 +116,6 @@ def _check(partition: Partition) -> None:
     if partition.columns is not None:
         raise UserError(
             f"{partition.recipe} gives the parties different columns of the same rows, so there is no common "
-            "variable to measure. Measure who has which columns: unalike measure. To train, name an algorithm such "
-            "as vertical or secureboost."
+            "variable to measure. Who has which columns says unalike measure; to train, name an algorithm such as "
+            "vertical or secureboost."
         )

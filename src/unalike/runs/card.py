@@ -166,6 +166,13 @@ def _data(about: ModelFile, figures: Mapping[str, Any], spec: Mapping[str, Any])
         "split": brief(PARTITIONS, spec.get("partition")),
         "parties": (figures.get("parties") or figures.get("personal") or {}).get("count") or len(about.parties),
     }
+    if held := figures.get("columns"):
+        found |= {
+            "parties": len(held["parties"]),
+            "columns of each": held["parties"],
+            "has the labels": held["label_holder"],
+            "people whom all know": held["people"],
+        }
     head = ["how unalike the parties are, from 0 to 1", "degree", "by chance"]
     return found | ({"degrees": [head, *table]} if table else {})
 
@@ -237,6 +244,12 @@ def _worst_first(rows: Iterable[tuple[str, float | None]], score: str) -> list[t
 
 def _privacy(spec: Mapping[str, Any], figures: Mapping[str, Any]) -> dict[str, Any]:
     spent = figures.get("privacy")
+    if "columns" in figures:  # nothing goes through a channel: what roles learn is up to the algorithm
+        return {
+            "columns": "no party's columns leave it; what the others learn of them and of labels follows from "
+            f"{brief(ALGORITHMS, spec['algorithm'])}, see docs/vertical.md",
+            "epsilon": "none is promised",
+        }
     channel = spec.get("channel") or "none: the server sees every party's upload"
     if spent is None:
         return {"channel": channel, "epsilon": "none is promised: no noise was added"}

@@ -35,7 +35,7 @@ _OF_COLUMNS = {
 
 
 USUAL = ("histogram", "secureboost", "split-net", "vertical")
-"""Protocols that are named first where several train a model: they ask least of parties, in numbers and in care."""
+"""Protocols that are named first where several train a model: they ask least of parties."""
 
 
 def protocol_of(algorithm: str, model: str) -> Protocol | None:
@@ -54,13 +54,18 @@ def protocol_of(algorithm: str, model: str) -> Protocol | None:
         known = " or ".join(part.models)
         raise UserError(
             f"{algorithms.brief(part)} trains {known}, not {model.partition('(')[0]}. "
-            f"Use --model {part.models[0]}, or --algorithm {trainer_of(name, part.splits)}."
+            f"Use --model {part.models[0]}{_or_another(name, part.splits)}."
         )
     return part
 
 
+def _or_another(model: str, splits: str) -> str:
+    found = trainer_of(model, splits)
+    return "" if found == "fedavg" and splits == "columns" else f", or --algorithm {found}"
+
+
 def trainer_of(model: str, splits: str) -> str:
-    """An algorithm that trains such a model where parties hold rows, or columns: the usual one, if there is one."""
+    """An algorithm that trains such a model of rows, or of columns: the usual one, if there is one."""
     from unalike.algorithms.protocol import Protocol
 
     entries = registry("algorithm")

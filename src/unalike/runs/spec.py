@@ -248,9 +248,11 @@ class RunSpec:
     def as_recorded(cls, values: Mapping[str, Any], key: str) -> RunSpec:
         """The spec of a run as its folder has it: nothing is looked up: no data, no plug-ins."""
         made, hints = object.__new__(cls), get_type_hints(cls)
-        known = {each.name: each.default for each in cls.options()} | {"lr": USUAL_RATE} | cls.complete(values)
-        if "lr" not in values:  # a protocol's, which has no use for it, nor for others that are not there
-            made.__dict__["left_out"] = frozenset(field.name for field in cls.options()) - values.keys()
+        whole = cls.complete(values)
+        known = {each.name: each.default for each in cls.options()} | {"lr": USUAL_RATE} | whole
+        # Without a rate it is a protocol's, perhaps one that is not here; it has no use for what is not there.
+        there = whole if "lr" in values else values
+        made.__dict__["left_out"] = frozenset(field.name for field in cls.options()) - there.keys()
         for field in dataclasses.fields(cls):
             value = coerce(known.get(field.name), hints[field.name], field.name)
             object.__setattr__(made, field.name, value)
