@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import math
 import secrets
-import time
-from collections.abc import Mapping, Sequence
 from typing import Any
-
-import torch
 
 from unalike.algorithms.contract import Vectors
 from unalike.algorithms.protocol import Arrays
 from unalike.errors import UserError
-from unalike.federation.asking import Asking
 from unalike.federation.column_predict import PREDICT, PREDICTED, fewest_of, job_session
 from unalike.federation.column_site import columns_digest
 from unalike.federation.column_work import column_server, columns_told, tried_session
@@ -27,83 +22,27 @@ from unalike.federation.envelope import Envelope, Refused, shown
 from unalike.federation.figures import checked_tallies, together, told_scores
 from unalike.federation.pairing import OCCASION
 from unalike.federation.plan import Plan
-from unalike.federation.replay import ANSWERED, PREPARED
 from unalike.federation.speaker import Speaker
-from unalike.federation.talk_rounds import Conversation
-from unalike.federation.talks import arrays_in, tensors_of
-from unalike.federation.told import wire_figures
+from unalike.federation.talked_run import TalkedRun, arrays_in
 from unalike.federation.turns import AGAIN, FIGURES
 from unalike.own_code import explained
 from unalike.rounds.evaluation import Figures
-from unalike.rounds.state import State
-from unalike.scores import choose
 
 WORTH = ("alone", "gain")
 """Figures that the label holder tells at the end: what it could do alone, and what the others add."""
 
 
-class RemoteColumns:
-    """A protocol's run whose parties are elsewhere, and have other columns of the same people."""
-
-    again = 0
-    norms: Sequence[dict[str, float]] = ()
+class RemoteColumns(TalkedRun):
+    """A protocol's run between sites that have other columns of the same people."""
 
     def __init__(self, plan: Plan, agreed: ColumnsAgreed, speaker: Speaker) -> None:
-        assert plan.protocol is not None
-        self.plan, self.agreed, self.speaker, self.spec = plan, agreed, speaker, plan.spec
-        self.protocol, self.me = plan.protocol, column_server(plan, agreed)
-        self.score = choose(self.spec.score, "classification")
-        with explained(self.protocol):
-            start = self.protocol.start(self.me)
         self._first = columns_told(plan, agreed)
-        told = dict.fromkeys(range(len(plan.parties)), self._first)
-        self._talk = Conversation(self.protocol, self.me, Asking(speaker), agreed.digest, start, told)
-        self._after = told
-        self.state = State(0, tensors_of(start), torch.zeros(0), {})
-
-    @property
-    def origin(self) -> str:
-        """What a checkpoint must have in common with the run to be of it."""
-        return self.agreed.digest
-
-    @property
-    def stopped(self) -> str | None:
-        """Why training ends before its last round, in words; None to go on."""
-        return self.protocol.finished(arrays_in(self.state.server)) if self.state.round else None
-
-    def resume(self, state: State, accepted: Mapping[str, str]) -> None:
-        """Go on from a checkpoint, and from what it says that sites were told until then."""
-        self.state, self._talk.state = state, arrays_in(state.server)
-        self._talk.told = self._after = {int(number): bytes.fromhex(told) for number, told in accepted.items()}
-
-    def accepted(self) -> dict[str, str]:
-        """For a checkpoint: what each site was told until the round that is whole."""
-        return {str(number): told.hex() for number, told in self._after.items()}
-
-    def kept(self) -> None:
-        """The checkpoint is written: the next round goes on from it."""
-        self._talk.state, self._talk.told = arrays_in(self.state.server), self._after
+        super().__init__(plan, speaker, column_server(plan, agreed), agreed.digest, self._first)
+        self.agreed = agreed
 
     def model_digest(self, number: int) -> str:
         """What a site makes of the plan, if it has the same parts."""
         return columns_digest(self.plan, self.agreed)
-
-    def play_round(self) -> tuple[State, Figures]:
-        """Play the next round; nothing changes until ``state`` is set to what is returned, and ``kept``."""
-        began, number, speaker = time.perf_counter(), self.state.round + 1, self.speaker
-        speaker.slowest, before = {}, (speaker.sent_by.copy(), speaker.sent_to.copy())
-        with explained(self.protocol):
-            server, self._after, spoken = self._talk.play([0, 1] if number == 1 else [number])
-        after = State(number, tensors_of(server), torch.zeros(0), {})
-        everybody = list(range(len(self.plan.parties)))
-        row: Figures = {"round": number, "train_loss": math.nan, **spoken[-1].figures}
-        row |= dict(self.protocol.figures(server, number))
-        last = number == self.spec.rounds or self.protocol.finished(server) is not None
-        if last or number % self.spec.evaluate_every == 0:
-            row |= self._evaluated(server, number, last=last)
-        row |= {"cohort": len(everybody), "turns": sum(one.turns for one in spoken), ANSWERED: [everybody]}
-        row |= {PREPARED: [everybody]} if number == 1 else {}
-        return after, row | wire_figures(speaker, *before) | {"seconds": time.perf_counter() - began}
 
     def _evaluated(self, server: Arrays, number: int, *, last: bool) -> Figures:
         """The figures that the label holder finds of people of the run, whom all sites predict together."""
@@ -188,10 +127,6 @@ class RemoteColumns:
 
     def about_model(self) -> dict[str, Any]:
         """Nothing: no side has the whole model."""
-        return {}
-
-    def privacy(self, last: Figures) -> dict[str, Any]:
-        """Nothing: there is no noise of the channel."""
         return {}
 
 
