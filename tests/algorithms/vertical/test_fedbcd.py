@@ -83,7 +83,12 @@ def test_encrypted_it_is_as_masked():
 
 
 @pytest.mark.parametrize(
-    ("fields", "what"), [({"q": 0}, "q must be >= 1"), ({"proximal": -1.0}, "proximal must be >= 0")]
+    ("fields", "what"),
+    [
+        ({"q": 0}, "q must be from 1"),
+        ({"q": 10**6}, "q must be from 1 to 10,000 steps"),
+        ({"proximal": -1.0}, "proximal must be >= 0"),
+    ],
 )
 def test_what_means_nothing_is_refused(fields, what):
     with pytest.raises(UserError, match=what):

@@ -9,6 +9,10 @@ from unalike.errors import UserError
 from unalike.secure.crypto.additive_keys import SAFE_BITS, Cipher
 
 
+MOST_STEPS = 10_000
+"""Steps on one batch; more would only solve that batch."""
+
+
 @algorithm("fedbcd", paper="Liu et al. 2019, FedBCD (arXiv:1912.11976)")
 class FedBcd(LinearColumns):
     """Linear models of split columns in fewer exchanges: q steps of every party on a batch, not one.
@@ -36,8 +40,10 @@ class FedBcd(LinearColumns):
     def __post_init__(self) -> None:
         self.check("fedbcd")
         check_penalty("fedbcd", "proximal", self.proximal)
-        if self.q < 1:
-            raise UserError(f"fedbcd's q must be >= 1 steps between exchanges, got {self.q}. Use 5.")
+        if not 1 <= self.q <= MOST_STEPS:
+            raise UserError(
+                f"fedbcd's q must be from 1 to {MOST_STEPS:,} steps between exchanges, got {self.q}. Use 5."
+            )
 
     @property
     def descent(self) -> LocalSteps:

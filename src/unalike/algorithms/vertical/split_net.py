@@ -46,10 +46,10 @@ class SplitNet(ColumnNets):
     added. ``gradient_noise`` is for the labels, which derivatives show: Gaussian noise whose length is about so
     many times the longest derivative of the batch is added to what a holder gets.
 
-    Departures. The paper perturbs the last layer's input and bounds it by the norms of weights, here it is what is
-    sent that is clipped and perturbed. Its parties send and step whenever they like; here a batch has all parties,
-    so that the outcome depends on nobody's speed: asynchronous rounds are not built. What a holder sends of people
-    to predict has no noise: the bits are those of the joined model.
+    Departures. It is what is sent that is clipped and perturbed; the paper, which was not at hand in full, has its
+    own way to. Its parties send and step whenever they like; here a batch has all parties, so that the outcome
+    depends on nobody's speed: asynchronous rounds are not built. What a holder sends of people to predict has no
+    noise: the bits are those of the joined model.
     """
 
     predictor: ClassVar[str] = "unalike.vertical.block_net:BlockNet"
