@@ -8,7 +8,6 @@ from unalike.algorithms.vertical.linear import FEWEST, LinearColumns, Protect, c
 from unalike.errors import UserError
 from unalike.secure.crypto.additive_keys import SAFE_BITS, Cipher
 
-
 MOST_STEPS = 10_000
 """Steps on one batch; more would only solve that batch."""
 
