@@ -34,7 +34,7 @@ def predict(
 
     \b
     Example:
-      unalike federation predict bank/invitation --data csv:new.csv -o predictions.csv
+      unalike federation predict bank --data csv:new.csv -o predictions.csv
       unalike federation predict federation
     """
     from unalike.federation.making import is_server
