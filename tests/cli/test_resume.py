@@ -78,7 +78,11 @@ def test_kills_at_random_moments(start, own_process, reference):
     rng = random.Random(int.from_bytes(os.urandom(4)))
     state = rng.getstate()
     driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", DRIVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},  # a fork has no other threads, and would wait for them
     )
     folders, ends = ["0"], []
     try:
