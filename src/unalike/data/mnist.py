@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -79,13 +79,19 @@ class Mnist:
     """70,000 images of handwritten digits, 28x28 pixels, 10 classes; 10,000 are the test set.
 
     The four files may be packed by gzip or not; their unpacked content must have the public files' checksums.
+    ``pixels``: fractions of white, or standardised by MNIST's mean and deviation, (x - 0.1307) / 0.3081.
     """
 
     model: ClassVar[str] = "simple-cnn"
+    pixels: Literal["fractions", "standardised"] = "fractions"
 
     def load(self) -> Dataset:
         """Read the four files of images and labels, and check that they are the public ones."""
-        return load_four_files(MNIST)
+        data = load_four_files(MNIST)
+        if self.pixels == "fractions":
+            return data
+        shift, scale = (np.full((), 255 * share, np.float32) for share in (0.1307, 0.3081))
+        return replace(data, shift=shift, scale=scale)
 
 
 @register_dataset("fmnist", paper="Xiao et al. 2017, arXiv:1708.07747")
