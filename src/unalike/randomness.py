@@ -25,6 +25,7 @@ Purpose = Literal[
     "newcomers",
     "coins",
     "columns",
+    "shared rows",
 ]
 
 _PURPOSES = {purpose: number for number, purpose in enumerate(get_args(Purpose), start=1)}

@@ -234,3 +234,57 @@ def test_prepare_must_keep_the_servers_state():
     probe(prepare=prepare)
     with pytest.raises(UserError, match="changed the server's state"):
         play(small_simulation(PROBE), 1)
+
+
+# --- offers ---
+
+
+@EVERY_ENGINE
+def test_an_offer_looks_at_all_training_rows_at_once(engine, monkeypatch):
+    """Whole rows come out as they are, to the bit, however many a measuring pass would take at a time."""
+    monkeypatch.setattr(local, "MEASURE_ROWS", 3)
+
+    def rounds(self, task, server):
+        replies = yield Ask("offer", {"w": server["w"]}, phase="show")
+        return {"w": server["w"], "sum": replies.sum["row"]}
+
+    def offer(self, party, batch):
+        assert party.phase == "show"
+        return {"row": batch.x[-1]}, {"x": batch.x[-1], "index": batch.index[-1], "key": party.normal(2)}
+
+    probe(
+        plain=frozenset({"row"}),
+        init_server=lambda self, task, w: {"w": w, "sum": w.new_zeros(5)},
+        init_party=lambda self, task, w: {"x": w.new_zeros(5), "index": torch.tensor(0), "key": w.new_zeros(2)},
+        round=rounds,
+        offer=offer,
+    )
+    simulation = play(small_simulation(PROBE, **EVERYBODY, engine=engine), 1)
+    federation, total = simulation.federation, torch.zeros(5)
+    for number, state in simulation.state.parties.items():
+        rows = federation.parties[number].train
+        last, _ = federation.train.take(torch.from_numpy(rows[-1:]))
+        assert torch.equal(state["x"], last[0])
+        assert int(state["index"]) == len(rows) - 1
+        total += state["x"]
+    assert torch.allclose(simulation.state.server["sum"], total)
+
+
+def test_an_offer_is_counted_and_can_be_masked():
+    probe(
+        plain=frozenset({"rows"}),
+        round=lambda self, task, server: _offered(server),
+        init_server=lambda self, task, w: {"w": w, "rows": w.new_zeros(())},
+        offer=lambda self, party, batch: ({"rows": party.size / 100}, {}),
+    )
+    for channel in (None, "masked"):
+        simulation = small_simulation(PROBE, **EVERYBODY, channel=channel)
+        state, row = simulation.play_round()
+        rows = sum(len(party.train) for party in simulation.federation.parties)
+        assert float(state.server["rows"]) == pytest.approx(rows / 100, abs=1e-2)
+        assert row["traffic"]["up"]
+
+
+def _offered(server):
+    replies = yield Ask("offer", {"w": server["w"]})
+    return {"w": server["w"], "rows": replies.sum["rows"]}

@@ -342,3 +342,67 @@ def test_batch_step_counts_the_steps_of_a_phase(engine):
     for state in states.values():
         assert (-state["first"][:6]).tolist() == [1, 1, 1, 1, 0, 0]
         assert (-state["last"][:6]).tolist() == [1, 1, 1, 0, 0, 0]
+
+
+# --- own and public rows together ---
+
+
+@EVERY_ENGINE
+def test_own_and_public_rows_are_seen_together_and_told_apart(engine):
+    counting(Phase("first", epochs=1), Phase("last", epochs=1, rows="own+public"))
+    simulation, states = counted(engine, dtype="float32", batch_size=MOST)
+    public = len(simulation.federation.public)
+    for number, own in sizes(simulation).items():
+        seen = -states[number]["last"]
+        assert torch.count_nonzero(-states[number]["first"]) == own
+        assert torch.nonzero(seen).flatten().tolist() == list(range(own + public))
+        assert torch.allclose(seen[: own + public], torch.full((), 1 / (own + public)))
+
+
+@EVERY_ENGINE
+@pytest.mark.parametrize("rows", ["public", "own+public"])
+def test_a_share_of_the_public_rows_is_a_partys_for_good(engine, rows):
+    counting(Phase("first", epochs=1, rows=rows, share=0.5), Phase("last", epochs=1, rows=rows, share=0.5))
+    simulation, states = counted(engine, dtype="float32", batch_size=MOST)
+    public, found = len(simulation.federation.public), []
+    for number, rows_of_its_own in sizes(simulation).items():
+        own = rows_of_its_own if "own" in rows else 0
+        first, last = (torch.nonzero(states[number][key]).flatten() for key in ("first", "last"))
+        assert torch.equal(first, last)
+        given = [place - own for place in first.tolist() if place >= own]
+        assert len(given) == round(public / 2)
+        assert max(given) < public
+        found.append(given)
+    assert len({tuple(given) for given in found}) > 1
+
+
+@EVERY_ENGINE
+def test_joined_rows_hold_what_their_places_say(engine):
+    """Every row is looked up again by its place, among the party's own rows or the public ones."""
+
+    def loss(self, party, w, batch):
+        public = (batch.index >= party.size).to(w.dtype)
+        return w.sum() * 0 + batch.mean(w[:5] * batch.x).sum() + w[5] * batch.mean(public)
+
+    probe(
+        phases=lambda self, task, round: (Phase("both", epochs=1, rows="own+public"),),
+        init_party=lambda self, task, w: {"w": w.new_zeros(6)},
+        start=lambda self, party: torch.zeros(6, dtype=party.task.dtype),
+        loss=loss,
+        upload=lambda self, party, w: ({}, {"w": w}),
+    )
+    simulation, states = counted(engine, dtype="float32", batch_size=MOST)
+    federation = simulation.federation
+    for number, state in states.items():
+        own, _ = federation.train.take(torch.from_numpy(federation.parties[number].train))
+        public = simulation.task.public.x
+        both = torch.cat([own, public])
+        expected = torch.cat([both.mean(dim=0), torch.tensor([len(public) / len(both)])])
+        assert torch.allclose(-state["w"], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("share", [0.0, -1, 1.5])
+def test_a_share_that_is_none_is_refused(share):
+    counting(Phase("first", rows="public", share=share))
+    with pytest.raises(UserError, match="must return a tuple of one Phase or more.*share above 0"):
+        counted()

@@ -26,6 +26,7 @@ from unalike.algorithms.contract import (
     Vectors,
     parts_of,
 )
+from unalike.algorithms.exchange import PhaseRows
 from unalike.algorithms.protocol import Protocol
 from unalike.errors import UserError
 from unalike.own_code import check_signature, is_own, place
@@ -114,7 +115,8 @@ def _are_phases(value: object, least: int, task: Task) -> bool:
 def _is_work(phase: Phase) -> bool:
     """Whether a phase says its local work once, in whole numbers above 0, on rows that there are."""
     given = [number for number in (phase.epochs, phase.steps) if number is not None]
-    return len(given) < 2 and all(type(n) is int and n > 0 for n in given) and phase.rows in ("own", "public")
+    known = phase.rows in get_args(PhaseRows) and 0 < phase.share <= 1
+    return len(given) < 2 and all(type(n) is int and n > 0 for n in given) and known
 
 
 def _is_number(value: object) -> bool:
@@ -149,7 +151,7 @@ _ANSWER = _Rule(
 )
 _WORK = (
     "each of which trains a part of the net (head, body, norm, a name in task.slices, or '' for all), for epochs "
-    "or steps above 0 and not both, on rows that are own or public"
+    "or steps above 0 and not both, on rows that are own, public or own+public, with a share above 0 and at most 1"
 )
 _RULES = {
     "init_server": _Rule(
@@ -177,6 +179,7 @@ _RULES = {
     "measure": _NAMED,
     "upload": _ANSWER,
     "report": _ANSWER,
+    "offer": _ANSWER,
     "global_model": _Rule(
         "a vector ({0.dtype}) of the net's {0.size} weights, or None",
         lambda value, task, server: value is None or (_is_vector(value, task) and len(value) == task.size),

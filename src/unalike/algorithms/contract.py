@@ -245,6 +245,13 @@ class Algorithm:
         """What leaves the party after ``measure``, and the state it keeps."""
         return party.measured, party.state
 
+    def offer(self, party: Party, batch: Batch) -> tuple[Vectors, Vectors]:
+        """What leaves the party in an exchange that offers, and the state it keeps; the batch has all of its rows.
+
+        For what is made of whole rows, such as means of groups of them: no average over parts is taken on the way.
+        """
+        return {}, party.state
+
     def personal(self, party: Party) -> Tensor:
         """The weights that this party evaluates and deploys (``received`` is what ``send`` gives).
 

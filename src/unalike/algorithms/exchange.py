@@ -11,8 +11,9 @@ from unalike.algorithms.replies import Vectors
 if TYPE_CHECKING:
     from torch import Tensor
 
-Kind = Literal["train", "measure", "measure+train", "train+measure"]
+Kind = Literal["train", "measure", "measure+train", "train+measure", "offer"]
 MeasuredRows = Literal["train", "validation", "public"]
+PhaseRows = Literal["own", "public", "own+public"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,10 @@ class Phase:
     """A part of local training: phases follow each other, and each has new slots of the local optimiser.
 
     ``name`` reaches the party as ``party.phase``. ``epochs`` or ``steps`` are its local work; with neither it is
-    the run's. ``rows``: the steps see the party's own rows, or the public ones that everybody has (``--public``).
+    the run's. ``rows``: the steps see the party's own rows, or the public ones that everybody has (``--public``),
+    or both together; of the public ones, ``share`` is the fraction that each party has been given, the same rows
+    in every round. Where both are seen, ``batch.index`` counts the public rows after the party's own: the p-th of
+    all public rows is ``party.size + p``.
     ``trains`` names the part of the net whose weights move ("head", "body", "norm", or any layer's name, see
     ``task.parts``), or several parts; all others keep their values exactly. Empty: all weights move.
 
@@ -57,9 +61,10 @@ class Phase:
     name: str = ""
     epochs: int | None = None
     steps: int | None = None
-    rows: Literal["own", "public"] = "own"
+    rows: PhaseRows = "own"
     trains: str | tuple[str, ...] = ""
     own_statistics: bool = False
+    share: float = 1.0
 
 
 def parts_of(trains: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -74,7 +79,7 @@ class Ask:
     ``train``: local training from ``start``, then ``upload``. ``measure``: one pass over all of the party's
     training rows with ``measure``, then ``report``. ``measure+train``: the pass first (its result is
     ``party.measured``), then training. ``train+measure``: training first (it ends in ``party.trained``), then the
-    pass, then ``upload``.
+    pass, then ``upload``. ``offer``: one look at all of the party's training rows, as one batch, with ``offer``.
 
     ``phase`` reaches the party as it is, for algorithms whose exchanges differ; where it is set, the exchange is
     one phase of that name and ``Algorithm.phases`` is not asked. ``rows``: what the measuring pass goes over.

@@ -76,6 +76,8 @@ class Vectorised:
 
     def answer(self, workers: Workers, orders: Sequence[Order]) -> list[Reply]:
         """The parties' replies to their orders, in any order."""
+        if orders[0].kind == "offer":  # one look at all rows, of which parties have different numbers
+            return [local.offer(workers.worker(order.party), order) for order in orders]
         return [reply for stack in self._stacks(workers, orders) for reply in stack.answer()]
 
     def adapt(self, workers: Workers, orders: Sequence[Order]) -> list[tuple[Tensor, Tensor]]:
@@ -246,7 +248,7 @@ class _Stack:
     def _steps(self, number: int) -> Iterator[tuple[int, dict[str, Tensor]]]:
         """For every step of a phase: how many parties still train, and the rows of each."""
         phase = self.order.phases[number]
-        data, _ = self.worker.rows_of(phase, self.order)
+        data = self.worker.rows_of(phase, self.order).rows
         plans = [worker.plan(order, number) for worker, order in self.pairs]
         counts = np.array([len(plan["index"]) for plan in plans])
         width = max(plan["index"].shape[1] for plan in plans)

@@ -31,6 +31,8 @@ Trainer = Callable[[Worker, Order, int, Party, Tensor, Tensor], tuple[Tensor, Te
 def answer(worker: Worker, order: Order, trainer: Trainer) -> Reply:
     """A party's answer to an order."""
     algorithm, own = worker.recipe.algorithm, worker.own(order)
+    if order.kind == "offer":
+        return offer(worker, order)
     if order.measures_first:
         own["measured"] = measure(worker, order, worker.party(order, own, order.phase), order.buffers)
     me = worker.party(order, own, order.phases[0].name)
@@ -70,12 +72,22 @@ def adapt(worker: Worker, order: Order, trainer: Trainer) -> tuple[Tensor, Tenso
     return w, buffers
 
 
+@torch.no_grad()
+def offer(worker: Worker, order: Order) -> Reply:
+    """A party's answer to an order that looks at all of its training rows at once."""
+    me = worker.party(order, worker.own(order), order.phase)
+    rows, own = worker.measured_rows(order)
+    batch = batch_of(rows, torch.from_numpy(own).to(me.task.device), order.buffers, torch.arange(len(own)))
+    algorithm = worker.recipe.algorithm
+    return reply_of(worker, order, algorithm.weight(me), algorithm.offer(me, batch), {})
+
+
 def descend(
     worker: Worker, order: Order, number: int, me: Party, buffers: Tensor, start: Tensor
 ) -> tuple[Tensor, Tensor]:
     """A phase step by step: the weights after it, and the mean loss of its steps."""
     algorithm, optimiser, phase = worker.recipe.algorithm, worker.recipe.optimiser, order.phases[number]
-    plan, (rows, _) = worker.plan(order, number), worker.rows_of(phase, order)
+    plan, rows = worker.plan(order, number), worker.rows_of(phase, order).rows
     w = start.detach().clone().requires_grad_()
     moving = worker.moving(phase, len(w))
     slots, key = optimiser.init(w.detach()), key_of_phase(me.key, order.later(number))

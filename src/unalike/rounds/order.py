@@ -67,12 +67,12 @@ class Order:
     @property
     def trains(self) -> bool:
         """Whether the party trains in this exchange."""
-        return self.kind != "measure"
+        return self.kind not in ("measure", "offer")
 
     @property
     def measures(self) -> bool:
         """Whether the party passes over its rows without training."""
-        return self.kind != "train"
+        return self.kind not in ("train", "offer")
 
     @property
     def measures_first(self) -> bool:
@@ -82,7 +82,7 @@ class Order:
 
 def phases_of(algorithm: Algorithm, task: Task, kind: Kind, phase: str, round: int) -> tuple[Phase, ...]:
     """The phases of an exchange, which a real site works out in the same way as the server."""
-    if kind == "measure" or phase:
+    if kind in ("measure", "offer") or phase:
         return (Phase(phase),)
     return algorithm.phases(task, round)
 

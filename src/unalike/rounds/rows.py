@@ -19,9 +19,12 @@ class Rows:
     """Rows and labels on the device, handed out as batches in floating point (tokens: as whole numbers)."""
 
     def __init__(self, x: Any, y: Array, dataset: Dataset, dtype: torch.dtype, device: torch.device) -> None:
+        self._given = (x, y, dataset)
+        self._joined: tuple[Rows, Rows] | None = None
         self.y = _answers(y, dataset, dtype).to(device)
         self.unit = float(dataset.target.scale)
         """what 1 in ``y`` is in the table's own units, where these are standardised numbers"""
+        self._dtype_of_net = dtype
         self._dtype = torch.int64 if dataset.kind == "tokens" else dtype
         self._shape = dataset.shape
         self._plain = dataset.kind == "tokens" or (not dataset.shift.any() and (dataset.scale == 1).all())
@@ -44,6 +47,15 @@ class Rows:
     def _prepare(self, x: Tensor) -> Tensor:
         x = x.to(self._dtype)
         return x if self._plain else (x - self._shift) / self._scale
+
+    def joined(self, more: Rows) -> Rows:
+        """These rows and then ``more``, made once: both are asked for several times in an exchange."""
+        if self._joined is None or self._joined[0] is not more:
+            (x, y, dataset), (other, answers, _) = self._given, more._given
+            both = _under(x, other) if dataset.is_sparse else np.concatenate([x, other])
+            found = Rows(both, np.concatenate([y, answers]), dataset, self._dtype_of_net, self.y.device)
+            self._joined = more, found
+        return self._joined[1]
 
     def stored(self) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
         """All rows as they are kept, and the (x - shift) / scale that is still to do; None for sparse ones."""
@@ -70,6 +82,13 @@ def _answers(y: Array, dataset: Dataset, dtype: torch.dtype) -> Tensor:
     if dataset.task == "classification":
         return torch.from_numpy(np.asarray(y, dtype=np.int64))
     return torch.from_numpy(np.asarray((y - dataset.target.shift) / dataset.target.scale)).to(dtype)
+
+
+def _under(x: Any, other: Any) -> Any:
+    """A sparse table with another one below it."""
+    from scipy import sparse  # slow to import, so only when it is needed
+
+    return sparse.vstack([x, other]).tocsr()
 
 
 def batch_of(rows: Rows, index: Tensor, buffers: Tensor | None = None, places: Tensor | None = None) -> Batch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -43,6 +43,14 @@ class Recipe:
     """the private channel, where there is one"""
 
 
+class PhaseRowsFound(NamedTuple):
+    """The rows that a phase sees: where they are, which of those, and as what ``batch.index`` counts them."""
+
+    rows: Rows
+    index: Array
+    places: Array
+
+
 @dataclass(frozen=True, eq=False)
 class Worker:
     """One party. ``train`` gives the numbers of its training rows in a round, which may change with time."""
@@ -59,11 +67,25 @@ class Worker:
         """How many training rows it has in this round."""
         return len(self.train(max(1, order.round)))
 
-    def rows_of(self, phase: Phase, order: Order) -> tuple[Rows, Array]:
+    def rows_of(self, phase: Phase, order: Order) -> PhaseRowsFound:
         """Where the rows of a phase are, and which they are."""
+        own = self.train(max(1, order.round))
+        if phase.rows == "own":
+            return PhaseRowsFound(self.data, own, np.arange(len(own)))
+        given = self.given(phase.share)
         if phase.rows == "public":
-            return self._public(), np.arange(len(self._public()))
-        return self.data, self.train(max(1, order.round))
+            return PhaseRowsFound(self._public(), given, given)
+        both = np.concatenate([own, len(self.data) + given])
+        places = np.concatenate([np.arange(len(own)), len(own) + given])
+        return PhaseRowsFound(self.data.joined(self._public()), both, places)
+
+    def given(self, share: float) -> Array:
+        """Which public rows this party has been given, where that is a fraction of them; always the same."""
+        count = len(self._public())
+        if share == 1:
+            return np.arange(count)
+        chosen = stream(self.recipe.seed, "shared rows", self.number).permutation(count)[: round(share * count)]
+        return np.sort(chosen)
 
     def measured_rows(self, order: Order) -> tuple[Rows, Array]:
         """The rows that a measuring pass goes over."""
@@ -86,7 +108,7 @@ class Worker:
 
     def steps(self, phase: Phase, order: Order) -> int:
         """How many local steps a phase has."""
-        return self.work(phase).count(len(self.rows_of(phase, order)[1]))
+        return self.work(phase).count(len(self.rows_of(phase, order).index))
 
     def steps_in_all(self, order: Order) -> tuple[int, ...]:
         """The local steps of each phase."""
@@ -122,10 +144,11 @@ class Worker:
     def plan(self, order: Order, which: int) -> Plan:
         """Which rows each step of a phase sees, and how they are augmented."""
         phase, seed = order.phases[which], self.recipe.seed
-        _, rows = self.rows_of(phase, order)
+        found = self.rows_of(phase, order)
         place = order.place(which)
-        positions = self.work(phase).plan(len(rows), stream(seed, "batches", *place))
-        plan = {"index": np.where(positions == PADDING, PADDING, rows[positions]), "position": positions}
+        drawn = self.work(phase).plan(len(found.index), stream(seed, "batches", *place))
+        positions = np.where(drawn == PADDING, PADDING, found.places[drawn])
+        plan = {"index": np.where(drawn == PADDING, PADDING, found.index[drawn]), "position": positions}
         if not self.recipe.augment or phase.rows == "public":
             return plan
         top, left, flip = draw(stream(seed, "augment", *place), positions.shape)

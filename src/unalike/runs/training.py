@@ -223,7 +223,7 @@ class Training(ABC):
             shared = None if self.recipe.keeps_statistics else ledger.buffers
             ledger.count("down", traffic(ask.payload, shared, len(asked)))
             ledger.count("down", gathered.down)
-        if ask.kind != "measure":
+        if ask.kind not in ("measure", "offer"):
             loss = gathered.total.loss
             ledger.loss = math.nan if loss is None else loss / gathered.total.weight
         if gathered.statistics is not None:

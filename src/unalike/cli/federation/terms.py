@@ -36,6 +36,7 @@ _KINDS = {
     "measure": "after one pass over the training rows",
     "measure+train": "after one pass over the training rows and training",
     "train+measure": "after training and one pass over the training rows",
+    "offer": "after a look at all training rows",
     "added": "added to what the other sites have",
     "mailed": "as it is",
 }

@@ -58,7 +58,7 @@ class Compiled(Sequential):
     ) -> tuple[Tensor, Tensor]:
         """A phase in one call, or step by step where the kernels do not know its objective."""
         phase, size, given = order.phases[number], self.kernel.chain.size, self.kernel.chain.input
-        rows, _ = worker.rows_of(phase, order)
+        rows = worker.rows_of(phase, order).rows
         descent, data = _descent(worker, order, phase, me, start), _data(rows)
         # Images that are too small to be cropped: the steps' own error says so.
         too_small = worker.recipe.augment and min(given.height, given.width) <= CROP
