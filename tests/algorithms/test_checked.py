@@ -17,13 +17,14 @@ from unalike.runs.small import small_dataset, small_simulation
 ENGINES = ("sequential", "vectorised", "compiled")
 METHODS = [*_RULES, *_SCRIPTS]
 NAME = "broken-mine"
-ROUND = ("measure", "report")
+ROUND = ("measure", "report", "offer")
 """Methods that FedAvg's own round does not come by."""
 
 
 def _measures(self, task, server):
     seen = yield Ask("measure", self.send(task, server))
     assert seen is not None
+    yield Ask("offer", self.send(task, server))
     replies = yield Ask("train", self.send(task, server))
     return self.fold(task, server, replies)
 

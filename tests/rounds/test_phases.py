@@ -404,5 +404,5 @@ def test_joined_rows_hold_what_their_places_say(engine):
 @pytest.mark.parametrize("share", [0.0, -1, 1.5])
 def test_a_share_that_is_none_is_refused(share):
     counting(Phase("first", rows="public", share=share))
-    with pytest.raises(UserError, match="must return a tuple of one Phase or more.*share above 0"):
+    with pytest.raises(UserError, match=r"must return a tuple of one Phase or more.*share above 0"):
         counted()

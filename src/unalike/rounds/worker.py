@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -43,7 +43,8 @@ class Recipe:
     """the private channel, where there is one"""
 
 
-class PhaseRowsFound(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SeenRows:
     """The rows that a phase sees: where they are, which of those, and as what ``batch.index`` counts them."""
 
     rows: Rows
@@ -67,17 +68,17 @@ class Worker:
         """How many training rows it has in this round."""
         return len(self.train(max(1, order.round)))
 
-    def rows_of(self, phase: Phase, order: Order) -> PhaseRowsFound:
+    def rows_of(self, phase: Phase, order: Order) -> SeenRows:
         """Where the rows of a phase are, and which they are."""
         own = self.train(max(1, order.round))
         if phase.rows == "own":
-            return PhaseRowsFound(self.data, own, np.arange(len(own)))
+            return SeenRows(self.data, own, np.arange(len(own)))
         given = self.given(phase.share)
         if phase.rows == "public":
-            return PhaseRowsFound(self._public(), given, given)
+            return SeenRows(self._public(), given, given)
         both = np.concatenate([own, len(self.data) + given])
         places = np.concatenate([np.arange(len(own)), len(own) + given])
-        return PhaseRowsFound(self.data.joined(self._public()), both, places)
+        return SeenRows(self.data.joined(self._public()), both, places)
 
     def given(self, share: float) -> Array:
         """Which public rows this party has been given, where that is a fraction of them; always the same."""
