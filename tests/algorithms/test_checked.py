@@ -218,7 +218,7 @@ WRONG = {
     ),
     "no steps": ("phases", lambda self, task, round: (Phase(steps=0),), "steps above 0.*steps=0"),
     "half an epoch": ("phases", lambda self, task, round: (Phase(epochs=0.5),), "above 0.*epochs=0.5"),
-    "rows of others": ("phases", lambda self, task, round: (Phase(rows="test"),), "own or public.*rows='test'"),
+    "rows of others": ("phases", lambda self, task, round: (Phase(rows="test"),), "own, public or own.public.*rows='test'"),
     "a yes for epochs": (
         "phases",
         lambda self, task, round: (Phase(epochs=True),),
