@@ -103,7 +103,7 @@ def test_further_arguments_with_defaults_and_other_names_are_fine():
     check_algorithm(NAME)
 
 
-MAY_BE_NONE = {"global_model", "proximal", "linear", "beside"}
+MAY_BE_NONE = {"global_model", "proximal", "linear", "beside", "near", "teach", "contrast"}
 
 
 @pytest.mark.parametrize("method", sorted(set(METHODS) - MAY_BE_NONE - set(_SCRIPTS)))
@@ -218,7 +218,11 @@ WRONG = {
     ),
     "no steps": ("phases", lambda self, task, round: (Phase(steps=0),), "steps above 0.*steps=0"),
     "half an epoch": ("phases", lambda self, task, round: (Phase(epochs=0.5),), "above 0.*epochs=0.5"),
-    "rows of others": ("phases", lambda self, task, round: (Phase(rows="test"),), "own, public or own.public.*rows='test'"),
+    "rows of others": (
+        "phases",
+        lambda self, task, round: (Phase(rows="test"),),
+        "own, public or own.public.*rows='test'",
+    ),
     "a yes for epochs": (
         "phases",
         lambda self, task, round: (Phase(epochs=True),),

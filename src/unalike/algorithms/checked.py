@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-import torch
 from torch import Tensor
 
 from unalike.algorithms.contract import (
@@ -27,6 +26,7 @@ from unalike.algorithms.contract import (
     parts_of,
 )
 from unalike.algorithms.exchange import PhaseRows
+from unalike.algorithms.outlines import outline_of
 from unalike.algorithms.protocol import Protocol
 from unalike.errors import UserError
 from unalike.own_code import check_signature, is_own, place
@@ -34,7 +34,6 @@ from unalike.own_code import check_signature, is_own, place
 if TYPE_CHECKING:
     from unalike.models.task import Task
 
-_LONGEST = 200
 _SCRIPTS = ("prepare", "round")
 """Methods that are generators of exchanges."""
 _NEEDS = ("needs_each", "needs_sgd", "needs_features", "needs_exact", "measures_personal", "keeps_statistics")
@@ -131,6 +130,16 @@ def _are_two(value: object) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(map(_are_vectors, value))
 
 
+def _are_numbers_then_vectors(value: object, task: Task, numbers: int, vectors: int) -> bool:
+    """A tuple of so many numbers and then so many tensors, none of which is one number."""
+    if not isinstance(value, tuple) or len(value) != numbers + vectors:
+        return False
+    given = all(isinstance(one, int | float) or _is_number(one) for one in value[:numbers])
+    return given and all(
+        isinstance(one, Tensor) and one.dim() and one.dtype == task.dtype for one in value[numbers:]
+    )
+
+
 def _is_proximal(value: object, task: Task) -> bool:
     if not isinstance(value, tuple) or len(value) != 2:
         return value is None
@@ -197,6 +206,18 @@ _RULES = {
     "linear": _Rule(
         "None, or a vector ({0.task.dtype})",
         lambda value, party: value is None or _is_vector(value, party.task),
+    ),
+    "near": _Rule(
+        "None, or lam (a number) and a vector ({0.task.dtype}), the target",
+        lambda value, party: value is None or _are_numbers_then_vectors(value, party.task, 1, 1),
+    ),
+    "teach": _Rule(
+        "None, or lam and heat (numbers) and a teacher ({0.task.dtype}): a vector of weights or a table of logits",
+        lambda value, party: value is None or _are_numbers_then_vectors(value, party.task, 2, 1),
+    ),
+    "contrast": _Rule(
+        "None, or mu and heat (numbers) and two vectors ({0.task.dtype}) of weights",
+        lambda value, party: value is None or _are_numbers_then_vectors(value, party.task, 2, 2),
     ),
     "beside": _Rule(
         "None, or the share of a second model: a number",
@@ -277,30 +298,4 @@ def _nothing_kept(algorithm: Algorithm, phases: tuple[Phase, ...]) -> UserError:
 
 
 def _wrong(algorithm: Algorithm, name: str, what: str, value: object, verb: str = "return") -> UserError:
-    return UserError(f"{place(algorithm, name)} must {verb} {what}, got {_outline(value)}.")
-
-
-def _numbers(which: object) -> str:
-    """What the rows of a ByParty are said to be; these are the server's numbers, no party's."""
-    return str(which.tolist()) if isinstance(which, Tensor) else _outline(which)
-
-
-def _outline(value: object) -> str:
-    """What a value is, without the numbers in it: they may be a party's own."""
-    if isinstance(value, Tensor):
-        lacks = " without a gradient" if not value.dim() and not value.requires_grad else ""
-        odd = f" of {value.dtype}" if value.dtype != torch.float32 else ""
-        text = f"a tensor of shape {tuple(value.shape)}{odd}{lacks}"
-    elif isinstance(value, Mapping):
-        text = "{" + ", ".join(f"{key!r}: {_outline(each)}" for key, each in value.items()) + "}"
-    elif isinstance(value, tuple | list):
-        first, last = "()" if isinstance(value, tuple) else "[]"
-        text = first + ", ".join(map(_outline, value)) + last
-    elif isinstance(value, Phase):
-        given = [f for f in dataclasses.fields(value) if getattr(value, f.name) != f.default]
-        text = f"Phase({', '.join(f'{f.name}={getattr(value, f.name)!r}' for f in given)})"
-    elif isinstance(value, ByParty):
-        text = f"ByParty(values={_outline(value.values)}, which={_numbers(value.which)})"
-    else:
-        text = "None" if value is None else f"a {type(value).__name__}"
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return UserError(f"{place(algorithm, name)} must {verb} {what}, got {outline_of(value)}.")

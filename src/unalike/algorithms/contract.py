@@ -24,6 +24,7 @@ from unalike.algorithms.exchange import (
     sent_to,
 )
 from unalike.algorithms.replies import Replies, Vectors
+from unalike.algorithms.terms import declared_fit
 from unalike.registry import Registry
 
 if TYPE_CHECKING:
@@ -212,10 +213,28 @@ class Algorithm:
         """
         return None
 
+    def near(self, party: Party) -> tuple[float | Tensor, Tensor] | None:
+        """(lam, target) of a term lam ||mean feature of the batch - target||^2 in the local objective, or None."""
+        return None
+
+    def teach(self, party: Party) -> tuple[float, float, Tensor] | None:
+        """(lam, heat, teacher) of a term lam heat^2 KL(teacher || w) over the batch's scores, or None.
+
+        Both scores are softmax(logits / heat). The teacher is a model, by its weights, or a table of logits, of
+        which row ``batch.index`` is a row's own. It stays as it is.
+        """
+        return None
+
+    def contrast(self, party: Party) -> tuple[float, float, Tensor, Tensor] | None:
+        """(mu, heat, near, far) of a term mu log(1 + exp((cos(z, z_far) - cos(z, z_near)) / heat)), or None.
+
+        z are a row's features under w, z_near and z_far those under two models that stay as they are.
+        """
+        return None
+
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
         """The local objective on one batch. Where all of it is declared above, an engine need not call it."""
-        near, share = self.proximal(party), self.beside(party)
-        fit = party.task.loss(w, batch) if share is None else _fit_of_two(party.task, w, share, batch)
+        fit, near = declared_fit(self, party, w, batch), self.proximal(party)
         if near is None:
             return fit
         mu, centre = near
@@ -263,10 +282,3 @@ class Algorithm:
     def overrides(cls, *methods: str) -> bool:
         """Whether this algorithm has its own version of one of these (the engine skips what changes nothing)."""
         return any(getattr(cls, method) is not getattr(Algorithm, method) for method in methods)
-
-
-def _fit_of_two(task: Task, both: Tensor, share: float | Tensor, batch: Batch) -> Tensor:
-    """The loss of the first of two models, with a gradient for the second, at their mixture, as well."""
-    w, own = both.chunk(2)
-    mixed = task.loss(share * own + (1 - share) * w.detach(), batch, track=False)
-    return task.loss(w, batch) + (mixed - mixed.detach())

@@ -10,7 +10,6 @@ from unalike.errors import UserError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from unalike.models.batch import Batch
     from unalike.models.task import Task
 
 
@@ -44,23 +43,9 @@ class Moon(Algorithm):
         """The last local model: at first the initial one."""
         return {"previous": w}
 
-    def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
-        """Equation 4 of the paper: the task's loss plus mu times the contrast of features."""
-        import torch
-        from torch.nn import functional
-
-        logits, features = party.task.forward(w, batch)
-        near, far = (
-            functional.cosine_similarity(features, self._frozen(party, other, batch), dim=-1)
-            for other in (party.received["w"], party.state["previous"])
-        )
-        scores = torch.stack([near, far], dim=-1) / self.temperature
-        contrast = -functional.log_softmax(scores, dim=-1)[..., 0]
-        return party.task.loss_of(logits, batch) + self.mu * batch.mean(contrast)
-
-    def _frozen(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
-        """Features of a model that is not trained; its batch norm leaves no trace in the running statistics."""
-        return party.task.features(w, batch, track=False).detach()
+    def contrast(self, party: Party) -> tuple[float, float, Tensor, Tensor] | None:
+        """Equations 3 and 4 of the paper: towards the received model, away from the party's own last one."""
+        return self.mu, self.temperature, party.received["w"], party.state["previous"]
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
         """The update; the party keeps its model for the next time."""

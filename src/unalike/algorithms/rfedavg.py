@@ -26,7 +26,9 @@ class RFedAvg(Algorithm):
 
         f_k(w) + lam r_k(w),   r_k(w) = 1/(N-1) sum over j != k of ||mean of phi(w, batch) - delta_j||^2
 
-    (MMD with a linear kernel). The paper writes r_k with and without 1/(N-1); with it (section IV-C) the
+    (MMD with a linear kernel). As a mean of squared distances is that to the mean and the deltas' own spread, a
+    party trains on lam ||mean of phi(w, batch) - mean of the others' delta_j||^2: the same gradient, and a loss
+    without that constant. The paper writes r_k with and without 1/(N-1); with it (section IV-C) the
     gradient is that of rFedAvg+ for the same deltas, and ``lam`` does not depend on the number of parties.
     ``lam`` multiplies a sum over the d features, not their mean: the paper has 1e-4 (MNIST), 1e-5 (CIFAR-10)
     and 0.1 (sent140) with d = 512 and 256.
@@ -58,13 +60,12 @@ class RFedAvg(Algorithm):
         replies = yield Ask("train+measure", self.send(task, server))
         return self.fold(task, server, replies)
 
-    def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
-        """Line 9 of the paper: the task's loss plus lam times the mean squared distance to the others' deltas."""
-        logits, features = party.task.forward(w, batch)
+    def near(self, party: Party) -> tuple[float | Tensor, Tensor] | None:
+        """Line 9 of the paper, less how far the others' deltas are from their own mean, which no step changes."""
         deltas, known = party.received["deltas"], party.received["known"]
         others = known * (known.new_ones(known.shape).cumsum(0) - 1 != party.number)
-        gaps = ((batch.mean(features) - deltas) ** 2).sum(dim=1)
-        return party.task.loss_of(logits, batch) + self.lam * others.dot(gaps) / others.sum().clamp(min=1)
+        count = others.sum()
+        return self.lam * (count > 0.5), others @ deltas / count.clamp(min=1)
 
     def measure(self, party: Party, batch: Batch) -> Vectors:
         """Line 10 of the paper: the mean feature of the party's rows under the model that it has just trained."""

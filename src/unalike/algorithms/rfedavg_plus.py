@@ -60,13 +60,11 @@ class RFedAvgPlus(Algorithm):
         seen = yield Ask("measure", {"w": server["w"]})
         return server | {key: server[key] + seen.sum[key] for key in ("delta_k", "count")}
 
-    def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
-        """Line 10 of the paper: the task's loss plus lam times the squared distance to the others' mean."""
-        logits, features = party.task.forward(w, batch)
+    def near(self, party: Party) -> tuple[float | Tensor, Tensor] | None:
+        """Line 10 of the paper: lam times the squared distance to the others' mean, as soon as there are any."""
         others = party.received["count"] - party.state["count"]
         mean = (party.received["delta_k"] - party.state["delta_k"]) / others.clamp(min=1)
-        gap = batch.mean(features) - mean
-        return party.task.loss_of(logits, batch) + self.lam * gap.dot(gap).where(others > 0.5, 0.0)
+        return self.lam * (others > 0.5), mean
 
     def measure(self, party: Party, batch: Batch) -> Vectors:
         """Line 15 of the paper: the mean feature of the party's rows under the new global model."""

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from unalike.algorithms.contract import Algorithm, Party, Phase, parts_of
+from unalike.engines.compiled.asked import KINDS, Data, Descent, Steps
 from unalike.engines.compiled.chain import NotAChain, describe
-from unalike.engines.compiled.library import KINDS, Data, Descent, Kernel, Steps
+from unalike.engines.compiled.library import Kernel
 from unalike.engines.compiled.operation import Operation
 from unalike.engines.compiled.source import CROP
 from unalike.engines.job import Job, Say, Unfit
@@ -64,9 +65,11 @@ class Compiled(Sequential):
         too_small = worker.recipe.augment and min(given.height, given.width) <= CROP
         if descent is None or data is None or not _fits(descent, start, size) or too_small:
             return local.descend(worker, order, number, me, buffers, start)
-        plan = worker.plan(order, number)
-        steps = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in plan.items() if k != "position"}
-        w, loss = self.kernel.train(start[:size], data, Steps(**steps), descent)
+        plan = {key: torch.from_numpy(np.ascontiguousarray(v)) for key, v in worker.plan(order, number).items()}
+        steps = Steps(place=plan.pop("position"), **plan)
+        if not self.kernel.keeps(steps, descent):
+            return local.descend(worker, order, number, me, buffers, start)
+        w, loss = self.kernel.train(start[:size], data, steps, descent)
         return w, w.new_tensor(loss)
 
 
@@ -99,10 +102,23 @@ def _descent(worker: Worker, order: Order, phase: Phase, me: Party, start: Tenso
             return None
         span = (spans[0].start, spans[0].stop) if spans else (0, 0)
     linear, share = algorithm.linear(me), algorithm.beside(me)
-    sgd = Descent(order.lr, optimiser.momentum, optimiser.weight_decay, strength, centre, linear, trains=span)
+    near, teach, contrast = algorithm.near(me), algorithm.teach(me), algorithm.contrast(me)
+    sgd = Descent(
+        order.lr,
+        optimiser.momentum,
+        optimiser.weight_decay,
+        strength,
+        centre,
+        linear,
+        trains=span,
+        near=near and (float(near[0]), near[1]),
+        teach=teach,
+        contrast=contrast,
+    )
     if share is None:
         return sgd
-    if span or centre is not None or linear is not None:  # beside a second model the kernels know no other term
+    # Beside a second model the kernels know no other term.
+    if span or any(term is not None for term in (centre, linear, near, teach, contrast)):
         return None
     return replace(sgd, own=start[worker.task.size :], part=float(share))
 

@@ -4,85 +4,29 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from ctypes import POINTER, Structure, c_double, c_float, c_int64, c_void_p
-from dataclasses import dataclass
+from ctypes import POINTER, c_double, c_int64, c_void_p
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
+from unalike.engines.compiled.asked import (
+    KINDS,
+    SHORTEST,
+    Data,
+    Descent,
+    Kept,
+    KeptInC,
+    RowsInC,
+    Steps,
+    TrainingInC,
+)
 from unalike.engines.compiled.chain import Chain
 from unalike.engines.compiled.source import CROP, source_of
 from unalike.native.compiler import Say, load, vector_width
 
-KINDS = (torch.float32, torch.uint8, torch.int16)
-"""Numbers that the kernels read."""
 LARGEST_KEPT = 2**27
-"""Bytes that the values of a party's rows may take while layers below them stay as they are."""
-
-
-@dataclass(frozen=True, eq=False)
-class Data:
-    """Rows [rows, ...] of one of ``KINDS``, labels, and (x - shift) / scale of a row where it is not made yet."""
-
-    x: Tensor
-    y: Tensor
-    shift: Tensor | None = None
-    scale: Tensor | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Steps:
-    """Which rows each step sees, all [steps, width]; negative numbers fill up a short batch."""
-
-    index: Tensor
-    top: Tensor | None = None
-    left: Tensor | None = None
-    flip: Tensor | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Descent:
-    """SGD on cross-entropy + strength / 2 ||w - centre||^2, with ``linear`` added to every gradient.
-
-    ``strength`` is one number, or one for each weight. ``trains`` is where the weights that move begin and end in
-    the flat vector (None: all move); the others keep their bits. ``own`` is a second model, which moves by
-    ``part`` times the gradient at part own + (1 - part) w.
-    """
-
-    lr: float
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    strength: float | Tensor = 0.0
-    centre: Tensor | None = None
-    linear: Tensor | None = None
-    trains: tuple[int, int] | None = None
-    own: Tensor | None = None
-    part: float = 0.0
-
-
-class _Data(Structure):
-    """The rows of a party as the C code reads them: ``struct data`` of rows.h."""
-
-    _fields_ = (*((name, c_void_p) for name in ("x", "y", "shift", "scale")), ("kind", c_int64))
-
-
-class _Training(Structure):
-    """A party's whole local training as the C code reads it: ``struct training`` of entry.h."""
-
-    _fields_ = (
-        ("data", _Data),
-        *((name, c_void_p) for name in ("index", "top", "left", "flip")),
-        *((name, c_int64) for name in ("steps", "width", "begin")),
-        *((name, c_float) for name in ("lr", "momentum", "weight_decay", "strength")),
-        *((name, c_void_p) for name in ("strengths", "centre", "linear")),
-        *((name, c_int64) for name in ("first", "last")),
-        *(
-            (name, c_void_p)
-            for name in ("frozen", "w", "velocity", "d_w", "own", "own_velocity", "d_own", "mixed")
-        ),
-        ("part", c_float),
-        ("tape", c_void_p),
-    )
+"""Bytes that what models make of a party's rows may take while a training goes on."""
 
 
 class Kernel:
@@ -100,8 +44,8 @@ class Kernel:
             ("block", c_int64, []),
             ("forward", None, [*[c_void_p] * 3, c_int64, c_void_p, c_int64, c_void_p, c_void_p]),
             ("backward", None, [c_void_p, c_void_p, c_int64, *[c_void_p] * 4]),
-            ("values", None, [*[c_void_p] * 2, POINTER(_Data), c_void_p, *[c_int64] * 2, *[c_void_p] * 2]),
-            ("train", c_double, [POINTER(_Training)]),
+            ("values", None, [*[c_void_p] * 2, POINTER(RowsInC), c_void_p, *[c_int64] * 2, *[c_void_p] * 2]),
+            ("train", c_double, [POINTER(TrainingInC)]),
         ):
             function = getattr(library, f"unalike_{name}")
             function.restype, function.argtypes = result, arguments
@@ -140,6 +84,7 @@ class Kernel:
         self._check_rows(data, steps)
         data = Data(data.x, data.y, *(None if v is None else _ready(v) for v in (data.shift, data.scale)))
         first, last = self._moving(descent.trains)
+        taught, contrast = self._taught(data, steps, descent), self._contrast(data, steps, descent)
         begin, data, steps = self._from_still_layers(w, data, steps, first)
         strength, strengths = _strength(descent.strength)
         terms = {"centre": descent.centre, "linear": descent.linear, "strengths": strengths}
@@ -149,8 +94,14 @@ class Kernel:
         plan = {
             name: _checked(name, getattr(steps, name), steps.index) for name in ("index", "top", "left", "flip")
         }
-        tape = self._take(1)
-        training = _Training(
+        near, target = descent.near or (0.0, None)
+        target = None if target is None else _ready(target)
+        if target is not None and target.shape != (self.features,):
+            raise ValueError(f"the target must have a number for each of {self.features} features: {target.shape}")
+        if descent.own is not None and (taught or contrast or target is not None):
+            raise ValueError("beside a second model there can be no term on features or on what is taught")
+        tape = self._take(1 if target is None else -(-steps.index.shape[1] // self._block))
+        training = TrainingInC(
             data=_read(data),
             **{name: _at(value) for name, value in (plan | vectors).items()},
             steps=steps.index.shape[0],
@@ -163,6 +114,10 @@ class Kernel:
             part=descent.part,
             first=first,
             last=last,
+            taught=_table(taught),
+            contrast=_table(contrast),
+            near=near,
+            target=_at(target),
             frozen=_at(self._frozen),
             tape=_at(tape),
         )
@@ -180,18 +135,55 @@ class Kernel:
         begin = self.chain.still(first)
         if not begin or steps.top is not None:
             return 0, data, steps
-        seen = steps.index[steps.index >= 0]
-        rows: Tensor = seen.unique()  # type: ignore[no-untyped-call]
+        rows = _seen(steps)
         size = self.chain.layers[begin].given.size
-        if len(rows) == len(seen) or len(rows) * size * 4 > LARGEST_KEPT:
+        if len(rows) == int((steps.index >= 0).sum()) or len(rows) * size * 4 > LARGEST_KEPT:
             return 0, data, steps
+        values = self._values(w, data, rows, begin)
+        return begin, Data(values, data.y[rows]), Steps(_places(rows, steps.index))
+
+    def keeps(self, steps: Steps, descent: Descent) -> bool:
+        """Whether the tables that the terms of a descent look at can be made before it, and have room."""
+        table = descent.teach is not None and descent.teach[2].dim() == 2
+        width = (descent.teach is not None and not table) * self.classes + 2 * self.features * bool(
+            descent.contrast
+        )
+        return not width or (steps.top is None and steps.index.numel() * width * 4 <= LARGEST_KEPT)
+
+    def _values(self, w: Tensor, data: Data, rows: Tensor, end: int) -> Tensor:
+        """What rows are before a layer, under some weights; after the last layer they are logits."""
+        size = self.classes if end == len(self.chain.layers) else self.chain.layers[end].given.size
         w, values, tape = self._vector("w", w), torch.empty(len(rows), size), self._take(1)
         self._library.unalike_values(
-            _at(w), _at(self._frozen), _read(data), _at(rows), len(rows), begin, _at(tape), _at(values)
+            _at(w), _at(self._frozen), _read(data), _at(rows), len(rows), end, _at(tape), _at(values)
         )
         self.give_back(tape)
-        place = torch.where(steps.index < 0, steps.index, torch.searchsorted(rows, steps.index))
-        return begin, Data(values, data.y[rows]), Steps(place)
+        return values
+
+    def _taught(self, data: Data, steps: Steps, descent: Descent) -> Kept | None:
+        """The teacher's probabilities for every row that the steps see."""
+        if descent.teach is None:
+            return None
+        strength, heat, teacher = descent.teach
+        if teacher.dim() == 2:
+            logits, at = teacher, _checked("place", steps.place, steps.index)
+            if at is None or logits.shape[1:] != (self.classes,) or len(logits) <= int(at.max()):
+                raise ValueError("a table that teaches must have logits for every place of a row")
+        else:
+            rows = _seen(steps)
+            logits = self._values(teacher, data, rows, len(self.chain.layers))
+            at = _places(rows, steps.index)
+        return Kept(strength, heat, at, _ready((logits / heat).softmax(dim=1)))
+
+    def _contrast(self, data: Data, steps: Steps, descent: Descent) -> Kept | None:
+        """Both models' features of every row that the steps see, made as long as 1."""
+        if descent.contrast is None:
+            return None
+        strength, heat, *models = descent.contrast
+        rows = _seen(steps)
+        near, far = (self._values(w, data, rows, len(self.chain.layers) - 1) for w in models)
+        at = _places(rows, steps.index)
+        return Kept(strength, heat, at, *(functional.normalize(part, dim=1, eps=SHORTEST) for part in (near, far)))
 
     def _vectors(self, w: Tensor, descent: Descent) -> dict[str, Tensor]:
         """The vectors that steps change: of the one model, and of the second where there is one."""
@@ -241,6 +233,23 @@ class Kernel:
         self._spare.setdefault(len(tape) // self._tape, []).append(tape)
 
 
+def _seen(steps: Steps) -> Tensor:
+    """The numbers of the rows that steps see, each once, ascending."""
+    rows: Tensor = steps.index[steps.index >= 0].unique()  # type: ignore[no-untyped-call]
+    return rows
+
+
+def _places(rows: Tensor, index: Tensor) -> Tensor:
+    """Where the rows of steps are among ``rows``; numbers that fill up stay as they are."""
+    return torch.where(index < 0, index, torch.searchsorted(rows, index))
+
+
+def _table(kept: Kept | None) -> KeptInC:
+    if kept is None:
+        return KeptInC()
+    return KeptInC(kept.strength, kept.heat, *map(_at, (kept.at, kept.first, kept.second)))
+
+
 def _joined(parts: tuple[tuple[str, int], ...], named: Mapping[str, Tensor]) -> Tensor | None:
     """The named parts as one vector, if there are any."""
     for name, size in parts:
@@ -249,9 +258,9 @@ def _joined(parts: tuple[tuple[str, int], ...], named: Mapping[str, Tensor]) -> 
     return torch.cat([_ready(named[name]).reshape(-1) for name, _ in parts]) if parts else None
 
 
-def _read(data: Data) -> _Data:
+def _read(data: Data) -> RowsInC:
     """The rows as C reads them; what they are made of must be kept until then."""
-    return _Data(*map(_at, (data.x, data.y, data.shift, data.scale)), KINDS.index(data.x.dtype))
+    return RowsInC(*map(_at, (data.x, data.y, data.shift, data.scale)), KINDS.index(data.x.dtype))
 
 
 def _strength(strength: float | Tensor) -> tuple[float, Tensor | None]:

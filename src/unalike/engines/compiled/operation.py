@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from unalike.engines.compiled.library import Data, Descent, Kernel, Steps
+from unalike.engines.compiled.asked import Data, Descent, Steps
+from unalike.engines.compiled.library import Kernel
 from unalike.errors import UserError
 from unalike.models.batch import Batch
 

@@ -7,7 +7,7 @@ from importlib.resources import files
 from unalike.engines.compiled.chain import Chain, Layer
 
 KERNELS = ("vector.h", "convolution.h", "pooling.h", "linear.h")
-ENTRIES = ("rows.h", "entry.h")
+ENTRIES = ("rows.h", "terms.h", "entry.h")
 TILE_VECTORS = 2
 """As in ``vector.h``."""
 FLAT_BLOCK = 64

@@ -46,15 +46,19 @@ void unalike_backward(const float *w, const float *frozen, int64_t count, float 
     }
 }
 
-/* Cross-entropy of `count` rows, summed; the logits are replaced by its gradient times `share`. */
-static double cross_entropy(float *logits, const int64_t *labels, int count, float share) {
+/* Cross-entropy of `count` rows, and what they are taught, summed; logits are replaced by its gradient times `share`. */
+static double cross_entropy(float *logits, const int64_t *labels, int count, float share, const struct kept *taught,
+                            int64_t place) {
     double loss = 0;
+    float more[CLASSES];
     for (int n = 0; n < lanes_for(count); n++) {
         float *at = logits + n;
         if (n >= count) {
             for (int k = 0; k < CLASSES; k++) at[k * BLOCK] = 0;
             continue;
         }
+        if (taught->first)
+            loss += taught_row(taught, at, taught->first + taught->at[place + n] * CLASSES, share, more);
         float most = at[0], sum = 0;
         for (int k = 1; k < CLASSES; k++) most = at[k * BLOCK] > most ? at[k * BLOCK] : most;
         const float mine = at[labels[n] * BLOCK];
@@ -62,12 +66,14 @@ static double cross_entropy(float *logits, const int64_t *labels, int count, flo
         loss += logf(sum) - (mine - most);
         for (int k = 0; k < CLASSES; k++) at[k * BLOCK] *= share / sum;
         at[labels[n] * BLOCK] -= share;
+        for (int k = 0; taught->first && k < CLASSES; k++) at[k * BLOCK] += more[k];
     }
     return loss;
 }
 
-/* A party's local training: cross-entropy + strength / 2 sum of strengths[i] (w[i] - centre[i])^2 by stochastic
- * gradient descent on the weights from `first` up to `last`, the vector `linear` added to every gradient. Beside it,
+/* A party's local training: cross-entropy + strength / 2 sum of strengths[i] (w[i] - centre[i])^2, + what a row is
+ * taught + its contrast + near ||mean feature of the step's rows - target||^2, by stochastic gradient
+ * descent on the weights from `first` up to `last`, the vector `linear` added to every gradient. Beside it,
  * where there is one, a second model: in each step `own` moves by `part` times the gradient at
  * mixed = part own + (1 - part) w. */
 struct training {
@@ -84,42 +90,77 @@ struct training {
     float *w, *velocity, *d_w; /* [WEIGHTS]; velocity is null without momentum; of d_w only what moves is read */
     float *own, *own_velocity, *d_own, *mixed; /* [WEIGHTS], or null; then all of w moves */
     float part;
+    struct kept taught, contrast; /* logits as probabilities [][CLASSES]; features of length 1 [][FEATURES], twice */
+    float near;
+    const float *target; /* [FEATURES], or null; then there is a tape for every block of a step */
     float *tape;
 };
 
 /* The rows of a block, cropped and mirrored as the plan says. */
-static void take_rows(const struct training *t, int64_t at, int here) {
-    float *plain = t->tape + AT_INPUT; /* free until the block is settled */
+static void take_rows(const struct training *t, float *tape, int64_t at, int here) {
+    float *plain = tape + AT_INPUT; /* free until the block is settled */
     for (int n = 0; n < here; n++) {
-        float *to = t->tape + AT_ROWS + n * ROW_STRIDE;
+        float *to = tape + AT_ROWS + n * ROW_STRIDE;
         read_row(&t->data, t->index[at + n], t->top ? plain : to);
         if (t->top) crop_flip(plain, to, (int)t->top[at + n], (int)t->left[at + n], t->flip[at + n]);
     }
-    settle(t->tape, here);
+    settle(tape, here);
 }
 
 /* The same where rows are values before layer number `begin`. */
-static void take_values(const struct training *t, int64_t at, int here) {
+static void take_values(const struct training *t, float *tape, int64_t at, int here) {
     const int size = SIZES[t->begin];
-    float *to = t->tape + BEFORE[t->begin];
+    float *to = tape + BEFORE[t->begin];
     for (int n = 0; n < lanes_for(here); n++) {
         const float *from = n < here ? (const float *)t->data.x + t->index[at + n] * size : 0;
         for (int i = 0; i < size; i++) to[i * BLOCK + n] = from ? from[i] : 0;
     }
 }
 
-/* One block of a step: its summed loss at w; the gradient is added to d_w. */
-static double train_block(const struct training *t, const float *w, float *d_w, int64_t at, int here, float share) {
+/* One block of a step on a tape: its summed loss at w; the tape is left with the gradients of logits and features. */
+static double score_block(const struct training *t, const float *w, float *tape, int64_t at, int here, float share) {
     int64_t labels[BLOCK];
     for (int n = 0; n < here; n++) labels[n] = t->data.y[t->index[at + n]];
     if (t->begin)
-        take_values(t, at, here);
+        take_values(t, tape, at, here);
     else
-        take_rows(t, at, here);
-    forward(w, t->frozen, t->tape, lanes_for(here), (int)t->begin, LAYERS);
-    const double loss = cross_entropy(t->tape + AT_LOGITS, labels, here, share);
-    backward(w, t->frozen, t->tape, 0, d_w, here, lanes_for(here), t->first, t->last);
+        take_rows(t, tape, at, here);
+    forward(w, t->frozen, tape, lanes_for(here), (int)t->begin, LAYERS);
+    double loss = cross_entropy(tape + AT_LOGITS, labels, here, share, &t->taught, at);
+    if (t->contrast.first) loss += contrast(&t->contrast, tape + AT_FEATURES, here, at, share, tape + AT_MORE);
     return loss;
+}
+
+/* What a step's rows have to do with each other: near ||their mean feature - target||^2. */
+static double draw_near(const struct training *t, float *tape, int64_t count) {
+    float drawn[FEATURES];
+    double loss = 0;
+    memset(drawn, 0, sizeof drawn);
+    for (int64_t first = 0; first < count; first += BLOCK) {
+        const int here = (int)(count - first < BLOCK ? count - first : BLOCK);
+        const float *features = tape + first / BLOCK * TAPE + AT_FEATURES;
+        for (int i = 0; i < FEATURES; i++)
+            for (int n = 0; n < here; n++) drawn[i] += features[i * BLOCK + n];
+    }
+    for (int i = 0; i < FEATURES; i++) {
+        const float gap = drawn[i] / (float)count - t->target[i];
+        loss += (double)gap * gap;
+        drawn[i] = 2 * t->near * gap / (float)count;
+    }
+    for (int64_t first = 0; first < count; first += BLOCK) {
+        const int here = (int)(count - first < BLOCK ? count - first : BLOCK);
+        float *more = tape + first / BLOCK * TAPE + AT_MORE;
+        for (int i = 0; i < FEATURES; i++)
+            for (int n = 0; n < lanes_for(here); n++)
+                more[i * BLOCK + n] = (t->contrast.first ? more[i * BLOCK + n] : 0) + (n < here ? drawn[i] : 0);
+    }
+    return t->near * loss;
+}
+
+/* The gradient of a block that was scored, added to d_w. */
+static void back_block(const struct training *t, const float *w, float *tape, float *d_w, int here) {
+    const float *more = t->target || t->contrast.first ? tape + AT_MORE : 0;
+    backward(w, t->frozen, tape, more, d_w, here, lanes_for(here), t->first, t->last);
 }
 
 /* How strongly weight i is pulled to the centre, but for `strength`. */
@@ -162,12 +203,23 @@ static double gradient(const struct training *t, const float *w, float *d_w, int
     int64_t count = t->width;
     while (index[count - 1] < 0) count--;
     double loss = 0;
+    float *tape = t->tape;
     memset(d_w + t->first, 0, (size_t)(t->last - t->first) * sizeof(float));
     for (int64_t first = 0; first < count; first += BLOCK) {
         const int here = (int)(count - first < BLOCK ? count - first : BLOCK);
-        loss += train_block(t, w, d_w, step * t->width + first, here, 1.0f / (float)count);
+        loss += score_block(t, w, tape, step * t->width + first, here, 1.0f / (float)count);
+        if (t->target)
+            tape += TAPE; /* the mean feature is known when all blocks have gone forward */
+        else
+            back_block(t, w, tape, d_w, here);
     }
-    return loss / (double)count;
+    loss /= (double)count;
+    if (!t->target) return loss;
+    loss += draw_near(t, t->tape, count);
+    tape = t->tape;
+    for (int64_t first = 0; first < count; first += BLOCK, tape += TAPE)
+        back_block(t, w, tape, d_w, (int)(count - first < BLOCK ? count - first : BLOCK));
+    return loss;
 }
 
 /* The step of the second model, at its mixture with w as it is. */
