@@ -75,28 +75,22 @@ QFEDAVG = of_file(
 )
 RFEDAVG = of_file(
     "algorithms/rfedavg.py",
-    (
-        "the square is forgotten",
-        "((batch.mean(features) - deltas) ** 2).sum(dim=1)",
-        "(batch.mean(features) - deltas).norm(dim=1)",
-    ),
     ("the party itself is included", "- 1 != party.number", "- 1 != -1"),
-    ("normalised by N", "others.sum().clamp(min=1)", "len(known)"),
-    ("normalised by nothing", " / others.sum().clamp(min=1)", ""),
+    ("normalised by N", "count.clamp(min=1)", "len(known)"),
+    ("normalised by nothing", " / count.clamp(min=1)", ""),
+    ("regularised where there is nobody else", "self.lam * (count > 0.5).to(count.dtype)", "self.lam"),
     ("parties never seen count", "others = known * (", "others = known.new_ones(known.shape) * ("),
-    ("padding enters the mean feature", "batch.mean(features) - deltas", "features.mean(dim=0) - deltas"),
     ("delta of the received model", "features(party.trained, batch)", 'features(party.received["w"], batch)'),
     ("absent parties' deltas are forgotten", 'server["deltas"].clone()', '(server["deltas"] * 0)'),
     ("absent parties are forgotten", 'server["known"].clone()', '(server["known"] * 0)'),
     ("noise of another deviation", "noise * party.normal", "noise**2 * party.normal"),
     ("noise in place of delta", "delta + noise * party", "noise * party"),
     ("parties seen long ago count less", 'server["known"].clone()', '(server["known"] / 2)'),
-    ("the only other party counts half", "others.sum().clamp(min=1)", "others.sum().clamp(min=2)"),
+    ("the only other party counts half", "count.clamp(min=1)", "count.clamp(min=2)"),
     ("the model stays", 'server["w"] + replies.mean["delta"]', 'server["w"]'),
 )
 RFEDAVG_PLUS = of_file(
     "algorithms/rfedavg_plus.py",
-    ("the square is forgotten", "gap.dot(gap)", "gap.norm()"),
     (
         "the party itself is included",
         '(party.received["delta_k"] - party.state["delta_k"]) /',
@@ -105,7 +99,7 @@ RFEDAVG_PLUS = of_file(
     ("the mean of N", "/ others.clamp(min=1)", '/ party.received["count"].clamp(min=1)'),
     ("the only other party counts half", "/ others.clamp(min=1)", "/ others.clamp(min=2)"),
     ("one other party is nobody", "others > 0.5", "others > 1.5"),
-    ("regularised where there is nobody else", ".where(others > 0.5, 0.0)", ""),
+    ("regularised where there is nobody else", "self.lam * (others > 0.5).to(others.dtype)", "self.lam"),
     (
         "delta of the old global model",
         'Ask("measure", {"w": server["w"]})',
@@ -114,20 +108,16 @@ RFEDAVG_PLUS = of_file(
     ("absent parties are forgotten", "server[key] + seen.sum[key]", "seen.sum[key]"),
     ("all of delta is added, not its change", "value - party.state[key]", "value"),
     ("a party forgets its share", "in now.items()}, now", "in now.items()}, party.state"),
-    ("padding enters the mean feature", "batch.mean(features) - mean", "features.mean(dim=0) - mean"),
 )
 MOON = of_file(
     "algorithms/moon.py",
-    ("the other models are trained too", "track=False).detach()", "track=False)"),
-    ("the other models leave a trace", "track=False", "track=True"),
     (
         "near and far are swapped",
-        '(party.received["w"], party.state["previous"])',
-        '(party.state["previous"], party.received["w"])',
+        'party.received["w"], party.state["previous"]',
+        'party.state["previous"], party.received["w"]',
     ),
-    ("times the temperature", "/ self.temperature", "* self.temperature"),
-    ("the sign of the contrast", "contrast = -functional", "contrast = functional"),
-    ("padding enters the mean", "batch.mean(contrast)", "contrast.mean()"),
+    ("times the temperature", "self.mu, self.temperature", "self.mu, 1 / self.temperature"),
+    ("the strength is forgotten", "return self.mu, self", "return 1.0, self"),
     ("the last model is the received one", ', {"previous": w}', ', {"previous": party.received["w"]}'),
     ("the last model is lost", ', {"previous": w}', ", party.state"),
     ("the first last model is another", 'return {"previous": w}', 'return {"previous": w * 0}'),

@@ -78,7 +78,7 @@ EVERYBODY, SOME, ONE_OTHER = [1, 1, 1, 1, 1], [1, 0, 1, 0, 1], [0, 0, 0, 0, 1]
 RFEDAVG = [
     (test_rfedavg.test_the_loss_is_the_papers_and_its_gradient_equals_finite_differences, SOME, 3),
     (test_rfedavg.test_the_loss_is_the_papers_and_its_gradient_equals_finite_differences, ONE_OTHER, 0),
-    (test_rfedavg.test_has_the_gradient_of_rfedavg_plus_but_another_value, EVERYBODY),
+    (test_rfedavg.test_has_the_objective_of_rfedavg_plus, EVERYBODY),
     (test_rfedavg.test_delta_is_the_mean_over_all_rows_under_the_partys_own_trained_model, "sequential", 5),
     (test_rfedavg.test_absent_parties_keep_their_delta_and_parties_never_seen_do_not_count, "vectorised"),
     (test_rfedavg.test_the_first_round_has_no_regulariser_and_lam_zero_never_has, "sequential", "rfedavg"),

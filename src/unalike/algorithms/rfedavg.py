@@ -65,7 +65,7 @@ class RFedAvg(Algorithm):
         deltas, known = party.received["deltas"], party.received["known"]
         others = known * (known.new_ones(known.shape).cumsum(0) - 1 != party.number)
         count = others.sum()
-        return self.lam * (count > 0.5), others @ deltas / count.clamp(min=1)
+        return self.lam * (count > 0.5).to(count.dtype), others @ deltas / count.clamp(min=1)
 
     def measure(self, party: Party, batch: Batch) -> Vectors:
         """Line 10 of the paper: the mean feature of the party's rows under the model that it has just trained."""

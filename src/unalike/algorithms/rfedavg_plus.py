@@ -64,7 +64,7 @@ class RFedAvgPlus(Algorithm):
         """Line 10 of the paper: lam times the squared distance to the others' mean, as soon as there are any."""
         others = party.received["count"] - party.state["count"]
         mean = (party.received["delta_k"] - party.state["delta_k"]) / others.clamp(min=1)
-        return self.lam * (others > 0.5), mean
+        return self.lam * (others > 0.5).to(others.dtype), mean
 
     def measure(self, party: Party, batch: Batch) -> Vectors:
         """Line 15 of the paper: the mean feature of the party's rows under the new global model."""

@@ -81,7 +81,9 @@ def setting(request):
 def test_a_term_has_the_gradient_and_the_loss_that_it_is_declared_with(setting, term, beside):
     setting.check(setting.descent(beside, **setting.terms[term]))
     without = setting.train(setting.descent(beside))
-    assert not torch.allclose(setting.train(setting.descent(beside, **setting.terms[term]))[0], without[0], atol=1e-4)
+    assert not torch.allclose(
+        setting.train(setting.descent(beside, **setting.terms[term]))[0], without[0], atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("term", TERMS)

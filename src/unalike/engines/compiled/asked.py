@@ -63,7 +63,7 @@ class Descent:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class Tables:
     """A term on single rows, and the tables that it looks at: ``at`` is where a row of a step is in them."""
 
     strength: float

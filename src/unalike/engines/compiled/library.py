@@ -15,10 +15,10 @@ from unalike.engines.compiled.asked import (
     SHORTEST,
     Data,
     Descent,
-    Kept,
     KeptInC,
     RowsInC,
     Steps,
+    Tables,
     TrainingInC,
 )
 from unalike.engines.compiled.chain import Chain
@@ -160,7 +160,7 @@ class Kernel:
         self.give_back(tape)
         return values
 
-    def _taught(self, data: Data, steps: Steps, descent: Descent) -> Kept | None:
+    def _taught(self, data: Data, steps: Steps, descent: Descent) -> Tables | None:
         """The teacher's probabilities for every row that the steps see."""
         if descent.teach is None:
             return None
@@ -173,9 +173,9 @@ class Kernel:
             rows = _seen(steps)
             logits = self._values(teacher, data, rows, len(self.chain.layers))
             at = _places(rows, steps.index)
-        return Kept(strength, heat, at, _ready((logits / heat).softmax(dim=1)))
+        return Tables(strength, heat, at, _ready((logits / heat).softmax(dim=1)))
 
-    def _contrast(self, data: Data, steps: Steps, descent: Descent) -> Kept | None:
+    def _contrast(self, data: Data, steps: Steps, descent: Descent) -> Tables | None:
         """Both models' features of every row that the steps see, made as long as 1."""
         if descent.contrast is None:
             return None
@@ -183,7 +183,9 @@ class Kernel:
         rows = _seen(steps)
         near, far = (self._values(w, data, rows, len(self.chain.layers) - 1) for w in models)
         at = _places(rows, steps.index)
-        return Kept(strength, heat, at, *(functional.normalize(part, dim=1, eps=SHORTEST) for part in (near, far)))
+        return Tables(
+            strength, heat, at, *(functional.normalize(part, dim=1, eps=SHORTEST) for part in (near, far))
+        )
 
     def _vectors(self, w: Tensor, descent: Descent) -> dict[str, Tensor]:
         """The vectors that steps change: of the one model, and of the second where there is one."""
@@ -244,7 +246,7 @@ def _places(rows: Tensor, index: Tensor) -> Tensor:
     return torch.where(index < 0, index, torch.searchsorted(rows, index))
 
 
-def _table(kept: Kept | None) -> KeptInC:
+def _table(kept: Tables | None) -> KeptInC:
     if kept is None:
         return KeptInC()
     return KeptInC(kept.strength, kept.heat, *map(_at, (kept.at, kept.first, kept.second)))
