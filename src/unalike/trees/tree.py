@@ -92,5 +92,5 @@ class Tree:
 
     def set_thresholds(self, cuts: Cuts) -> None:
         """Fill in the threshold of every split from its column and bin."""
-        for node in np.flatnonzero(self.feature >= 0):
-            self.threshold[node] = cuts.threshold(int(self.feature[node]), int(self.bin[node]))
+        split = np.flatnonzero(self.feature >= 0)
+        self.threshold[split] = cuts.thresholds(self.feature[split], self.bin[split])
