@@ -50,7 +50,9 @@ class Cuts:
         """
         return np.float32(self.thresholds(np.array([feature]), np.array([bin]))[0])
 
-    def thresholds(self, features: NDArray[np.integer[Any]], bins: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+    def thresholds(
+        self, features: NDArray[np.integer[Any]], bins: NDArray[np.integer[Any]]
+    ) -> NDArray[np.float32]:
         """The :meth:`threshold` of each of several splits."""
         place = self.starts[features] + bins
         return self._and_most[np.where(place < self.starts[features + 1], place, len(self.values))]

@@ -134,14 +134,13 @@ static void team_give(Share share) {
     if (share.threads > 1) pthread_mutex_unlock(&TEAM_TAKEN);
 }
 
-// Rows are cut into parts for threads; the same rows are always the same parts.
+// Rows are cut into parts, as many for each thread; the same rows are always the same parts.
 #define PARTS_EACH 4
-#define LEAST_PART 16384
+#define LEAST_PART 32768
 static int64_t parts_of(int64_t rows, int64_t threads) {
-    int64_t most = rows / LEAST_PART;
+    int64_t each = rows / (LEAST_PART * threads);
     if (threads < 2) return 1;
-    most = most < threads ? threads : most;
-    return most < PARTS_EACH * threads ? most : PARTS_EACH * threads;
+    return threads * (each < 1 ? 1 : each < PARTS_EACH ? each : PARTS_EACH);
 }
 
 // Where a part begins: at a multiple of 64 rows, so that no two threads write to the same line of a cache.
