@@ -18,6 +18,9 @@ from unalike.algorithms.contract import (
     Vectors,
     algorithm,
 )
+from unalike.algorithms.data.means import FedMix, NaiveMix
+from unalike.algorithms.data.mixup import Mixup
+from unalike.algorithms.data.share import Share
 from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
@@ -81,6 +84,7 @@ __all__ = [
     "FedFmc",
     "FedMetaMaml",
     "FedMetaSgd",
+    "FedMix",
     "FedNova",
     "FedPer",
     "FedProx",
@@ -99,8 +103,10 @@ __all__ = [
     "Local",
     "LocalTrees",
     "Mapper",
+    "Mixup",
     "Mocha",
     "Moon",
+    "NaiveMix",
     "PFedMe",
     "Partial",
     "Party",
@@ -115,6 +121,7 @@ __all__ = [
     "Reptile",
     "Scaffold",
     "SecureBoost",
+    "Share",
     "SplitNet",
     "TransferLearning",
     "Vectors",
