@@ -1,1 +1,1 @@
-"""Algorithms that exchange knowledge in another form than the weights of one net."""
+"""Algorithms whose parties and server teach each other: by scores, by labels' mean scores, by a student."""
