@@ -27,6 +27,7 @@ from unalike.algorithms.feddyn import FedDyn
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
+from unalike.algorithms.knowledge.def_kt import DefKt
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
@@ -65,6 +66,7 @@ __all__ = [
     "Cfl",
     "CyclicTrees",
     "Dapper",
+    "DefKt",
     "Ditto",
     "FeSem",
     "FedAdagrad",
