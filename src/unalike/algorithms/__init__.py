@@ -29,6 +29,7 @@ from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedrs import FedRs
 from unalike.algorithms.fedyogi import FedYogi
+from unalike.algorithms.knowledge.def_kt import DefKt
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
@@ -67,6 +68,7 @@ __all__ = [
     "Cfl",
     "CyclicTrees",
     "Dapper",
+    "DefKt",
     "Ditto",
     "FeSem",
     "FedAdagrad",
