@@ -20,16 +20,19 @@ from unalike.algorithms.contract import (
 )
 from unalike.algorithms.data.means import FedMix, NaiveMix
 from unalike.algorithms.data.mixup import Mixup
-from unalike.algorithms.data.share import Share
+from unalike.algorithms.data.share import SharedRows
 from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.fedavgm import FedAvgM
+from unalike.algorithms.fedaws import FedAws
 from unalike.algorithms.fedcurv import FedCurv
 from unalike.algorithms.feddyn import FedDyn
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
+from unalike.algorithms.fedrs import FedRs
 from unalike.algorithms.fedyogi import FedYogi
+from unalike.algorithms.knowledge.def_kt import DefKt
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
@@ -68,6 +71,7 @@ __all__ = [
     "Cfl",
     "CyclicTrees",
     "Dapper",
+    "DefKt",
     "Ditto",
     "FeSem",
     "FedAdagrad",
@@ -76,6 +80,7 @@ __all__ = [
     "FedAvg",
     "FedAvgM",
     "FedAvgTuned",
+    "FedAws",
     "FedBabu",
     "FedBcd",
     "FedBn",
@@ -89,6 +94,7 @@ __all__ = [
     "FedPer",
     "FedProx",
     "FedRep",
+    "FedRs",
     "FedYogi",
     "FlHc",
     "Groups",
@@ -121,7 +127,7 @@ __all__ = [
     "Reptile",
     "Scaffold",
     "SecureBoost",
-    "Share",
+    "SharedRows",
     "SplitNet",
     "TransferLearning",
     "Vectors",

@@ -162,9 +162,7 @@ def test_with_groups_of_one_row_naivemix_mixes_with_rows_of_others():
 
 @BOTH
 def test_where_nobody_has_enough_rows_nothing_is_trained(name):
-    with pytest.raises(
-        UserError, match=r"No party has 30 rows for each of 2 means.*Use fewer"
-    ):
+    with pytest.raises(UserError, match=r"No party has 30 rows for each of 2 means.*Use fewer"):
         play(small_simulation(f"{name}(groups=2, least=30)"), 1)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 from tests.helpers import EVERY_ENGINE
-from unalike.algorithms import Phase, Share
+from unalike.algorithms import Phase, SharedRows
 from unalike.data import Dataset
 from unalike.errors import UserError
 from unalike.models import MODELS
@@ -81,7 +81,7 @@ def test_the_warm_up_is_plain_gradient_descent_on_all_public_rows(engine):
 def test_a_warm_up_sees_every_public_row_once_an_epoch_but_for_a_last_batch_that_is_not_full():
     seen = []
     simulation = small_simulation("share(warm=0)")
-    task, work = simulation.task, Share(warm=2, batch=5)._work
+    task, work = simulation.task, SharedRows(warm=2, batch=5)._work
 
     def gradient(w, batch):
         seen.append(sorted(batch.x[:, 0].tolist()))
@@ -152,12 +152,12 @@ def test_every_party_keeps_the_rows_that_it_was_given():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("share(alpha=1.5)", r"Share.alpha must be from 0 to 1, got 1.5. Use 1 "),
-        ("share(warm=-1)", r"Share trains at the server for -1 epochs on batches of 32. Use 0 epochs"),
+        ("share(alpha=1.5)", r"SharedRows.alpha must be from 0 to 1, got 1.5. Use 1 "),
+        ("share(warm=-1)", r"SharedRows trains at the server for -1 epochs on batches of 32. Use 0 epochs"),
         ("share(batch=0)", r"on batches of 0. Use"),
-        ("share(rate=0)", r"Share.rate must be above 0, got 0"),
-        ("share(base=apfl)", r"Share.base must train one model by FedAvg's loss"),
-        ("share(base=moon)", r"Share.base must train one model by FedAvg's loss"),
+        ("share(rate=0)", r"SharedRows.rate must be above 0, got 0"),
+        ("share(base=apfl)", r"SharedRows.base must train one model by FedAvg's loss"),
+        ("share(base=moon)", r"SharedRows.base must train one model by FedAvg's loss"),
         ("ditto(base=rfedavg)", r"Ditto.base must train one model by FedAvg's loss"),
     ],
 )

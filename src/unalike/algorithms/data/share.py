@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @algorithm("share", paper="Zhao et al. 2018 (arXiv:1806.00582), section 4.1")
-class Share(AroundBase):
+class SharedRows(AroundBase):
     """Each party trains on its own rows and a fraction of the public ones; the model is warmed up on all of these.
 
     The public rows G (``--public``) are taken from the training rows before these are split between parties, so
@@ -40,8 +40,8 @@ class Share(AroundBase):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.alpha <= 1:
-            raise UserError(f"Share.alpha must be from 0 to 1, got {self.alpha}. Use 1 for all public rows.")
-        self._work.check("Share")
+            raise UserError(f"SharedRows.alpha must be from 0 to 1, got {self.alpha}. Use 1 for all public rows.")
+        self._work.check("SharedRows")
 
     @property
     def _work(self) -> ServerWork:
