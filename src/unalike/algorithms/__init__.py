@@ -27,6 +27,8 @@ from unalike.algorithms.feddyn import FedDyn
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
+from unalike.algorithms.generated.faug import FAug
+from unalike.algorithms.generated.fedgan import FedGan
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
@@ -66,6 +68,7 @@ __all__ = [
     "CyclicTrees",
     "Dapper",
     "Ditto",
+    "FAug",
     "FeSem",
     "FedAdagrad",
     "FedAdam",
@@ -79,6 +82,7 @@ __all__ = [
     "FedCurv",
     "FedDyn",
     "FedFmc",
+    "FedGan",
     "FedMetaMaml",
     "FedMetaSgd",
     "FedNova",
