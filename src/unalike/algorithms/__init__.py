@@ -22,13 +22,16 @@ from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.fedavgm import FedAvgM
+from unalike.algorithms.fedaws import FedAws
 from unalike.algorithms.fedcurv import FedCurv
 from unalike.algorithms.feddyn import FedDyn
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
+from unalike.algorithms.fedrs import FedRs
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.generated.faug import FAug
 from unalike.algorithms.generated.fedgan import FedGan
+from unalike.algorithms.knowledge.def_kt import DefKt
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
@@ -67,6 +70,7 @@ __all__ = [
     "Cfl",
     "CyclicTrees",
     "Dapper",
+    "DefKt",
     "Ditto",
     "FAug",
     "FeSem",
@@ -76,6 +80,7 @@ __all__ = [
     "FedAvg",
     "FedAvgM",
     "FedAvgTuned",
+    "FedAws",
     "FedBabu",
     "FedBcd",
     "FedBn",
@@ -89,6 +94,7 @@ __all__ = [
     "FedPer",
     "FedProx",
     "FedRep",
+    "FedRs",
     "FedYogi",
     "FlHc",
     "Groups",

@@ -172,7 +172,7 @@ def test_a_task_of_numbers_has_a_generator_without_labels_and_nothing_to_fill_up
     state, row = simulation_of("fedgan(noise=2)", [0, 1], data).play_round()
     assert row["rmse"] > 0
     assert float(state.server["generator"].abs().max()) > 0
-    with pytest.raises(UserError, match=r"FedGan\.fill needs labels"):
+    with pytest.raises(UserError, match=r"fedgan\(fill\) is for classes"):
         simulation_of("fedgan(fill=0.5)", [0, 1], data)
 
 

@@ -5,8 +5,8 @@ import torch
 from torch.nn import functional
 
 from tests.algorithms.generated.helpers import pictures, simulation_of
+from unalike.algorithms.generated import learning
 from unalike.algorithms.generated.gan import Gan, both, filled
-from unalike.algorithms.generated.learning import learnt
 from unalike.errors import UserError
 from unalike.models import MODELS, Task
 from unalike.models.batch import Batch
@@ -99,10 +99,10 @@ def test_the_servers_steps_are_those_of_torchs_adam():
         ((w - target) ** 4).sum().backward()
         adam.step()
     task = task_of((5,))
-    found = learnt(task, torch.zeros(3), lambda v, step: ((v - target) ** 4).sum(), 7, 0.1)
+    found = learning.learnt(task, torch.zeros(3), lambda v, step: ((v - target) ** 4).sum(), 7, 0.1)
     assert torch.allclose(found, w.detach(), atol=1e-6)
     task.rehearsing = True
-    once = learnt(task, torch.zeros(3), lambda v, step: ((v - target) ** 4).sum(), 7, 0.1)
+    once = learning.learnt(task, torch.zeros(3), lambda v, step: ((v - target) ** 4).sum(), 7, 0.1)
     assert once.tolist() == pytest.approx([0.1, -0.1, 0.1], abs=1e-6)
 
 

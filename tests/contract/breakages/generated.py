@@ -67,7 +67,7 @@ MUTATIONS = [
             'party.received["generator"], z, y',
             'party.received["generator"] * 0, z, y',
         ),
-        ("tasks without labels are filled", "if self.fill and not task.classes:", "if False:"),
+        ("tasks without labels are filled", "if self.fill:\n            check", "if False:\n            check"),
     ),
     *of_file(
         "algorithms/generated/faug.py",

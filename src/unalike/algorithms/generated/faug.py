@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from unalike.algorithms.around import AroundBase
 from unalike.algorithms.contract import Algorithm, Ask, Party, Replies, Sends, Vectors, algorithm
 from unalike.algorithms.fedavg import FedAvg
+from unalike.algorithms.fedrs import check_classes
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
@@ -66,8 +67,7 @@ class FAug(AroundBase):
         """The base's state. The nets are made here, as they cannot be inside a stack of parties."""
         from unalike.algorithms.generated.gan import Gan
 
-        if not task.classes:
-            raise UserError("FAug fills up labels, which a task of numbers does not have. Use another.")
+        check_classes(task, "faug")
         Gan.of(task, self.noise)
         return super().init_server(task, w)
 
@@ -88,7 +88,7 @@ class FAug(AroundBase):
 
         gan, stream = Gan.of(task, self.noise), task.generator(0)
         rows = torch.cat([each["rows"] for each in sent.values()], dim=1)
-        there = torch.cat([each["there"] for each in sent.values()], dim=1) > 0.5
+        there = torch.cat([each["there"] for each in sent.values()], dim=1) > 0
         known = there.any(dim=1)
         labels = known.nonzero()[:, 0]
         if not len(labels):
@@ -142,11 +142,11 @@ class FAug(AroundBase):
         return {"rows": batch.x[order] * shown, "there": there}, party.state
 
     def start(self, party: Party) -> Tensor:
-        """Where the base starts."""
+        """Local training starts where the base's does."""
         return self.base.start(party)
 
     def linear(self, party: Party) -> Tensor | None:
-        """What the base adds to the gradients."""
+        """What the base adds to the gradients, such as SCAFFOLD's correction."""
         return self.base.linear(party)
 
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
@@ -160,11 +160,11 @@ class FAug(AroundBase):
         return self.base.loss(party, w, batch)
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
-        """What the base uploads."""
+        """What the base uploads; the generator stays in the state."""
         upload, state = self.base.upload(party, w)
         return upload, party.state | state
 
     def report(self, party: Party) -> tuple[Vectors, Vectors]:
-        """What the base reports."""
+        """What the base reports; the generator stays in the state."""
         upload, state = self.base.report(party)
         return upload, party.state | state

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unalike.algorithms.contract import Algorithm, Party, Payload, Replies, Vectors, algorithm
+from unalike.algorithms.fedrs import check_classes
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
@@ -57,13 +58,13 @@ class FedGan(Algorithm):
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The classifier, the generator and the judge."""
-        if self.fill and not task.classes:
-            raise UserError("FedGan.fill needs labels, which a task of numbers does not have. Leave it out.")
+        if self.fill:
+            check_classes(task, "fedgan(fill)")
         gan = self.nets(task)
         return {"w": w, "generator": gan.generator.initial(), "judge": gan.judge.initial()}
 
     def send(self, task: Task, server: Vectors) -> Payload:
-        """All three."""
+        """The classifier, the generator and the judge."""
         return {name: server[name] for name in NETS}
 
     def start(self, party: Party) -> Tensor:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import torch
-
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Generator, Tensor
 
     from unalike.models.task import Task
 
@@ -18,6 +16,8 @@ BETA1, BETA2, EPSILON = 0.5, 0.999, 1e-8
 
 def learnt(task: Task, start: Tensor, loss_of: Callable[[Tensor, int], Tensor], steps: int, lr: float) -> Tensor:
     """The weights after so many steps of Adam down ``loss_of(weights, step)``; a rehearsal takes one."""
+    import torch
+
     w = start.detach().clone().requires_grad_()
     first, second = torch.zeros_like(start), torch.zeros_like(start)
     for step in range(1 if task.rehearsing else steps):
@@ -31,11 +31,15 @@ def learnt(task: Task, start: Tensor, loss_of: Callable[[Tensor, int], Tensor], 
     return w.detach()
 
 
-def noise(task: Task, stream: torch.Generator, *shape: int) -> Tensor:
+def noise(task: Task, stream: Generator, *shape: int) -> Tensor:
     """Standard normal numbers of the server's, where the task is; drawn by the processor, so the same anywhere."""
+    import torch
+
     return torch.randn(shape, generator=stream, dtype=task.dtype).to(task.device)
 
 
-def whole(task: Task, stream: torch.Generator, below: int, count: int) -> Tensor:
+def whole(task: Task, stream: Generator, below: int, count: int) -> Tensor:
     """Whole numbers from 0, each as likely."""
+    import torch
+
     return torch.randint(below, (count,), generator=stream).to(task.device)

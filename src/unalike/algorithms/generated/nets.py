@@ -94,7 +94,7 @@ class Judge(nn.Module):
 
 
 def _doubled(x: Tensor) -> Tensor:
-    """Each pixel four times."""
+    """The picture at twice its size, each pixel four times."""
     rows, channels, height, width = x.shape
     wide = x[:, :, :, None, :, None].expand(rows, channels, height, 2, width, 2)
     return wide.reshape(rows, channels, 2 * height, 2 * width)
