@@ -18,6 +18,9 @@ from unalike.algorithms.contract import (
     Vectors,
     algorithm,
 )
+from unalike.algorithms.data.means import FedMix, NaiveMix
+from unalike.algorithms.data.mixup import Mixup
+from unalike.algorithms.data.share import SharedRows
 from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
@@ -90,6 +93,7 @@ __all__ = [
     "FedGan",
     "FedMetaMaml",
     "FedMetaSgd",
+    "FedMix",
     "FedNova",
     "FedPer",
     "FedProx",
@@ -109,8 +113,10 @@ __all__ = [
     "Local",
     "LocalTrees",
     "Mapper",
+    "Mixup",
     "Mocha",
     "Moon",
+    "NaiveMix",
     "PFedMe",
     "Partial",
     "Party",
@@ -125,6 +131,7 @@ __all__ = [
     "Reptile",
     "Scaffold",
     "SecureBoost",
+    "SharedRows",
     "SplitNet",
     "TransferLearning",
     "Vectors",
