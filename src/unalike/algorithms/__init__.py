@@ -32,6 +32,8 @@ from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedrs import FedRs
 from unalike.algorithms.fedyogi import FedYogi
+from unalike.algorithms.generated.faug import FAug
+from unalike.algorithms.generated.fedgan import FedGan
 from unalike.algorithms.knowledge.def_kt import DefKt
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
@@ -73,6 +75,7 @@ __all__ = [
     "Dapper",
     "DefKt",
     "Ditto",
+    "FAug",
     "FeSem",
     "FedAdagrad",
     "FedAdam",
@@ -87,6 +90,7 @@ __all__ = [
     "FedCurv",
     "FedDyn",
     "FedFmc",
+    "FedGan",
     "FedMetaMaml",
     "FedMetaSgd",
     "FedMix",
