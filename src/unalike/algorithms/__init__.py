@@ -27,7 +27,11 @@ from unalike.algorithms.feddyn import FedDyn
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
+from unalike.algorithms.knowledge.cronus import Cronus
 from unalike.algorithms.knowledge.def_kt import DefKt
+from unalike.algorithms.knowledge.fd import Fd
+from unalike.algorithms.knowledge.feddf import FedDf, FedDfNets
+from unalike.algorithms.knowledge.fedmd import FedMd
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
@@ -64,10 +68,12 @@ __all__ = [
     "BaggedTrees",
     "ByParty",
     "Cfl",
+    "Cronus",
     "CyclicTrees",
     "Dapper",
     "DefKt",
     "Ditto",
+    "Fd",
     "FeSem",
     "FedAdagrad",
     "FedAdam",
@@ -79,8 +85,11 @@ __all__ = [
     "FedBcd",
     "FedBn",
     "FedCurv",
+    "FedDf",
+    "FedDfNets",
     "FedDyn",
     "FedFmc",
+    "FedMd",
     "FedMetaMaml",
     "FedMetaSgd",
     "FedNova",
