@@ -22,10 +22,12 @@ from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.fedavgm import FedAvgM
+from unalike.algorithms.fedaws import FedAws
 from unalike.algorithms.fedcurv import FedCurv
 from unalike.algorithms.feddyn import FedDyn
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
+from unalike.algorithms.fedrs import FedRs
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.knowledge.cronus import Cronus
 from unalike.algorithms.knowledge.def_kt import DefKt
@@ -81,6 +83,7 @@ __all__ = [
     "FedAvg",
     "FedAvgM",
     "FedAvgTuned",
+    "FedAws",
     "FedBabu",
     "FedBcd",
     "FedBn",
@@ -96,6 +99,7 @@ __all__ = [
     "FedPer",
     "FedProx",
     "FedRep",
+    "FedRs",
     "FedYogi",
     "FlHc",
     "Groups",
