@@ -89,7 +89,7 @@ def test_rows_to_stop_by_are_public_and_apart_from_those_to_learn_from(monkeypat
 
 
 @EVERY_ENGINE
-def test_each_kind_of_net_has_a_student_that_all_kinds_teach(engine, monkeypatch):
+def test_each_kind_of_net_has_a_student_that_all_kinds_teach(engine):
     """Nothing is learnt in the students' course: they are the means of their kinds, by rows."""
     simulation = small_simulation("feddf-nets(batches=0)", model=NETS, engine=engine, sample=1.0)
     said, before = recorded(simulation), simulation.state.server["w"]

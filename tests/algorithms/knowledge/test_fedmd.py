@@ -8,6 +8,7 @@ import torch
 from tests.algorithms.knowledge.played import NETS, party_of, same_public_rows, simulation_of
 from tests.helpers import EVERY_ENGINE, recorded, use_algorithm
 from unalike.algorithms import FedMd
+from unalike.algorithms.knowledge.scores import at_their_places
 from unalike.errors import UserError
 from unalike.models.batch import Batch
 from unalike.rounds.rows import batch_of
@@ -169,3 +170,14 @@ def test_it_needs_public_rows():
 def test_values_that_mean_nothing_are_refused(text):
     with pytest.raises(UserError, match="must be"):
         small_simulation(text)
+
+
+def test_a_table_of_all_rows_is_the_mean_of_the_tables_of_its_batches():
+    """As a measuring pass averages: batches of unlike size, padding in one, rows in any order."""
+    values = torch.randn(7, 2, dtype=torch.float64)
+    order = torch.tensor([3, 6, 0, 5, 1, 2, 4])
+    first = Batch(values[order[:4]], order[:4], index=order[:4])
+    padded = torch.cat([order[4:], torch.tensor([0])])
+    second = Batch(values[padded], padded, torch.tensor([1.0, 1, 1, 0]), index=padded)
+    tables = [at_their_places(batch.x, batch, 7) for batch in (first, second)]
+    assert torch.allclose((4 * tables[0] + 3 * tables[1]) / 7, values, atol=1e-12)

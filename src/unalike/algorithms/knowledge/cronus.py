@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from unalike.algorithms.contract import Algorithm, Ask, Party, Phase, Replies, Sends, Vectors, algorithm
+from unalike.algorithms.contract import Ask, Party, Phase, Replies, Sends, Vectors, algorithm
+from unalike.algorithms.knowledge.own_model import OwnModel
 from unalike.algorithms.knowledge.scores import at_their_places, needs_classes
 from unalike.errors import UserError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @algorithm("cronus", paper="Chang et al. 2019 (arXiv:1912.11279)")
-class Cronus(Algorithm):
+class Cronus(OwnModel):
     """Parties send what their models say of public rows, and learn a mean of it from which outliers are removed.
 
     Each first trains ``alone`` epochs on its own rows (0: not at all). In a round it sends softmax(logits) on all
@@ -58,18 +59,14 @@ class Cronus(Algorithm):
         needs_classes(task, "Cronus")
         return {"scores": w.new_zeros(len(task.public.y), task.classes), "removed": w.new_zeros(task.population)}
 
-    def init_party(self, task: Task, w: Tensor) -> Vectors:
-        """The party's own model."""
-        return {"w": w}
-
     def prepare(self, task: Task, server: Vectors) -> Generator[Ask, Replies, Vectors]:
-        """Everybody trains alone."""
+        """Everybody trains alone on its own rows."""
         if self.alone:
             yield Ask("train", {})
         return server
 
     def send(self, task: Task, server: Vectors) -> Vectors:
-        """The robust mean."""
+        """Everybody gets the robust mean of the scores."""
         return {"scores": server["scores"]}
 
     def round(self, task: Task, server: Vectors) -> Generator[Ask, Replies, Vectors]:
@@ -90,10 +87,6 @@ class Cronus(Algorithm):
         scores = party.task.logits(party.state["w"], batch).softmax(dim=-1)
         return {"scores": at_their_places(scores, batch, len(party.task.public.y))}
 
-    def start(self, party: Party) -> Tensor:
-        """The party's own model."""
-        return party.state["w"]
-
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
         """Own rows against their labels, public ones against the robust mean."""
         import torch
@@ -106,18 +99,6 @@ class Cronus(Algorithm):
         target = party.received["scores"][public.clamp(min=0)]
         distance = -(target * logits.log_softmax(dim=-1)).sum(dim=-1)
         return batch.mean(torch.where(public < 0, party.task.objective.losses(logits, batch.y), distance))
-
-    def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
-        """Nothing; the model stays."""
-        return {}, {"w": w}
-
-    def global_model(self, task: Task, server: Vectors) -> Tensor | None:
-        """There is none."""
-        return None
-
-    def personal(self, party: Party) -> Tensor:
-        """The party's own model."""
-        return party.state["w"]
 
 
 def filtered(points: Tensor, count: int, spread: float = 0.0) -> tuple[Tensor, Tensor]:

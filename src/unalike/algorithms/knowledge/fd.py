@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar
 
-from unalike.algorithms.contract import Algorithm, Ask, Party, Replies, Sends, Vectors, algorithm
+from unalike.algorithms.contract import Ask, Party, Replies, Sends, Vectors, algorithm
+from unalike.algorithms.knowledge.own_model import OwnModel
 from unalike.algorithms.knowledge.scores import needs_classes
 from unalike.errors import UserError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @algorithm("fd", paper="Jeong et al. 2018 (arXiv:1811.11479), section 2")
-class Fd(Algorithm):
+class Fd(OwnModel):
     """Each party learns what the others' models say of rows with the same label. No weights, no public rows.
 
     F_k[l] is the mean of softmax(logits) over party k's rows with label l (the paper's "logit vector" of a label,
@@ -56,7 +57,7 @@ class Fd(Algorithm):
         return {"w": w, **self.init_server(task, w)}
 
     def send(self, task: Task, server: Vectors) -> Vectors:
-        """The sums."""
+        """Everybody gets the sums, and takes its own share out of them."""
         return server
 
     def round(self, task: Task, server: Vectors) -> Generator[Ask, Replies, Vectors]:
@@ -67,10 +68,6 @@ class Fd(Algorithm):
     def fold(self, task: Task, server: Vectors, replies: Replies) -> Vectors:
         """The sums of this round in place of those of the last."""
         return {key: replies.sum[key] for key in ("scores", "parties")} | {"round": server["round"] + 1}
-
-    def start(self, party: Party) -> Tensor:
-        """The party's own model."""
-        return party.state["w"]
 
     def others(self, party: Party) -> tuple[Tensor, Tensor]:
         """T_k: the mean scores of the other parties by label, and whether another has the label at all."""
@@ -101,11 +98,3 @@ class Fd(Algorithm):
         scores = party.measured["scores"] / (share + 1 - has)[:, None]
         own = {"scores": scores, "parties": has}
         return own, {"w": w, **own, "round": party.state["round"] * 0 + party.round}
-
-    def global_model(self, task: Task, server: Vectors) -> Tensor | None:
-        """There is none."""
-        return None
-
-    def personal(self, party: Party) -> Tensor:
-        """The party's own model."""
-        return party.state["w"]

@@ -57,7 +57,7 @@ class FedDf(Algorithm):
             )
 
     def course(self) -> Course:
-        """How the student learns."""
+        """How the student learns on the server."""
         return Course(
             self.batches,
             self.size,
@@ -160,7 +160,7 @@ class FedDfNets(FedDf):
         return {"w": torch.stack(rows), "round": server["round"] + 1}
 
     def global_model(self, task: Task, server: Vectors) -> Tensor | None:
-        """There is none."""
+        """None: there is a student for each kind."""
         return None
 
     def personal(self, party: Party) -> Tensor:

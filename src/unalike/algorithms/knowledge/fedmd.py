@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from unalike.algorithms.contract import Algorithm, Ask, Party, Phase, Replies, Sends, Vectors, algorithm
+from unalike.algorithms.contract import Ask, Party, Phase, Replies, Sends, Vectors, algorithm
+from unalike.algorithms.knowledge.own_model import OwnModel
 from unalike.algorithms.knowledge.scores import at_their_places, outputs_of
 from unalike.errors import UserError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @algorithm("fedmd", paper="Li and Wang 2019 (arXiv:1910.03581), Algorithm 1")
-class FedMd(Algorithm):
+class FedMd(OwnModel):
     """Parties with nets of their own teach each other by their logits on public rows, which everybody has.
 
     Before round 1 each trains ``pretrain`` epochs on the labelled public rows, then as many on its own (0: not at
@@ -60,10 +61,6 @@ class FedMd(Algorithm):
         """A consensus that nobody has come to."""
         return {"consensus": w.new_zeros(len(task.public_part(1, self.part)), outputs_of(task))}
 
-    def init_party(self, task: Task, w: Tensor) -> Vectors:
-        """The party's own model."""
-        return {"w": w}
-
     def prepare(self, task: Task, server: Vectors) -> Generator[Ask, Replies, Vectors]:
         """Everybody trains on the public rows, then on its own."""
         if self.pretrain:
@@ -71,7 +68,7 @@ class FedMd(Algorithm):
         return server
 
     def send(self, task: Task, server: Vectors) -> Vectors:
-        """The consensus."""
+        """Everybody gets the consensus on the rows of the round."""
         return server
 
     def round(self, task: Task, server: Vectors) -> Generator[Ask, Replies, Vectors]:
@@ -90,10 +87,6 @@ class FedMd(Algorithm):
         """Those on the rows that were drawn for this round."""
         return {"logits": party.measured["logits"][party.task.public_part(party.round, self.part)]}, party.state
 
-    def start(self, party: Party) -> Tensor:
-        """The party's own model."""
-        return party.state["w"]
-
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
         """In the digest the distance to the consensus, else the task's loss."""
         if party.phase != "digest":
@@ -109,19 +102,3 @@ class FedMd(Algorithm):
         place = torch.zeros(len(party.task.public.y), dtype=torch.int64, device=drawn.device)
         place[drawn] = torch.arange(len(drawn), device=drawn.device)
         return party.received["consensus"][place[batch.index]]
-
-    def keep(self, party: Party, w: Tensor) -> Vectors:
-        """The model after a phase, from which the next goes on."""
-        return {"w": w}
-
-    def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
-        """Nothing; the model stays."""
-        return {}, {"w": w}
-
-    def global_model(self, task: Task, server: Vectors) -> Tensor | None:
-        """There is none."""
-        return None
-
-    def personal(self, party: Party) -> Tensor:
-        """The party's own model."""
-        return party.state["w"]
