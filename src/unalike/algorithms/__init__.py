@@ -18,6 +18,9 @@ from unalike.algorithms.contract import (
     Vectors,
     algorithm,
 )
+from unalike.algorithms.data.means import FedMix, NaiveMix
+from unalike.algorithms.data.mixup import Mixup
+from unalike.algorithms.data.share import SharedRows
 from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
@@ -29,6 +32,8 @@ from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedrs import FedRs
 from unalike.algorithms.fedyogi import FedYogi
+from unalike.algorithms.generated.faug import FAug
+from unalike.algorithms.generated.fedgan import FedGan
 from unalike.algorithms.knowledge.cronus import Cronus
 from unalike.algorithms.knowledge.def_kt import DefKt
 from unalike.algorithms.knowledge.fd import Fd
@@ -75,6 +80,7 @@ __all__ = [
     "Dapper",
     "DefKt",
     "Ditto",
+    "FAug",
     "Fd",
     "FeSem",
     "FedAdagrad",
@@ -92,9 +98,11 @@ __all__ = [
     "FedDfNets",
     "FedDyn",
     "FedFmc",
+    "FedGan",
     "FedMd",
     "FedMetaMaml",
     "FedMetaSgd",
+    "FedMix",
     "FedNova",
     "FedPer",
     "FedProx",
@@ -114,8 +122,10 @@ __all__ = [
     "Local",
     "LocalTrees",
     "Mapper",
+    "Mixup",
     "Mocha",
     "Moon",
+    "NaiveMix",
     "PFedMe",
     "Partial",
     "Party",
@@ -130,6 +140,7 @@ __all__ = [
     "Reptile",
     "Scaffold",
     "SecureBoost",
+    "SharedRows",
     "SplitNet",
     "TransferLearning",
     "Vectors",

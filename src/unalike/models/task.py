@@ -70,7 +70,8 @@ class Task(Derivatives):
     ``public`` holds rows that the server itself owns, ``population`` is the number of parties, ``nets`` the tasks
     of all nets of the run, this one among them: party k has the k-th, counted round and round.
     ``least_opened`` is how many parties there must be in any part of a sum for it to be opened: 1, unless the
-    channel hides single uploads. ``operation`` is
+    channel hides single uploads. ``rehearsing`` says that nothing will be made of what the server learns now.
+    ``operation`` is
     what computes (w, x) -> logits, features in place of the net, where the engine has something faster.
     """
 
@@ -98,6 +99,7 @@ class Task(Derivatives):
         self.population = population
         self.nets: tuple[Task, ...] = (self,)
         self.least_opened = 1
+        self.rehearsing = False
         self.operation: NetOperation | None = None
         self._extras: dict[str, Extra] = {}
         net = self._fresh_net(0).train()
