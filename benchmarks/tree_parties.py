@@ -3,9 +3,9 @@
 python -m benchmarks.tree_parties                  # adult and covtype, which are downloaded: a Markdown table
 python -m benchmarks.tree_parties --only adult --rounds 40
 
-Both grow the same trees from the same cuts, one each in turn, on one thread (OMP_NUM_THREADS=1). Inside the clock: of
-the simulation a whole round (what roles keep, traffic, checks) without evaluation; of the pooled rows derivatives,
-growth and new margins.
+Both grow the same trees from the same cuts, one each in turn, on one thread (OMP_NUM_THREADS=1). Inside the clock:
+of the simulation a whole round (what roles keep, traffic, checks) without evaluation; of the pooled rows
+derivatives, growth and new margins.
 """
 
 from __future__ import annotations
