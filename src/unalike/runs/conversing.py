@@ -28,7 +28,6 @@ from unalike.runs.selection import Selection
 from unalike.runs.spec import RunSpec
 from unalike.scores import Figures, choose, goodness
 
-
 Layout = dict[str, tuple[torch.dtype, torch.Size]]
 """What a state keeps: types and shapes by name."""
 
