@@ -16,6 +16,7 @@ from torch.func import functional_call
 
 from unalike.errors import UserError
 from unalike.models.batch import Batch
+from unalike.models.byte_scale import ByteScale
 from unalike.models.derivatives import Derivatives, NetOperation
 from unalike.models.extra import Extra
 from unalike.models.layout import Places, WeightLayout, slices_of, tensors_digest
@@ -64,13 +65,13 @@ class Task(Derivatives):
     ``objective`` is the loss, ``shape`` that of a row, ``classes`` how many classes there are (0 where the task is
     regression; then ``batch.y`` are standardised numbers, and the net has one output).
 
-    ``slices`` maps a layer's or parameter's name ("head", "body.0", "head.weight") to its slice of the
-    vector; the body comes first and the head last. A frozen parameter (``requires_grad`` is False) is no part of
-    the vector, and its slice is empty: it is a constant of the net, which nothing can train, send or average.
-    ``public`` holds rows that the server itself owns, ``population`` is the number of parties.
-    ``least_opened`` is how many parties there must be in any part of a sum for it to be opened: 1, unless the
-    channel hides single uploads. ``operation`` is
-    what computes (w, x) -> logits, features in place of the net, where the engine has something faster.
+    ``slices`` maps a layer's or parameter's name ("head", "body.0", "head.weight") to its slice of the vector;
+    the body comes first and the head last. A frozen parameter (``requires_grad`` is False) is no part of the
+    vector, and its slice is empty: it is a constant of the net, which nothing can train, send or average.
+    ``public`` holds rows that the server itself owns, ``population`` is the number of parties. ``least_opened``
+    is how many parties there must be in any part of a sum for it to be opened: 1, unless the channel hides single
+    uploads. ``byte_scale`` is how rows became numbers that are bytes in memory, else None. ``operation`` is what
+    computes (w, x) -> logits, features in place of the net, where the engine has something faster.
     """
 
     def __init__(
@@ -85,11 +86,13 @@ class Task(Derivatives):
         objective: Loss | None = None,
         shape: tuple[int, ...] = (),
         classes: int = 0,
+        byte_scale: ByteScale | None = None,
     ) -> None:
         self._make_net = make_net
         self.objective: Loss = objective or CrossEntropy()
         self.shape = shape
         self.classes = classes
+        self.byte_scale = byte_scale
         self.seed = seed
         self.dtype = dtype
         self.device = torch.device(device)
