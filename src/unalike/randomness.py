@@ -27,6 +27,7 @@ Purpose = Literal[
     "columns",
     "shared rows",
     "server layers",
+    "public part",
     "copies",
 ]
 

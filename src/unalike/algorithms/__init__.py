@@ -35,7 +35,13 @@ from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedrs import FedRs
 from unalike.algorithms.fedyogi import FedYogi
+from unalike.algorithms.generated.faug import FAug
+from unalike.algorithms.generated.fedgan import FedGan
+from unalike.algorithms.knowledge.cronus import Cronus
 from unalike.algorithms.knowledge.def_kt import DefKt
+from unalike.algorithms.knowledge.fd import Fd
+from unalike.algorithms.knowledge.feddf import FedDf, FedDfNets
+from unalike.algorithms.knowledge.fedmd import FedMd
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
@@ -73,10 +79,13 @@ __all__ = [
     "BaggedTrees",
     "ByParty",
     "Cfl",
+    "Cronus",
     "CyclicTrees",
     "Dapper",
     "DefKt",
     "Ditto",
+    "FAug",
+    "Fd",
     "FeSem",
     "FedAdagrad",
     "FedAdam",
@@ -89,8 +98,12 @@ __all__ = [
     "FedBcd",
     "FedBn",
     "FedCurv",
+    "FedDf",
+    "FedDfNets",
     "FedDyn",
     "FedFmc",
+    "FedGan",
+    "FedMd",
     "FedMetaMaml",
     "FedMetaSgd",
     "FedMix",

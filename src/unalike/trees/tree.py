@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,16 +50,18 @@ class Tree:
     def empty(cls, settings: Trees) -> Tree:
         """A tree without nodes, of the length that these settings need."""
         n = most_nodes(settings)
+        feature, bin, left, right = np.full((4, n), -1, np.int32)
+        value, gain, cover = np.zeros((3, n))
         return cls(
-            feature=np.full(n, -1, np.int32),
-            bin=np.full(n, -1, np.int32),
+            feature=feature,
+            bin=bin,
             threshold=np.zeros(n, np.float32),
             missing_left=np.zeros(n, np.uint8),
-            left=np.full(n, -1, np.int32),
-            right=np.full(n, -1, np.int32),
-            value=np.zeros(n),
-            gain=np.zeros(n),
-            cover=np.zeros(n),
+            left=left,
+            right=right,
+            value=value,
+            gain=gain,
+            cover=cover,
             rows=np.full(n, -1, np.int64),
         )
 
@@ -83,14 +85,18 @@ class Tree:
 
     def arrays(self) -> Arrays:
         """The arrays by their names, for states, messages and files."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: getattr(self, name) for name in NAMES}
 
     @classmethod
     def of(cls, arrays: dict[str, NDArray[Any]]) -> Tree:
         """The tree of arrays that :meth:`arrays` has written; others in the dict are left alone."""
-        return cls(**{field.name: arrays[field.name] for field in fields(cls)})
+        return cls(**{name: arrays[name] for name in NAMES})
 
     def set_thresholds(self, cuts: Cuts) -> None:
         """Fill in the threshold of every split from its column and bin."""
-        for node in np.flatnonzero(self.feature >= 0):
-            self.threshold[node] = cuts.threshold(int(self.feature[node]), int(self.bin[node]))
+        split = np.flatnonzero(self.feature >= 0)
+        self.threshold[split] = cuts.thresholds(self.feature[split], self.bin[split])
+
+
+NAMES: Final = tuple(field.name for field in fields(Tree))
+"""The names of a tree's arrays."""

@@ -112,8 +112,7 @@ class Astraea(Algorithm):
             return self.fold(task, server, (yield Ask("train", sent)))
         there = yield Ask("offer", {}, phase="there")
         counts = server["counts"] * (server["copies"].clamp(max=self.most) if self.alpha else 1)
-        # One alone is the made-up party of a site, which tries what all will be asked.
-        present = sorted(there.each) if len(there.each) > 1 else range(task.population)
+        present = range(task.population) if task.rehearsing else sorted(there.each)
         chains = mediators({number: counts[number] for number in present}, self.gamma)
         models = server["w"].expand(len(chains), -1).clone()
         for turn in range(self.passes * self.gamma):
