@@ -33,11 +33,10 @@ HYBRID = of_file(
     ("the server's model counts like one row", "+ mine * own) / (total + mine)", "+ own) / (total + 1)"),
     (
         "the server's model replaces the mean",
-        '(total * replies.mean["delta"] + mine',
+        'total * replies.mean["delta"] + mine * own',
         "(total + mine) * own",
     ),
     ("rows go to everybody", 'return {"w": server["w"]}', "return server"),
-    ("the first rows of the table are given", "order[turn.argsort(stable=True)]", "torch.arange(len(turn))"),
     ("labels as they come", "order[turn.argsort(stable=True)]", "order"),
     ("the same order in every round", '{"rounds": server["rounds"] + 1}', '{"rounds": server["rounds"]}'),
     ("padding is trained on", '"there": torch.ones(len(batch.y))', '"there": batch.y * 0 + 1.0 * (batch.y > 0)'),
