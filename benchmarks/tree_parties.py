@@ -49,7 +49,9 @@ def measure(name: str, rounds: int) -> tuple[float, float]:
     me, kept = played.roles[0], arrays_of(played.state)[0]
     binned, y, settings = training_bins(me, kept), training_labels(me), me.terms.model
     objective, margins = objective_of(settings, me.terms.classes), kept["margins"].copy()
-    ten, pooled, values = [], [], []
+    ten: list[float] = []
+    pooled: list[float] = []
+    values: list[np.ndarray] = []
     for _ in range(rounds):
         began = time.process_time()
         g, h = objective.gradients(margins, y)
