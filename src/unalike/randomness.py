@@ -27,6 +27,7 @@ Purpose = Literal[
     "columns",
     "shared rows",
     "server layers",
+    "public part",
 ]
 
 _PURPOSES = {purpose: number for number, purpose in enumerate(get_args(Purpose), start=1)}

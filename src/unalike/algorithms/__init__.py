@@ -36,7 +36,11 @@ from unalike.algorithms.generated.dense import Dense
 from unalike.algorithms.generated.faug import FAug
 from unalike.algorithms.generated.fedgan import FedGan
 from unalike.algorithms.generated.forgiving import F2a, F2u
+from unalike.algorithms.knowledge.cronus import Cronus
 from unalike.algorithms.knowledge.def_kt import DefKt
+from unalike.algorithms.knowledge.fd import Fd
+from unalike.algorithms.knowledge.feddf import FedDf, FedDfNets
+from unalike.algorithms.knowledge.fedmd import FedMd
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
@@ -73,6 +77,7 @@ __all__ = [
     "BaggedTrees",
     "ByParty",
     "Cfl",
+    "Cronus",
     "CyclicTrees",
     "Dapper",
     "DefKt",
@@ -81,6 +86,7 @@ __all__ = [
     "F2a",
     "F2u",
     "FAug",
+    "Fd",
     "FeSem",
     "FedAdagrad",
     "FedAdam",
@@ -93,9 +99,12 @@ __all__ = [
     "FedBcd",
     "FedBn",
     "FedCurv",
+    "FedDf",
+    "FedDfNets",
     "FedDyn",
     "FedFmc",
     "FedGan",
+    "FedMd",
     "FedMetaMaml",
     "FedMetaSgd",
     "FedMix",

@@ -31,8 +31,8 @@ class Dense(Algorithm):
         CE(D(x), y) + statistics L_BN - disagreement mean( [argmax D(x) != argmax S(x)] KL(D(x) || S(x)) )
 
     where x = G(z, y), and L_BN is how far the rows' means and variances before each batch norm layer are from the
-    running ones, over all nets (0 without such layers); then ``learns`` steps of SGD (rate ``student_lr``, momentum
-    0.9) move S towards D, in Kullback-Leibler divergence, on rows drawn from all that were made so far.
+    running ones, over all nets (0 without such layers); then ``learns`` steps of SGD (rate ``student_lr``,
+    momentum 0.9) move S towards D, in Kullback-Leibler divergence, on rows drawn from all that were made so far.
 
     It is meant for one round (``--rounds 1`` and many local epochs); in further ones parties start from S. S
     starts as the weighted mean of the nets, with the mean of their statistics, where the authors' code starts
