@@ -11,7 +11,8 @@ import os
 import re
 import types
 from collections.abc import Mapping
-from typing import Any, Literal, Union, get_args, get_origin
+from functools import cache
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from unalike.errors import UserError, shown
 
@@ -21,6 +22,12 @@ _DOTTED = re.compile(r"[^\W\d]\w*(\.\w+)+")
 _NAMED = re.compile(r"\s*([^\W\d]\w*)\s*=(?!=)(.*)", re.DOTALL)
 _BARE = re.compile(r"""[^\s'"()\[\]{},=\\]+""")  # such as ; or latin-1 or %d.%m.%Y
 _FILE = re.compile(r"[^():]+\.(csv|parquet)(\(.*\))?", re.DOTALL)
+
+
+@cache
+def types_of(cls: type) -> Mapping[str, Any]:
+    """The types of a class's fields; a plan of a study asks for them ten thousand times."""
+    return get_type_hints(cls)
 
 
 def unreadable(text: str, kind: str) -> UserError:
