@@ -1,7 +1,6 @@
 """Algorithms from papers that exchange knowledge in another form than weights of one net.
 
-Scores on public rows, between nets that differ (FedMD); models that go from party to party (Def-KT); nets beside
-the task's own (FedGAN).
+Scores on public rows, between nets that differ (FedMD); nets beside the task's own (FedGAN).
 """
 
 import math
@@ -10,11 +9,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from unalike.algorithms import Algorithm, Ask, ByParty, Phase, algorithm
+from unalike.algorithms import Algorithm, Ask, Phase, algorithm
 
-NAMES = ["test-fedmd", "test-def-kt", "test-fedgan"]
-NEEDS = {"test-def-kt": {"sample": 1.0}}
-"""The settings without which an algorithm cannot be tried."""
+NAMES = ["test-fedmd", "test-fedgan"]
 
 
 @algorithm("test-fedmd", paper="Li and Wang 2019 (arXiv:1910.03581), Algorithm 1")
@@ -73,72 +70,6 @@ class FedMd(Algorithm):
 
     def upload(self, party, w):
         return {}, {"w": w}
-
-    def global_model(self, task, server):
-        return None
-
-    def personal(self, party):
-        return party.state["w"]
-
-
-@algorithm("test-def-kt", paper="Li et al. 2020 (arXiv:2012.13063), Algorithm 1")
-class DefKt(Algorithm):
-    """Half of the parties train and hand their models to the other half, by way of the server.
-
-    A receiver trains the received model and its own on its rows, each on the labels and towards the scores of the
-    other (beta times the Kullback-Leibler divergence; the other side is fixed). It keeps the received one. A
-    sender keeps the model that it has trained. Who is paired with whom is drawn anew in each round.
-    """
-
-    needs_each = True
-    beta: float = 1.0
-
-    def init_server(self, task, w):
-        return {"rounds": torch.zeros((), dtype=torch.int64)}
-
-    def init_party(self, task, w):
-        return {"w": w}
-
-    def pairs(self, task, server):
-        """By sender, its receiver in the next round."""
-        order = torch.randperm(task.population, generator=task.generator(int(server["rounds"]))).tolist()
-        half = task.population // 2
-        return dict(zip(order[:half], order[half : 2 * half], strict=True))
-
-    def send(self, task, server):
-        return {}
-
-    def round(self, task, server):
-        receivers = self.pairs(task, server)
-        sent = yield Ask("train", {}, phase="send", to=tuple(receivers))
-        models = torch.stack([upload["w"] for upload in sent.each.values()])
-        row = torch.zeros(task.population, dtype=torch.int64)
-        asked = [receivers[sender] for sender in sent.each]
-        row[asked] = torch.arange(len(asked))
-        yield Ask("train", {"w": ByParty(models, row)}, phase="receive", to=tuple(asked))
-        return {"rounds": server["rounds"] + 1}
-
-    def start(self, party):
-        if party.phase == "send":
-            return party.state["w"]
-        return torch.cat([party.received["w"], party.state["w"]])
-
-    def loss(self, party, w, batch):
-        if party.phase != "receive":
-            return party.task.loss(w, batch)
-        models = w.chunk(2)
-        logits = [party.task.logits(model, batch) for model in models]
-        scores = [each.log_softmax(dim=-1) for each in logits]
-        loss = sum(party.task.loss_of(each, batch) for each in logits)
-        for mine, others in (scores, scores[::-1]):
-            fixed = others.detach()
-            loss = loss + self.beta * batch.mean((fixed.exp() * (fixed - mine)).sum(dim=-1))
-        return loss
-
-    def upload(self, party, w):
-        if party.phase == "send":
-            return {"w": w}, {"w": w}
-        return {}, {"w": w[: party.task.size]}
 
     def global_model(self, task, server):
         return None

@@ -1,4 +1,4 @@
-"""What the papers of FedMD, Def-KT and FedGAN, or arithmetic, say about them."""
+"""What the papers of FedMD and FedGAN, or arithmetic, say about them."""
 
 from dataclasses import replace
 
@@ -8,10 +8,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.contract.distilling_algorithms import DefKt, FedMd
+from tests.contract.distilling_algorithms import FedMd
 from tests.helpers import recorded
 from unalike.errors import UserError
-from unalike.models import MODELS, noise
+from unalike.models import noise
 from unalike.randomness import stream
 from unalike.rounds.order import Order
 from unalike.runs import build
@@ -43,13 +43,6 @@ def simulation_of(text, groups, **fields):
         | fields
     )
     return Simulation(spec, data=data, say=lambda line: None)
-
-
-def net_of(simulation, w):
-    """An ordinary PyTorch module with these weights."""
-    net = MODELS.build("mlp(6,4)").build((5,), 3).to(w.dtype)
-    net.load_state_dict(simulation.task.named(w, simulation.state.buffers))
-    return net
 
 
 def party_of(simulation, phase):
@@ -128,80 +121,6 @@ def test_the_order_of_fedmds_nets_changes_nothing(same_public_rows):
 def test_fedmd_needs_public_rows():
     with pytest.raises(UserError, match=r"uses public rows, of which there are none. Give some: --public 0.1"):
         small_simulation("test-fedmd", public=0.0)
-
-
-# --- Def-KT ---
-
-
-@ENGINES
-def test_def_kt_hands_models_on_and_everybody_has_one(engine):
-    """Without the divergence a receiver trains the sender's model by one step on its own rows."""
-    fields = {"batch_size": 256, "optimiser": "sgd", "sample": 1.0, "engine": engine, "epochs": None, "steps": 1}
-    simulation = small_simulation("test-def-kt(beta=0)", **fields)
-    pairs = simulation.algorithm.pairs(simulation.task, simulation.state.server)
-    after, row = simulation.play_round()
-    assert sorted([*pairs, *pairs.values()]) == list(range(6))
-    assert {k: v["w"].shape for k, v in after.parties.items()} == dict.fromkeys(range(6), simulation.initial.shape)
-
-    def step(w, number):
-        net = net_of(simulation, w)
-        x, y = simulation.federation.train.take(torch.from_numpy(simulation.federation.parties[number].train))
-        functional.cross_entropy(net(x)[0], y).backward()
-        return torch.cat([(p - 0.05 * p.grad).detach().reshape(-1) for p in net.parameters()])
-
-    for sender, receiver in pairs.items():
-        assert torch.allclose(after.parties[sender]["w"], step(simulation.initial, sender), atol=1e-6)
-        handed = step(after.parties[sender]["w"], receiver)
-        assert torch.allclose(after.parties[receiver]["w"], handed, atol=1e-6)
-    model = simulation.task.size * 4
-    assert row["traffic"] == {"up": {"w": 3 * model}, "down": {"w": 3 * model}}
-
-
-def test_def_kts_pairs_change_from_round_to_round_and_come_back_when_resumed():
-    simulation = play(small_simulation("test-def-kt", sample=1.0), 1)
-    algorithm, task = simulation.algorithm, simulation.task
-    zero = {"rounds": torch.zeros((), dtype=torch.int64)}
-    assert algorithm.pairs(task, zero) == DefKt().pairs(task, zero)
-    assert algorithm.pairs(task, zero) != algorithm.pairs(task, simulation.state.server)
-
-
-@ENGINES
-def test_def_kts_absent_sender_leaves_its_receiver_untouched(engine):
-    simulation = play(small_simulation("test-def-kt", sample=1.0, engine=engine), 1)
-    pairs = simulation.algorithm.pairs(simulation.task, simulation.state.server)
-    absent = sorted(pairs)[0]
-    simulation._participation = {(2, 0): [k for k in range(6) if k != absent]}
-    after, row = simulation.play_round()
-    for number in range(6):
-        same = torch.equal(after.parties[number]["w"], simulation.state.parties[number]["w"])
-        assert same == (number in (absent, pairs[absent]))
-    assert row["traffic"]["down"] == {"w": 2 * simulation.task.size * 4}
-
-
-def test_def_kts_divergence_is_the_papers_and_vanishes_where_both_models_agree():
-    simulation = small_simulation("test-def-kt", sample=1.0, dtype="float64")
-    task, batch = simulation.task, replace(simulation.task.public, training=True)
-    me = party_of(simulation, "receive")
-    one, two = task.initial(0), task.initial(1)
-
-    def value(beta, first, second):
-        return DefKt(beta=beta).loss(me, torch.cat([first, second]), batch)
-
-    assert torch.allclose(value(1.0, one, one), value(0.0, one, one), atol=1e-14)
-    p, q = (functional.softmax(task.logits(w, batch), dim=1) for w in (one, two))
-    both = (q * (q / p).log() + p * (p / q).log()).sum(dim=1).mean()
-    assert torch.allclose(value(0.7, one, two) - value(0.0, one, two), 0.7 * both, atol=1e-12)
-    # Each learns from the other, which stands still: the gradient of CE(p, q) for p alone.
-    v = torch.cat([one, two]).requires_grad_()
-    (with_it,), (without,) = (torch.autograd.grad(DefKt(beta=b).loss(me, v, batch), v) for b in (1.0, 0.0))
-    w = one.clone().requires_grad_()
-    (expected,) = torch.autograd.grad(functional.cross_entropy(task.logits(w, batch), q), w)
-    assert torch.allclose((with_it - without)[: task.size], expected, atol=1e-12)
-
-
-def test_def_kt_with_a_cohort_that_misses_all_senders_says_what_to_do():
-    with pytest.raises(UserError, match=r"asks the parties \[.*\], none of whom takes part.*Use --sample 1\."):
-        play(small_simulation("test-def-kt", sample=0.1), 4)
 
 
 # --- FedGAN ---

@@ -27,7 +27,7 @@ RUNS = {
     "per-fedavg": {},
     "fedbn": {"model": "site-normed"},
     "test-fedmd": {"model": NETS},
-    "test-def-kt": {},
+    "def-kt": {},
     "test-fedgan": {},
     "site-relay": {},
     "ifca": {},

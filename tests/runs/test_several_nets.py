@@ -94,7 +94,7 @@ def test_batch_norm_in_any_of_the_nets_needs_statistics_of_ones_own(model):
 
 def test_uploads_that_differ_are_refused_in_one_line():
     with pytest.raises(UserError, match=r"party 1 uploads .*All parties must upload the same keys and shapes\."):
-        play(small_simulation("test-def-kt", model="mlp(6,4)|mlp(8)", sample=1.0, engine="sequential"), 4)
+        play(small_simulation("def-kt", model="mlp(6,4)|mlp(8)", sample=1.0, engine="sequential"), 4)
 
 
 def test_each_nets_parties_are_judged_on_as_many_rows_as_the_net_needs():

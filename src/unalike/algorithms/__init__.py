@@ -18,15 +18,23 @@ from unalike.algorithms.contract import (
     Vectors,
     algorithm,
 )
+from unalike.algorithms.data.means import FedMix, NaiveMix
+from unalike.algorithms.data.mixup import Mixup
+from unalike.algorithms.data.share import SharedRows
 from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.fedavgm import FedAvgM
+from unalike.algorithms.fedaws import FedAws
 from unalike.algorithms.fedcurv import FedCurv
 from unalike.algorithms.feddyn import FedDyn
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
+from unalike.algorithms.fedrs import FedRs
 from unalike.algorithms.fedyogi import FedYogi
+from unalike.algorithms.generated.faug import FAug
+from unalike.algorithms.generated.fedgan import FedGan
+from unalike.algorithms.knowledge.def_kt import DefKt
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
@@ -65,7 +73,9 @@ __all__ = [
     "Cfl",
     "CyclicTrees",
     "Dapper",
+    "DefKt",
     "Ditto",
+    "FAug",
     "FeSem",
     "FedAdagrad",
     "FedAdam",
@@ -73,18 +83,22 @@ __all__ = [
     "FedAvg",
     "FedAvgM",
     "FedAvgTuned",
+    "FedAws",
     "FedBabu",
     "FedBcd",
     "FedBn",
     "FedCurv",
     "FedDyn",
     "FedFmc",
+    "FedGan",
     "FedMetaMaml",
     "FedMetaSgd",
+    "FedMix",
     "FedNova",
     "FedPer",
     "FedProx",
     "FedRep",
+    "FedRs",
     "FedYogi",
     "FlHc",
     "Groups",
@@ -99,8 +113,10 @@ __all__ = [
     "Local",
     "LocalTrees",
     "Mapper",
+    "Mixup",
     "Mocha",
     "Moon",
+    "NaiveMix",
     "PFedMe",
     "Partial",
     "Party",
@@ -115,6 +131,7 @@ __all__ = [
     "Reptile",
     "Scaffold",
     "SecureBoost",
+    "SharedRows",
     "SplitNet",
     "TransferLearning",
     "Vectors",

@@ -219,6 +219,10 @@ _RULES = {
         "None, or mu and heat (numbers) and two vectors ({0.task.dtype}) of weights",
         lambda value, party: value is None or _are_numbers_then_vectors(value, party.task, 2, 2),
     ),
+    "scales": _Rule(
+        "None, or a vector ({0.task.dtype}) with a number for each class",
+        lambda value, party: value is None or _is_vector(value, party.task),
+    ),
     "beside": _Rule(
         "None, or the share of a second model: a number",
         lambda value, party: value is None or isinstance(value, int | float) or _is_number(value),
