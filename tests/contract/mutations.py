@@ -326,7 +326,7 @@ SECOND_EDITION = [
     ),
     *of_file(
         "engines/compiled/engine.py",
-        ("the kernels move all weights", "linear, trains=span)", "linear)"),
+        ("the kernels move all weights", "trains=span,", "trains=None,"),
     ),
     *of_file(
         "runs/training.py",

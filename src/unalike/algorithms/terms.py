@@ -60,8 +60,9 @@ def _fit_of_two(task: Task, both: Tensor, share: float | Tensor, batch: Batch, s
     w, own = both.chunk(2)
 
     def fit(v: Tensor, track: bool) -> Tensor:
-        logits = task.logits(v, batch, track)
-        return task.loss_of(logits if scales is None else logits * scales, batch)
+        if scales is None:
+            return task.loss(v, batch, track)
+        return task.loss_of(task.logits(v, batch, track) * scales, batch)
 
     mixed = fit(share * own + (1 - share) * w.detach(), track=False)
     return fit(w, track=True) + (mixed - mixed.detach())

@@ -10,10 +10,10 @@ MUTATIONS = [
         ("labels of other rows", "Data(values, data.y[rows])", "Data(values, data.y[: len(rows)])"),
         (
             "what fills up a batch is a row",
-            "torch.where(steps.index < 0, steps.index, torch.searchsorted(rows, steps.index))",
-            "torch.searchsorted(rows, steps.index)",
+            "torch.where(index < 0, index, torch.searchsorted(rows, index))",
+            "torch.searchsorted(rows, index)",
         ),
-        ("rows that are seen once are kept", "if len(rows) == len(seen) or ", "if "),
+        ("rows that are seen once are kept", "if len(rows) == int((steps.index >= 0).sum()) or ", "if "),
         ("memory has no end", " or len(rows) * size * 4 > LARGEST_KEPT", ""),
         ("memory of bytes is counted in numbers", "len(rows) * size * 4 >", "len(rows) * size >"),
     ),
