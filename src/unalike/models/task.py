@@ -16,7 +16,7 @@ from torch.func import functional_call
 
 from unalike.errors import UserError
 from unalike.models.batch import Batch
-from unalike.models.derivatives import Derivatives, NetOperation
+from unalike.models.derivatives import Derivatives, Judge, NetOperation
 from unalike.models.extra import Extra
 from unalike.models.layout import Places, WeightLayout, slices_of, tensors_digest
 from unalike.models.loss import CrossEntropy, Loss
@@ -69,8 +69,9 @@ class Task(Derivatives):
     the vector, and its slice is empty: it is a constant of the net, which nothing can train, send or average.
     ``public`` holds rows that the server itself owns, ``population`` is the number of parties.
     ``least_opened`` is how many parties there must be in any part of a sum for it to be opened: 1, unless the
-    channel hides single uploads. ``operation`` is
-    what computes (w, x) -> logits, features in place of the net, where the engine has something faster.
+    channel hides single uploads. Where the engine has something faster than the net, ``operation`` is
+    what computes (w, x) -> logits, features in its place, and ``judge`` tells how well models do on rows as they are
+    kept.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Task(Derivatives):
         self.population = population
         self.least_opened = 1
         self.operation: NetOperation | None = None
+        self.judge: Judge | None = None
         self._extras: dict[str, Extra] = {}
         net = self._fresh_net(0).train()
         named = dict(net.named_parameters())
