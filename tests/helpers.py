@@ -256,5 +256,6 @@ NEEDS = {
     "fedbn": {"model": "test-norm-body", "batch_size": 64},
     "mapper": {"validation": 0.4},
     "dapper": {"validation": 0.4},
+    "def-kt": {"sample": 1.0},
 }
 """The settings without which a shipped algorithm cannot be tried on the small run."""

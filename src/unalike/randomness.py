@@ -26,6 +26,8 @@ Purpose = Literal[
     "coins",
     "columns",
     "shared rows",
+    "server layers",
+    "public part",
 ]
 
 _PURPOSES = {purpose: number for number, purpose in enumerate(get_args(Purpose), start=1)}

@@ -18,15 +18,27 @@ from unalike.algorithms.contract import (
     Vectors,
     algorithm,
 )
+from unalike.algorithms.data.means import FedMix, NaiveMix
+from unalike.algorithms.data.mixup import Mixup
+from unalike.algorithms.data.share import SharedRows
 from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.fedavgm import FedAvgM
+from unalike.algorithms.fedaws import FedAws
 from unalike.algorithms.fedcurv import FedCurv
 from unalike.algorithms.feddyn import FedDyn
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
+from unalike.algorithms.fedrs import FedRs
 from unalike.algorithms.fedyogi import FedYogi
+from unalike.algorithms.generated.faug import FAug
+from unalike.algorithms.generated.fedgan import FedGan
+from unalike.algorithms.knowledge.cronus import Cronus
+from unalike.algorithms.knowledge.def_kt import DefKt
+from unalike.algorithms.knowledge.fd import Fd
+from unalike.algorithms.knowledge.feddf import FedDf, FedDfNets
+from unalike.algorithms.knowledge.fedmd import FedMd
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
@@ -63,9 +75,13 @@ __all__ = [
     "BaggedTrees",
     "ByParty",
     "Cfl",
+    "Cronus",
     "CyclicTrees",
     "Dapper",
+    "DefKt",
     "Ditto",
+    "FAug",
+    "Fd",
     "FeSem",
     "FedAdagrad",
     "FedAdam",
@@ -73,18 +89,25 @@ __all__ = [
     "FedAvg",
     "FedAvgM",
     "FedAvgTuned",
+    "FedAws",
     "FedBabu",
     "FedBcd",
     "FedBn",
     "FedCurv",
+    "FedDf",
+    "FedDfNets",
     "FedDyn",
     "FedFmc",
+    "FedGan",
+    "FedMd",
     "FedMetaMaml",
     "FedMetaSgd",
+    "FedMix",
     "FedNova",
     "FedPer",
     "FedProx",
     "FedRep",
+    "FedRs",
     "FedYogi",
     "FlHc",
     "Groups",
@@ -99,8 +122,10 @@ __all__ = [
     "Local",
     "LocalTrees",
     "Mapper",
+    "Mixup",
     "Mocha",
     "Moon",
+    "NaiveMix",
     "PFedMe",
     "Partial",
     "Party",
@@ -115,6 +140,7 @@ __all__ = [
     "Reptile",
     "Scaffold",
     "SecureBoost",
+    "SharedRows",
     "SplitNet",
     "TransferLearning",
     "Vectors",

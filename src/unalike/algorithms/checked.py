@@ -228,6 +228,10 @@ _RULES = {
         "None, or what gradients are multiplied by: a number",
         lambda value, party: value is None or isinstance(value, int | float) or _is_number(value),
     ),
+    "scales": _Rule(
+        "None, or a vector ({0.task.dtype}) with a number for each class",
+        lambda value, party: value is None or _is_vector(value, party.task),
+    ),
     "beside": _Rule(
         "None, or the share of a second model: a number",
         lambda value, party: value is None or isinstance(value, int | float) or _is_number(value),

@@ -53,7 +53,7 @@ __all__ = [
     "sent_to",
 ]
 
-Sends = Literal["nothing", "updates", "scores on public rows", "features", "mean rows", "rows"]
+Sends = Literal["nothing", "updates", "scores on public rows", "scores by label", "features", "mean rows", "rows"]
 C = TypeVar("C", bound=type)
 
 ALGORITHMS: Registry[Algorithm] = Registry("algorithm")
@@ -245,6 +245,10 @@ class Algorithm:
     def all_declared(self) -> bool:
         """Whether ``loss`` and ``correct`` do what is declared and nothing else: no engine has to call them."""
         return not self.overrides("loss", "correct")
+
+    def scales(self, party: Party) -> Tensor | None:
+        """What each class's logit is multiplied by before the task's loss looks at it, or None."""
+        return None
 
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
         """The local objective on one batch. Where all of it is declared above, an engine need not call it."""

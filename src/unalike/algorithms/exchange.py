@@ -48,8 +48,9 @@ class Phase:
     ``name`` reaches the party as ``party.phase``. ``epochs`` or ``steps`` are its local work; with neither it is
     the run's. ``rows``: the steps see the party's own rows, or the public ones that everybody has (``--public``),
     or both together; of the public ones, ``share`` is the fraction that each party has been given, the same rows
-    in every round. Where both are seen, ``batch.index`` counts the public rows after the party's own: the p-th of
-    all public rows is ``party.size + p``.
+    in every round, and ``drawn`` is the part of all that is drawn anew for each round, the same for everybody
+    (``task.public_part``). Where both are seen, ``batch.index`` counts the public rows after the party's own: the
+    p-th of all public rows is ``party.size + p``.
     ``trains`` names the part of the net whose weights move ("head", "body", "norm", or any layer's name, see
     ``task.parts``), or several parts; all others keep their values exactly. Empty: all weights move.
 
@@ -65,6 +66,7 @@ class Phase:
     trains: str | tuple[str, ...] = ""
     own_statistics: bool = False
     share: float = 1.0
+    drawn: float = 1.0
 
 
 def parts_of(trains: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ class NetOperation(Protocol):
         ...
 
 
-class Judge(Protocol):
+class RowJudge(Protocol):
     """What tells how well models do on rows as they are kept, where an engine has something for it."""
 
     def __call__(self, models: Sequence[Tensor], ends: Tensor, stored: Stored, rows: Tensor) -> Tensor | None:
@@ -61,7 +61,7 @@ class Derivatives(ABC):
 
     objective: Loss
     operation: NetOperation | None
-    judge: Judge | None
+    judge: RowJudge | None
 
     @abstractmethod
     def loss(self, w: Tensor, batch: Batch, track: bool = True) -> Tensor:

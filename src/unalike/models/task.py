@@ -16,7 +16,7 @@ from torch.func import functional_call
 
 from unalike.errors import UserError
 from unalike.models.batch import Batch
-from unalike.models.derivatives import Derivatives, Judge, NetOperation
+from unalike.models.derivatives import Derivatives, RowJudge, NetOperation
 from unalike.models.extra import Extra
 from unalike.models.layout import Places, WeightLayout, slices_of, tensors_digest
 from unalike.models.loss import CrossEntropy, Loss
@@ -67,11 +67,12 @@ class Task(Derivatives):
     ``slices`` maps a layer's or parameter's name ("head", "body.0", "head.weight") to its slice of the
     vector; the body comes first and the head last. A frozen parameter (``requires_grad`` is False) is no part of
     the vector, and its slice is empty: it is a constant of the net, which nothing can train, send or average.
-    ``public`` holds rows that the server itself owns, ``population`` is the number of parties.
+    ``public`` holds rows that the server itself owns, ``population`` is the number of parties, ``nets`` the tasks
+    of all nets of the run, this one among them: party k has the k-th, counted round and round.
     ``least_opened`` is how many parties there must be in any part of a sum for it to be opened: 1, unless the
-    channel hides single uploads. Where the engine has something faster than the net, ``operation`` is
-    what computes (w, x) -> logits, features in its place, and ``judge`` tells how well models do on rows as they are
-    kept.
+    channel hides single uploads. ``rehearsing`` says that nothing will be made of what the server learns now.
+    Where the engine has something faster than the net, ``operation`` computes (w, x) -> logits, features in its
+    place, and ``judge`` tells how well models do on rows as they are kept.
     """
 
     def __init__(
@@ -96,9 +97,11 @@ class Task(Derivatives):
         self.device = torch.device(device)
         self._public = public
         self.population = population
+        self.nets: tuple[Task, ...] = (self,)
         self.least_opened = 1
+        self.rehearsing = False
         self.operation: NetOperation | None = None
-        self.judge: Judge | None = None
+        self.judge: RowJudge | None = None
         self._extras: dict[str, Extra] = {}
         net = self._fresh_net(0).train()
         named = dict(net.named_parameters())
@@ -289,6 +292,12 @@ class Task(Derivatives):
     def generator(self, *place: int) -> torch.Generator:
         """A random stream of the server's own; ``place`` (a round, say) tells streams apart."""
         return torch.Generator().manual_seed(int(stream(self.seed, "server", *place).integers(2**63)))
+
+    def public_part(self, round: int, share: float) -> Tensor:
+        """Which public rows a round is about, where that is a share of them: drawn anew, the same for all."""
+        count = len(self.public.y)
+        order = stream(self.seed, "public part", round).permutation(count)[: max(1, int(share * count + 0.5))]
+        return torch.from_numpy(np.sort(order)).to(self.device)
 
     def _fresh_net(self, which: int) -> Net:
         with own_torch_stream(stream(self.seed, "model", which)):

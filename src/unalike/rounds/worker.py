@@ -74,6 +74,8 @@ class Worker:
         if phase.rows == "own":
             return SeenRows(self.data, own, np.arange(len(own)))
         given = self.given(phase.share)
+        if phase.drawn < 1:
+            given = np.intersect1d(given, self.task.public_part(max(1, order.round), phase.drawn).cpu().numpy())
         if phase.rows == "public":
             return SeenRows(self._public(), given, given)
         both = np.concatenate([own, len(self.data) + given])

@@ -34,7 +34,7 @@ def make_tasks(spec: RunSpec, data: Dataset, device: torch.device, parties: int 
     models = MODELS.terms(MODELS.build(str(spec.model)))
     if len(models) > 1 and (spec.init or spec.freeze):
         raise UserError(f"init and freeze are for one net, but {spec.model} is {len(models)}. Name one --model.")
-    return tuple(
+    tasks = tuple(
         Task(
             net_maker(spec, model, data),
             seed=spec.seed,
@@ -47,6 +47,9 @@ def make_tasks(spec: RunSpec, data: Dataset, device: torch.device, parties: int 
         )
         for model in models
     )
+    for task in tasks:
+        task.nets = tasks
+    return tasks
 
 
 def net_maker(spec: RunSpec, model: Model, data: Dataset) -> Callable[[], Net]:

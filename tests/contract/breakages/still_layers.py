@@ -16,8 +16,13 @@ MUTATIONS = [
         "engines/compiled/memory.py",
         (
             "what fills up a batch is a row",
-            "torch.where(index < 0, index, torch.searchsorted(rows, index))",
-            "torch.searchsorted(rows, index)",
+            "torch.where(index < 0, index, table[index.clamp(min=0)])",
+            "table[index.clamp(min=0)]",
+        ),
+        (
+            "rows are counted from the first that is seen",
+            "table[rows] = torch.arange(len(rows))",
+            "table[rows] = rows",
         ),
     ),
     *of_file(

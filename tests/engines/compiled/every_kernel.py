@@ -39,14 +39,14 @@ def descents(w):
     other, features = w * 0.9, torch.rand(1)
     near = (0.4, features)
     terms = {"teach": (0.5, 1.5, other), "contrast": (0.8, 0.5, other, -other)}
-    pulled = {"strength": torch.rand(len(w)), "centre": other, "linear": other, "scale": 0.5}
+    pulled = {"strength": torch.rand(len(w)), "centre": other, "linear": other, "pace": 0.5}
     yield Descent(0.1)
     yield Descent(0.1, momentum=0.9, weight_decay=0.01, **pulled)
     yield Descent(0.1, trains=(len(w) - CLASSES, len(w)))
     yield Descent(0.1, own=other, part=0.3, momentum=0.9)
     yield Descent(0.1, ahead=Ahead(0.1, 2, apart=True))
     yield Descent(0.1, ahead=Ahead(0.1, 2, pull=1.0))
-    yield Descent(0.1, near=near, **terms)
+    yield Descent(0.1, near=near, scales=torch.rand(CLASSES), **terms)
 
 
 def exercise(make, shape, data, width, *, sparse=False):

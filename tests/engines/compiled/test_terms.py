@@ -39,7 +39,9 @@ class WithTerms(Setting):
             "taught by a model": {"teach": (0.5, 2.0, others[0])},
             "taught by a table": {"teach": (0.5, 0.7, table)},
             "contrast": {"contrast": (0.8, 0.5, others[1], others[2])},
+            "scales": {"scales": torch.linspace(0.3, 1.2, self.kernel.classes)},
             "all": {
+                "scales": torch.linspace(1.2, 0.3, self.kernel.classes),
                 "near": (0.4, target),
                 "teach": (0.5, 1.5, others[0]),
                 "contrast": (0.8, 0.5, others[1], others[2]),
@@ -52,7 +54,7 @@ class WithTerms(Setting):
 
     def reference(self, descent):
         """The loop that the terms' declaration is for."""
-        terms = {name: getattr(descent, name) for name in ("near", "teach", "contrast", "ahead")}
+        terms = {name: getattr(descent, name) for name in ("near", "teach", "contrast", "scales", "ahead")}
         algorithm, party = Declaring(**terms), SimpleNamespace(task=self.task, size=torch.tensor(1.0))
         start, stop = descent.trains or (0, self.size)
         w, velocity, losses = self.start.clone(), torch.zeros(self.size), []
@@ -66,12 +68,12 @@ class WithTerms(Setting):
             losses.append(float(loss.detach()))
             gradient = torch.autograd.grad(loss, leaf)[0] + descent.weight_decay * w
             gradient += 0 if descent.linear is None else descent.linear
-            velocity = descent.momentum * velocity + descent.scale * gradient
+            velocity = descent.momentum * velocity + descent.pace * gradient
             w[start:stop] -= descent.lr * velocity[start:stop]
         return w, sum(losses) / len(losses)
 
 
-TERMS = ["near", "taught by a model", "taught by a table", "contrast", "all"]
+TERMS = ["near", "taught by a model", "taught by a table", "contrast", "scales", "all"]
 
 
 @pytest.fixture(scope="module", params=NETS)
@@ -123,8 +125,8 @@ def test_few_rows_are_dealt_out_or_serve_whole(setting, count):
 
 
 def test_gradients_are_multiplied_by_the_pace(setting):
-    setting.check(setting.descent(scale=0.3))
-    setting.check(setting.descent("momentum", scale=2.0, ahead=AHEAD["one step"]))
+    setting.check(setting.descent(pace=0.3))
+    setting.check(setting.descent("momentum", pace=2.0, ahead=AHEAD["one step"]))
 
 
 def test_nothing_else_on_the_rows_where_a_step_looks_ahead(setting):
@@ -163,12 +165,15 @@ def test_who_agrees_with_the_teacher_is_not_moved_by_it(setting):
     assert torch.allclose(taught, plain, atol=1e-7)
 
 
-@pytest.mark.parametrize("term", ["near", "taught by a table", "contrast"])
+@pytest.mark.parametrize("term", ["near", "taught by a table", "contrast", "scales"])
 def test_in_float64_a_term_has_the_slope_that_differences_have(setting, term):
-    terms = {
-        name: tuple(v.double() if isinstance(v, torch.Tensor) else v for v in value)
-        for name, value in setting.terms[term].items()
-    }
+
+    def exactly(value):
+        if isinstance(value, tuple):
+            return tuple(map(exactly, value))
+        return value.double() if isinstance(value, torch.Tensor) else value
+
+    terms = {name: exactly(value) for name, value in setting.terms[term].items()}
     batch = Batch(setting.data.x[:9].double(), setting.data.y[:9], index=torch.arange(9))
     exact = SimpleNamespace(task=Task(lambda: setting.task._fresh_net(0), dtype=torch.float64))
     w = setting.start.double().requires_grad_()
@@ -182,8 +187,12 @@ def test_tables_that_do_not_fit_are_refused(setting):
     for wrong in (teach[2][:5], teach[2][:, :2]):
         with pytest.raises(ValueError, match="logits for every place"):
             setting.train(setting.descent(teach=(1.0, 1.0, wrong)))
-    with pytest.raises(ValueError, match="beside a second model"):
-        setting.train(setting.descent("plain", own=setting.start, part=0.5, near=near))
+    scales = setting.terms["scales"]["scales"]
+    with pytest.raises(ValueError, match="scales must have a number for each"):
+        setting.train(setting.descent(scales=scales[1:]))
+    for term in ({"near": near}, {"scales": scales}):
+        with pytest.raises(ValueError, match="beside a second model"):
+            setting.train(setting.descent("plain", own=setting.start, part=0.5, **term))
 
 
 def test_what_has_no_room_for_its_tables_is_known_before(setting, monkeypatch):
@@ -196,6 +205,7 @@ def test_what_has_no_room_for_its_tables_is_known_before(setting, monkeypatch):
         False,
         True,
         False,
+        True,
         False,
     ]
     monkeypatch.setattr(library, "LARGEST_KEPT", 100)

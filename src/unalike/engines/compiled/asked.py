@@ -50,7 +50,7 @@ class Descent:
 
     ``strength`` is one number, or one for each weight. ``trains`` is where the weights that move begin and end in
     the flat vector (None: all move); the others keep their bits. ``own`` is a second model, which moves by
-    ``part`` times the gradient at part own + (1 - part) w. Gradients are multiplied by ``scale`` in the end.
+    ``part`` times the gradient at part own + (1 - part) w. Gradients are multiplied by ``pace`` in the end.
     """
 
     lr: float
@@ -59,7 +59,7 @@ class Descent:
     strength: float | Tensor = 0.0
     centre: Tensor | None = None
     linear: Tensor | None = None
-    scale: float = 1.0
+    pace: float = 1.0
     trains: tuple[int, int] | None = None
     own: Tensor | None = None
     part: float = 0.0
@@ -71,6 +71,8 @@ class Descent:
     """(strength, heat, weights, weights): features are drawn to the first model's and away from the second's"""
     ahead: Ahead | None = None
     """where the gradient of a step is taken, if not at w"""
+    scales: Tensor | None = None
+    """what each class's logit is multiplied by before the cross-entropy"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +111,7 @@ class TrainingInC(Structure):
         ("data", RowsInC),
         *((name, c_void_p) for name in ("index", "top", "left", "flip")),
         *((name, c_int64) for name in ("steps", "width", "begin")),
-        *((name, c_float) for name in ("lr", "momentum", "weight_decay", "strength", "scale")),
+        *((name, c_float) for name in ("lr", "momentum", "weight_decay", "strength", "pace")),
         *((name, c_void_p) for name in ("strengths", "centre", "linear")),
         *((name, c_int64) for name in ("first", "last")),
         *(
@@ -122,5 +124,5 @@ class TrainingInC(Structure):
         ("ahead", c_void_p),
         *((name, KeptInC) for name in ("taught", "contrast")),
         ("near", c_float),
-        *((name, c_void_p) for name in ("target", "tape")),
+        *((name, c_void_p) for name in ("target", "scales", "tape")),
     )

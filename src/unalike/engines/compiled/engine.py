@@ -109,8 +109,8 @@ def _descent(worker: Worker, order: Order, phase: Phase, me: Party, start: Tenso
         span = (spans[0].start, spans[0].stop) if spans else (0, 0)
     linear, share = algorithm.linear(me), algorithm.beside(me)
     near, teach, contrast = algorithm.near(me), algorithm.teach(me), algorithm.contrast(me)
-    ahead, pace = algorithm.ahead(me), algorithm.pace(me)
-    if ahead is not None and any(other is not None for other in (span, near, teach, contrast, share)):
+    ahead, pace, scales = algorithm.ahead(me), algorithm.pace(me), algorithm.scales(me)
+    if ahead is not None and any(other is not None for other in (span, near, teach, contrast, share, scales)):
         return None
     sgd = Descent(
         order.lr,
@@ -124,12 +124,13 @@ def _descent(worker: Worker, order: Order, phase: Phase, me: Party, start: Tenso
         teach=teach,
         contrast=contrast,
         ahead=ahead,
-        scale=1.0 if pace is None else float(pace),
+        pace=1.0 if pace is None else float(pace),
+        scales=scales,
     )
     if share is None:
         return sgd
     # Beside a second model the kernels know no other term.
-    if span or any(term is not None for term in (centre, linear, near, teach, contrast, pace)):
+    if span or any(term is not None for term in (centre, linear, near, teach, contrast, pace, scales)):
         return None
     return replace(sgd, own=start[worker.task.size :], part=float(share))
 

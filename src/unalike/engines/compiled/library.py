@@ -116,8 +116,11 @@ class Kernel:
         target = None if target is None else ready(target)
         if target is not None and target.shape != (self.features,):
             raise ValueError(f"the target must have a number for each of {self.features} features: {target.shape}")
-        if descent.own is not None and (taught or contrast or target is not None):
-            raise ValueError("beside a second model there can be no term on features or on what is taught")
+        scales = ready_or_none(descent.scales)
+        if scales is not None and scales.shape != (self.classes,):
+            raise ValueError(f"scales must have a number for each of {self.classes} classes: {scales.shape}")
+        if descent.own is not None and (taught or contrast or target is not None or scales is not None):
+            raise ValueError("beside a second model there can be no term on features, logits or on what is taught")
         tape = self._take(1 if target is None else -(-steps.index.shape[1] // self._block))
         training = TrainingInC(
             data=rows_in_c(data),
@@ -130,7 +133,7 @@ class Kernel:
             weight_decay=descent.weight_decay,
             strength=strength,
             part=descent.part,
-            scale=descent.scale,
+            pace=descent.pace,
             **ahead_in_c(descent.ahead),
             first=first,
             last=last,
@@ -138,6 +141,7 @@ class Kernel:
             contrast=table_in_c(contrast),
             near=near,
             target=address(target),
+            scales=address(scales),
             frozen=address(self._frozen),
             tape=address(tape),
         )
@@ -244,7 +248,7 @@ class Kernel:
         """The vectors that steps change: of the one model, and of the second where there is one."""
         made = {"w": self._own("w", w), "d_w": room(w)}
         if descent.ahead is not None:
-            others = (descent.own, descent.trains, descent.near, descent.teach, descent.contrast)
+            others = (descent.own, descent.trains, descent.near, descent.teach, descent.contrast, descent.scales)
             if any(term is not None for term in others):
                 raise ValueError("where a step looks ahead, all weights must move by no other term on rows")
             made["ahead"] = room(w)

@@ -31,13 +31,17 @@ def turned(vector: Tensor, layer: Layer, *, back: bool = False) -> Tensor:
 
 def seen(steps: Steps) -> Tensor:
     """The numbers of the rows that steps see, each once, ascending."""
-    rows: Tensor = steps.index[steps.index >= 0].unique()  # type: ignore[no-untyped-call]
-    return rows
+    index = steps.index[steps.index >= 0]  # marked, not sorted: epochs see a row again and again
+    there = torch.zeros(int(index.max()) + 1 if len(index) else 0, dtype=torch.bool)
+    there[index] = True
+    return there.nonzero().flatten()
 
 
 def places(rows: Tensor, index: Tensor) -> Tensor:
     """Where the rows of steps are among ``rows``; numbers that fill up stay as they are."""
-    return torch.where(index < 0, index, torch.searchsorted(rows, index))
+    table = torch.empty(int(rows[-1]) + 1, dtype=torch.int64)
+    table[rows] = torch.arange(len(rows))
+    return torch.where(index < 0, index, table[index.clamp(min=0)])
 
 
 def dealt_steps(steps: Steps) -> Steps:

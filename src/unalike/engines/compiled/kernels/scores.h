@@ -13,16 +13,17 @@ INLINE vector of_labels(const float *z, const int64_t *labels, int count) {
     return mine;
 }
 
-/* Cross-entropy of `count` rows, and what they are taught, summed; logits are replaced by its gradient times
- * `share`. `told`: room for [CLASSES][BLOCK]. */
-static double cross_entropy(float *logits, const int64_t *labels, int count, float share, const struct kept *teacher,
-                            int64_t place, float *told) {
+/* Cross-entropy of `count` rows, whose logits may be scaled by class, and what they are taught, summed; logits are
+ * replaced by its gradient times `share`. `told`: room for [CLASSES][BLOCK]. */
+static double cross_entropy(float *logits, const int64_t *labels, int count, float share, const float *scales,
+                            const struct kept *teacher, int64_t place, float *told) {
     double loss = 0;
     for (int lane = 0; lane < lanes_for(count); lane += V) {
         const int here = at_most(V, count - lane);
         const mask real = lanes_before(here);
         float *z = logits + lane;
         if (teacher->table) loss += taught(teacher, z, here, place + lane, share, told + lane);
+        for (int k = 0; scales && k < CLASSES; k++) *(vector *)(z + k * BLOCK) *= scales[k];
         const vector most = highest(z), mine = of_labels(z, labels + lane, here);
         vector sum = {0};
         for (int k = 0; k < CLASSES; k++) {
@@ -33,6 +34,7 @@ static double cross_entropy(float *logits, const int64_t *labels, int count, flo
         const vector part = keep(real, share / sum);
         for (int k = 0; k < CLASSES; k++) *(vector *)(z + k * BLOCK) *= part;
         for (int i = 0; i < here; i++) z[labels[lane + i] * BLOCK + i] -= share;
+        for (int k = 0; scales && k < CLASSES; k++) *(vector *)(z + k * BLOCK) *= scales[k];
         for (int k = 0; teacher->table && k < CLASSES; k++)
             *(vector *)(z + k * BLOCK) += *(const vector *)(told + lane + k * BLOCK);
     }

@@ -11,7 +11,7 @@ struct training {
     const uint8_t *flip; /* the same shape, or null: how each row is cropped and mirrored */
     int64_t steps, width;
     int64_t begin; /* the first layer to run: rows are what is before it, as unalike_values leaves them */
-    float lr, momentum, weight_decay, strength, scale;
+    float lr, momentum, weight_decay, strength, pace;
     const float *strengths, *centre, *linear; /* [WEIGHTS], or null; no strengths: all are one */
     int64_t first, last;
     const float *frozen; /* the weights of frozen layers, or null; they are not among WEIGHTS */
@@ -24,6 +24,7 @@ struct training {
     struct kept taught, contrast; /* [][ROW_TOLD] and [][FEATURES] */
     float near;
     const float *target; /* [FEATURES], or null; then there is a tape for every block of a step */
+    const float *scales; /* [CLASSES], or null: what logits are multiplied by before cross-entropy */
     float *tape;
 };
 
@@ -59,7 +60,8 @@ static double score_block(const struct training *t, const float *w, float *tape,
     else
         take_rows(t, w, tape, at, here);
     forward(w, t->frozen, tape, lanes_for(here), (int)t->begin, LAYERS);
-    double loss = cross_entropy(tape + AT_LOGITS, labels, here, share, &t->taught, at, tape + AT_TOLD);
+    double loss = cross_entropy(tape + AT_LOGITS, labels, here, share, t->scales, &t->taught, at,
+                                tape + AT_TOLD);
     if (t->contrast.table) loss += contrast(&t->contrast, tape + AT_FEATURES, here, at, share, tape + AT_MORE);
     return loss;
 }
@@ -182,19 +184,19 @@ static double descend(const struct training *t) {
     const int64_t first = t->first, last = t->last;
     float *restrict w = t->w, *restrict d_w = t->d_w, *restrict velocity = t->velocity;
     const float *restrict linear = t->linear;
-    const float lr = t->lr, momentum = t->momentum, decay = t->weight_decay, scale = t->scale;
+    const float lr = t->lr, momentum = t->momentum, decay = t->weight_decay, pace = t->pace;
     const double drift = pulled(t, first, last, d_w);
     if (linear)
         for (int64_t i = first; i < last; i++) d_w[i] += linear[i];
     if (velocity)
         for (int64_t i = first; i < last; i++) {
-            velocity[i] = momentum * velocity[i] + scale * (d_w[i] + decay * w[i]);
+            velocity[i] = momentum * velocity[i] + pace * (d_w[i] + decay * w[i]);
             d_w[i] = 0;
             w[i] -= lr * velocity[i];
         }
     else
         for (int64_t i = first; i < last; i++) {
-            w[i] -= lr * scale * (d_w[i] + decay * w[i]);
+            w[i] -= lr * pace * (d_w[i] + decay * w[i]);
             d_w[i] = 0;
         }
     return drift;
