@@ -28,6 +28,7 @@ Purpose = Literal[
     "shared rows",
     "server layers",
     "public part",
+    "copies",
 ]
 
 _PURPOSES = {purpose: number for number, purpose in enumerate(get_args(Purpose), start=1)}

@@ -56,6 +56,8 @@ VARIANTS = {
     "share(base=scaffold, alpha=0.5)": NORM,
     "fedmix(groups=2, least=1)": {"newcomers": 0.34},
     "fedmix(least=2)": NORM,
+    "astraea(gamma=3, alpha=1, passes=2)": {"sample": 1.0},
+    "hybrid-fl(givers=(1, 5), rows=7)": NORM,
     "fl+hc(rounds=1, threshold=0.5)": {"sample": 1.0},
     "kmeans-models(k=3, epochs=1, trim=0.2)": {},
 }

@@ -18,9 +18,12 @@ from unalike.algorithms.contract import (
     Vectors,
     algorithm,
 )
+from unalike.algorithms.data.astraea import Astraea
+from unalike.algorithms.data.hybrid_fl import HybridFl
 from unalike.algorithms.data.means import FedMix, NaiveMix
 from unalike.algorithms.data.mixup import Mixup
 from unalike.algorithms.data.share import SharedRows
+from unalike.algorithms.data.xormix import XorMix
 from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
@@ -72,6 +75,7 @@ __all__ = [
     "Algorithm",
     "Apfl",
     "Ask",
+    "Astraea",
     "BaggedTrees",
     "ByParty",
     "Cfl",
@@ -113,6 +117,7 @@ __all__ = [
     "Groups",
     "HeurFedAmp",
     "HistogramTrees",
+    "HybridFl",
     "HypCluster",
     "Ifca",
     "KMeansModels",
@@ -146,5 +151,6 @@ __all__ = [
     "Vectors",
     "VerticalLinear",
     "Virtual",
+    "XorMix",
     "algorithm",
 ]

@@ -57,6 +57,10 @@ class Phase:
     ``own_statistics``: what is trained is another model than the shared one, and so are batch norm's running
     statistics. The party keeps them at home, the next such phase goes on from them, and its personal model is used
     with them; those of the other phases are as if this one were not there.
+
+    ``copies`` names a vector in what the party is sent: a row of class y is among the phase's rows that often,
+    once at least and ``most`` times at most. Of 2.3 the 2 are certain, and the 0.3 is the chance of one more,
+    drawn anew in every round. ``batch.index`` counts all copies of a row as that row.
     """
 
     name: str = ""
@@ -66,6 +70,8 @@ class Phase:
     trains: str | tuple[str, ...] = ""
     own_statistics: bool = False
     share: float = 1.0
+    copies: str = ""
+    most: int = 10
     drawn: float = 1.0
 
 

@@ -16,7 +16,8 @@ from torch.func import functional_call
 
 from unalike.errors import UserError
 from unalike.models.batch import Batch
-from unalike.models.derivatives import Derivatives, RowJudge, NetOperation
+from unalike.models.byte_scale import ByteScale
+from unalike.models.derivatives import Derivatives, NetOperation, RowJudge
 from unalike.models.extra import Extra
 from unalike.models.layout import Places, WeightLayout, slices_of, tensors_digest
 from unalike.models.loss import CrossEntropy, Loss
@@ -71,8 +72,9 @@ class Task(Derivatives):
     of all nets of the run, this one among them: party k has the k-th, counted round and round.
     ``least_opened`` is how many parties there must be in any part of a sum for it to be opened: 1, unless the
     channel hides single uploads. ``rehearsing`` says that nothing will be made of what the server learns now.
-    Where the engine has something faster than the net, ``operation`` computes (w, x) -> logits, features in its
-    place, and ``judge`` tells how well models do on rows as they are kept.
+    ``byte_scale`` is how rows became numbers that are bytes in memory, else None. Where the engine has something
+    faster than the net, ``operation`` computes (w, x) -> logits, features in its place, and ``judge`` tells how well
+    models do on rows as they are kept.
     """
 
     def __init__(
@@ -87,11 +89,13 @@ class Task(Derivatives):
         objective: Loss | None = None,
         shape: tuple[int, ...] = (),
         classes: int = 0,
+        byte_scale: ByteScale | None = None,
     ) -> None:
         self._make_net = make_net
         self.objective: Loss = objective or CrossEntropy()
         self.shape = shape
         self.classes = classes
+        self.byte_scale = byte_scale
         self.seed = seed
         self.dtype = dtype
         self.device = torch.device(device)

@@ -13,6 +13,7 @@ from unalike.data.gaps import refuse_gaps
 from unalike.engines.job import choose_device
 from unalike.errors import UserError
 from unalike.models import MODELS, Model, Net, ReadsWords, Task, without_running_statistics
+from unalike.models.byte_scale import ByteScale
 from unalike.models.loss import check_loss, choose_loss
 from unalike.models.own import OwnNet, own_net_maker
 from unalike.models.start import frozen, started
@@ -44,6 +45,7 @@ def make_tasks(spec: RunSpec, data: Dataset, device: torch.device, parties: int 
             objective=objective,
             shape=data.shape,
             classes=len(data.classes),
+            byte_scale=ByteScale.of(data),
         )
         for model in models
     )
