@@ -73,8 +73,8 @@ class Task(Derivatives):
     ``least_opened`` is how many parties there must be in any part of a sum for it to be opened: 1, unless the
     channel hides single uploads. ``rehearsing`` says that nothing will be made of what the server learns now.
     ``byte_scale`` is how rows became numbers that are bytes in memory, else None. Where the engine has something
-    faster than the net, ``operation`` computes (w, x) -> logits, features in its place, and ``judge`` tells how well
-    models do on rows as they are kept.
+    faster than the net, ``operation`` computes (w, x) -> logits, features in its place, and ``judge`` tells how
+    well models do on rows as they are kept.
     """
 
     def __init__(
