@@ -6,15 +6,19 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engines.compiled.helpers import NEEDS_COMPILER
+from tests.trees.grown_model import CLASSES, grown_arrays
 from tests.trees.test_grow import CHOICES, made, same
+from tests.trees.xgboost_arrays import example
 from unalike.models.trees import Trees
 from unalike.trees import library
 from unalike.trees.bins import bin_rows
 from unalike.trees.cuts import Cuts
+from unalike.trees.ensemble import Ensemble
 from unalike.trees.grow import Growing, grow, histograms, leaves
 from unalike.trees.objective import objective_of
 
@@ -25,6 +29,7 @@ def by_numpy(call):
     """What ``call`` gives without the compiled core."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library, "core", lambda: None)
+        patch.setattr(library, "core_for", lambda walks: None)
         return call()
 
 
@@ -141,6 +146,28 @@ def test_gradients_have_the_bits_of_numpy(seed, name, weighted, rows, threads):
     ours = objective.gradients(margins, y, weights, threads)
     theirs = by_numpy(lambda: objective.gradients(margins, y, weights))
     assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize("objective", ["binary", "softmax"])
+@pytest.mark.parametrize("form", [np.asarray, np.float64, scipy.sparse.csr_matrix])
+def test_trained_trees_say_of_rows_what_they_say_in_numpy(objective, form):
+    x, y = example(objective)
+    arrays, choice, _ = grown_arrays(objective, x, y, rounds=5, depth=4)
+    model = Ensemble.of(arrays, choice, CLASSES[objective])
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(1003, x.shape[1])).astype(np.float32)
+    for gone in (np.nan, np.inf, 0.0):
+        rows[random.random(rows.shape) < 0.1] = gone
+    assert library.core() is not None
+    for first, last in ((0, None), (1, None), (2, 5), (3, 3)):
+        ours = model.margins(form(rows), first, last)
+        assert ours.tobytes() == by_numpy(lambda a=first, b=last: model.margins(form(rows), a, b)).tobytes()
+
+
+def test_few_rows_do_not_wait_for_a_compiler(monkeypatch):
+    library.core.cache_clear()
+    monkeypatch.setattr(library, "load", None)
+    assert library.core_for(10**6) is None
 
 
 def test_without_a_compiler_one_line_says_so(monkeypatch, capsys):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from unalike.trees import library
 from unalike.trees.columns import names_of
 from unalike.trees.importance import MOST_SHOWN, importance_of
 from unalike.trees.objective import Objective, objective_of
@@ -104,6 +105,15 @@ class Ensemble:
         if first == 0:
             found += self.base
         used, layout = self._layout(chosen)
+        core = library.core_for(x.shape[0] * len(layout))
+        if core is not None and len(used):
+            steps, depth = np.stack([tree.steps for tree in layout]), np.array([tree.depth for tree in layout])
+            as_they_are = isinstance(x, np.ndarray) and x.dtype == np.float32 and x.flags.c_contiguous
+            if as_they_are:
+                steps["column"] = used[steps["column"]]
+            for rows, block in [(slice(None), x)] if as_they_are else _blocks(x, used):
+                library.walk(core, block, steps, depth, chosen.start, found[rows])
+            return found
         for rows, block in _blocks(x, used):
             for number, tree in zip(chosen, layout, strict=True):
                 found[rows, number % self.outputs] += tree.values(block)
@@ -126,8 +136,9 @@ class Ensemble:
         column[inner] = place
         here = np.arange(inner.shape[1])
         children = np.stack([np.where(inner, own[side], here) for side in ("right", "left")], axis=2)
+        missing, depth = own["missing_left"] > 0, _depths(children, inner)
         walks = [
-            _Walk(column[t], own["threshold"][t], own["missing_left"][t] > 0, children[t].ravel(), own["value"][t])
+            _Walk(column[t], own["threshold"][t], missing[t], children[t].ravel(), own["value"][t], int(depth[t]))
             for t in range(len(chosen))
         ]
         return used, walks
@@ -143,14 +154,17 @@ class _Walk:
     children: Array
     """by node: where to go to on the right, then on the left"""
     value: Array
+    depth: int
+    """how many steps lead to the lowest leaf"""
 
-    @cached_property
-    def depth(self) -> int:
-        """How many steps lead to the lowest leaf."""
-        here, depth = np.zeros(1, np.int64), 0
-        while len(here := np.setdiff1d(self.children.reshape(-1, 2)[here], here)):
-            depth += 1
-        return depth
+    @property
+    def steps(self) -> Array:
+        """The nodes as the compiled core walks on them."""
+        found = np.zeros(len(self.column), library.STEP)
+        for name in ("threshold", "column", "missing_left", "value"):
+            found[name] = getattr(self, name)
+        found["right"], found["left"] = self.children.reshape(-1, 2).T
+        return found
 
     def values(self, x: Array) -> Array:
         """The value of the leaf that each row comes to."""
@@ -163,6 +177,18 @@ class _Walk:
                 left = np.where(missing, self.missing_left[node], left)
             node = self.children[2 * node + left]
         return self.value[node]
+
+
+def _depths(children: Array, inner: Array) -> Array:
+    """How many steps lead to the lowest leaf of each tree; ``inner`` are the nodes that are split."""
+    found, here = np.zeros(len(inner), np.int64), np.zeros(inner.shape, bool)
+    here[:, :1] = True
+    while (split := here & inner).any():
+        found += split.any(axis=1)
+        tree, node = np.nonzero(split)
+        here[:] = False
+        here[tree[:, None], children[tree, node]] = True
+    return found
 
 
 def _blocks(x: Any, used: Array) -> Iterator[tuple[slice, Array]]:
