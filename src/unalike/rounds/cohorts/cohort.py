@@ -1,0 +1,70 @@
+"""A way to choose the parties of a round, and what it has to know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unalike.errors import UserError
+from unalike.registry import Registry
+
+Array = NDArray[Any]
+C = TypeVar("C", bound=type)
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of the parties that can be asked, in their order: their number, and what a rule needs."""
+
+    parties: int
+    rows: Array | None = None
+    """how many training rows each party has"""
+    labels: Array | None = None
+    """how many of them have each label, [parties, labels]"""
+
+
+class CohortRule:
+    """Draws the cohort of a round. All of it follows from the random stream and from what is known."""
+
+    uniform: ClassVar[bool] = False
+    """True: every cohort is as likely as any other, and no party's data have a say in it."""
+    needs_labels: ClassVar[bool] = False
+    """True: it must know how many rows of each label each party has."""
+    needs_rows: ClassVar[bool] = False
+    """True: it must know how many rows each party has."""
+    by_loss: ClassVar[bool] = False
+    """True: ``draw`` gives candidates, of which ``choose`` takes some by the model's loss on their rows."""
+
+    @property
+    def reveals(self) -> str:
+        """What of single parties the choice is made by, in words; empty where it is nothing."""
+        return ""
+
+    def draw(self, random: np.random.Generator, known: Known, size: int) -> list[int]:
+        """The parties of a round, by their place among those that can be asked; or the candidates."""
+        raise NotImplementedError
+
+    def choose(self, candidates: Sequence[int], losses: Sequence[float], size: int) -> list[int]:
+        """The cohort among candidates, where that goes by the loss of each."""
+        raise NotImplementedError
+
+    def check(self, known: Known, size: int) -> None:
+        """Refuse to choose by what is not known."""
+        if self.needs_labels and known.labels is None:
+            raise UserError(
+                f"The cohort is chosen by how many rows of each label a party has, which this run does not know: "
+                f"{type(self).__name__} needs a task with classes. Use --cohort uniform."
+            )
+
+
+COHORTS: Registry[CohortRule] = Registry("cohort")
+
+
+@dataclass_transform(frozen_default=True)
+def register_cohort(name: str, *, paper: str = "") -> Callable[[C], C]:
+    """Class decorator: make the class a frozen dataclass and register it as a way to choose cohorts."""
+    return COHORTS.register(name, paper=paper)
