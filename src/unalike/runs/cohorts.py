@@ -64,7 +64,7 @@ class Cohorts:
         """Refuse a rule that does not go with what is known, with the algorithm or with the channel."""
         if not self.chosen:
             return
-        self.rule.check(self.known, self.size)
+        self.rule.check(self.rule.informed(self.known), self.size)
         if not self.rule.by_loss:
             return
         if channel.hides_single or channel.noise is not None:

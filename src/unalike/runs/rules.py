@@ -122,5 +122,5 @@ def cohort_of(spec: RunSpec, parties: int, round: int, known: Known | None = Non
     size, rule = asked_in(spec, parties, round), cohort_rule(spec)
     if size == parties:
         return list(range(parties))
-    drawn = rule.draw(stream(spec.seed, "cohort", round), known or Known(parties), size)
+    drawn = rule.draw(stream(spec.seed, "cohort", round), rule.informed(known or Known(parties)), size)
     return drawn if rule.by_loss else sorted(drawn)

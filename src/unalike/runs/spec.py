@@ -145,10 +145,7 @@ class RunSpec:
         if not 0 < self.sample <= 1:
             raise UserError(f"sample must be above 0 and at most 1, got {self.sample}. Use 1 for all parties.")
         if self.cohort != "uniform" and self.sample == 1 and "cohort" not in self.left_out:
-            raise UserError(
-                f"--cohort {self.cohort} chooses among the parties, but all of them take part. Use --sample 0.1, or "
-                "leave --cohort out."
-            )
+            raise UserError(f"--cohort {self.cohort} chooses among parties, but all take part. Use --sample 0.1.")
         if not 0 <= self.fine_tune <= 10**4:
             raise UserError(f"fine_tune must be from 0 to 10,000 epochs, got {self.fine_tune}. Try 1.")
         if not 0 <= self.newcomers < 1:

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from unalike.errors import UserError
-from unalike.rounds.cohorts.cohort import Array, CohortRule, Known, register_cohort
+from unalike.rounds.cohorts.cohort import Array, CohortRule, Known, declared_counts, register_cohort
 
 
 @register_cohort("clustered", paper="Fraboni et al. 2021, arXiv:2105.05883, Algorithms 1 and 2")
@@ -23,10 +23,16 @@ class Clustered(CohortRule):
     plainly; here every party has the same chance, none is asked twice, and who is asked counts by its rows. The
     expectation is that of uniform cohorts here, and the gain the same: draws of one stretch replace each other.
     Among parties that are equally alike chance decides in each round: where all are, cohorts are uniform.
+    Label counts, and sizes with them, may be ``declared``, as under label-balanced.
     """
 
-    by: Literal["labels", "rows"] = "labels"
     needs_rows: ClassVar[bool] = True
+    by: Literal["labels", "rows"] = "labels"
+    declared: str = ""
+
+    def __post_init__(self) -> None:
+        if self.declared:
+            declared_counts(self.declared)
 
     @property
     def needs_labels(self) -> bool:  # type: ignore[override]
@@ -37,14 +43,15 @@ class Clustered(CohortRule):
     def reveals(self) -> str:
         """The table of labels, or the sizes."""
         each = " of each label" if self.by == "labels" else ""
-        return f"how many training rows{each} every party has"
+        return f"how many training rows{each} every party {'declared to have' if self.declared else 'has'}"
 
     def check(self, known: Known, size: int) -> None:
         """Refuse what is not known, sizes too."""
         super().check(known, size)
         if self.by == "rows" and known.rows is None:
             raise UserError(
-                "clustered(by=rows) needs the parties' sizes, which are not known. Use --cohort uniform."
+                "clustered(by=rows) needs the parties' sizes, which are not known here. Declare label counts: "
+                'declared="30 10|5 40", party by party, or use --cohort uniform.'
             )
 
     def draw(self, random: np.random.Generator, known: Known, size: int) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
-from unalike.errors import UserError
+from unalike.errors import UserError, shown
 from unalike.registry import Registry
 
 Array = NDArray[Any]
@@ -52,13 +52,42 @@ class CohortRule:
         """The cohort among candidates, where that goes by the loss of each."""
         raise NotImplementedError
 
+    def informed(self, known: Known) -> Known:
+        """What is known, with what the rule's own text declares in place of what was looked at."""
+        text = getattr(self, "declared", "")
+        if not text:
+            return known
+        counts = declared_counts(text)
+        if len(counts) != known.parties:
+            raise UserError(
+                f"The cohort's declared label counts are of {len(counts)} parties, but {known.parties} can be "
+                "asked. Give one group of numbers for each, in the parties' order."
+            )
+        return Known(known.parties, counts.sum(axis=1), counts)
+
     def check(self, known: Known, size: int) -> None:
         """Refuse to choose by what is not known."""
         if self.needs_labels and known.labels is None:
             raise UserError(
-                f"The cohort is chosen by how many rows of each label a party has, which this run does not know: "
-                f"{type(self).__name__} needs a task with classes. Use --cohort uniform."
+                "Cohorts are to be chosen by the label counts of each party, which are not known here. A "
+                "simulation of a task with classes knows them; else declare them, party by party, as in "
+                'label-balanced(declared="30 10|5 40"), or use --cohort uniform.'
             )
+
+
+def declared_counts(text: str) -> Array:
+    """Label counts as they are written: numbers of rows of each label, one group for each party."""
+    try:
+        groups = [[int(number) for number in group.split()] for group in text.split("|")]
+    except ValueError:
+        groups = []
+    widths = {len(group) for group in groups}
+    if len(widths) != 1 or widths == {0} or min(min(group) for group in groups) < 0 or not all(map(sum, groups)):
+        raise UserError(
+            f"Declared label counts must be whole numbers, as many for each party and one of them above 0, got "
+            f'{shown(text)}. Write declared="30 10|5 40|0 20" for three parties and two labels.'
+        )
+    return np.array(groups)
 
 
 COHORTS: Registry[CohortRule] = Registry("cohort")

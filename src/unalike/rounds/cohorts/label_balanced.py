@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from unalike.errors import UserError
-from unalike.rounds.cohorts.cohort import Array, CohortRule, Known, register_cohort
+from unalike.rounds.cohorts.cohort import Array, CohortRule, Known, declared_counts, register_cohort
 
 
 @register_cohort("label-balanced", paper="after Duan et al. 2019 (Astraea), arXiv:1907.01132, Algorithm 3")
@@ -21,19 +21,26 @@ class LabelBalanced(CohortRule):
     Where all parties have the same mix of labels in the same numbers, and with pool=1, the cohorts are those of
     uniform, to the last party. A larger pool balances better and asks parties less evenly: those whose rows are
     like the population's, or make up for many others, are asked more often, so that the model is drawn to them.
+
+    Label counts are those of the training rows, which a simulation looks at, or what parties ``declared``, the
+    numbers of one party after those of another: "30 10|5 40|0 20". Real sites have nothing but what is declared.
     """
 
     needs_labels: ClassVar[bool] = True
     pool: float = 3.0
+    declared: str = ""
 
     def __post_init__(self) -> None:
+        if self.declared:
+            declared_counts(self.declared)
         if not 1 <= self.pool < float("inf"):
             raise UserError(f"label-balanced's pool must be 1 or more, got {self.pool}. At 1 it is uniform.")
 
     @property
     def reveals(self) -> str:
         """The table of labels, party by party."""
-        return "how many training rows of each label every party has"
+        how = "declared to have" if self.declared else "has"
+        return f"how many training rows of each label every party {how}"
 
     def draw(self, random: np.random.Generator, known: Known, size: int) -> list[int]:
         """The first ``size`` of the pool are uniform's cohort: ties go to whoever was drawn first."""
@@ -46,7 +53,7 @@ class LabelBalanced(CohortRule):
 
 
 def balanced(counts: Array, whole: Array, size: int) -> list[int]:
-    """The places of ``size`` rows of ``counts``, chosen one after the other so that their sum is mixed as ``whole``."""
+    """The places of ``size`` rows of ``counts``, chosen one by one so that their sum is mixed as ``whole``."""
     chosen, left = [0], list(range(1, len(counts)))
     total = counts[0].astype(np.float64)
     share = whole / whole.sum()

@@ -16,8 +16,8 @@ class PowerOfChoice(CohortRule):
     """Draws ``d`` candidates in proportion to their rows; those with the highest loss of the model are asked.
 
     The candidates are sent the model and answer with its mean loss on their training rows: an exchange more in
-    every round, whose bytes are counted. d=0 is twice the cohort. Faster where some parties lag behind, and biased:
-    the model is drawn to parties with high losses, the more so the larger d. In the paper who is asked is
+    every round, whose bytes are counted. d=0 is twice the cohort. Faster where some parties lag behind, and
+    biased: the model is drawn to parties with high losses, the more so the larger d. In the paper who is asked is
     averaged plainly; here by rows, as everywhere.
 
     Two engines agree on losses up to rounding; where that decides between two candidates, so do their cohorts.
