@@ -18,6 +18,9 @@ from unalike.algorithms.contract import (
     Vectors,
     algorithm,
 )
+from unalike.algorithms.data.means import FedMix, NaiveMix
+from unalike.algorithms.data.mixup import Mixup
+from unalike.algorithms.data.share import SharedRows
 from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
@@ -29,6 +32,8 @@ from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedrs import FedRs
 from unalike.algorithms.fedyogi import FedYogi
+from unalike.algorithms.generated.faug import FAug
+from unalike.algorithms.generated.fedgan import FedGan
 from unalike.algorithms.knowledge.def_kt import DefKt
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
@@ -70,6 +75,7 @@ __all__ = [
     "Dapper",
     "DefKt",
     "Ditto",
+    "FAug",
     "FeSem",
     "FedAdagrad",
     "FedAdam",
@@ -84,8 +90,10 @@ __all__ = [
     "FedCurv",
     "FedDyn",
     "FedFmc",
+    "FedGan",
     "FedMetaMaml",
     "FedMetaSgd",
+    "FedMix",
     "FedNova",
     "FedPer",
     "FedProx",
@@ -105,8 +113,10 @@ __all__ = [
     "Local",
     "LocalTrees",
     "Mapper",
+    "Mixup",
     "Mocha",
     "Moon",
+    "NaiveMix",
     "PFedMe",
     "Partial",
     "Party",
@@ -121,6 +131,7 @@ __all__ = [
     "Reptile",
     "Scaffold",
     "SecureBoost",
+    "SharedRows",
     "SplitNet",
     "TransferLearning",
     "Vectors",
