@@ -21,7 +21,7 @@ CHECKS = [
 ]
 MUTATIONS = [
     *of_file(
-        "algorithms/contract.py",
+        "algorithms/terms.py",
         ("the own gradient is taken at the own model", "share * own + (1 - share) * w.detach()", "own"),
         (
             "outputs are mixed, not weights",
