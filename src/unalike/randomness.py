@@ -27,6 +27,8 @@ Purpose = Literal[
     "columns",
     "shared rows",
     "server layers",
+    "public part",
+    "copies",
 ]
 
 _PURPOSES = {purpose: number for number, purpose in enumerate(get_args(Purpose), start=1)}
