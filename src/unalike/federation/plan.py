@@ -26,10 +26,10 @@ from unalike.errors import UserError, unknown
 from unalike.federation import FIXED
 from unalike.federation.envelope import ANYBODY, MOST_BYTES, SERVER
 from unalike.federation.people import FIELDS, check_people, people_rule, people_tables
-from unalike.rounds.cohorts import Known
+from unalike.runs.cohorts import check_at_sites
 from unalike.runs.files import atomic_write
 from unalike.runs.meaning import check_given, protocol_of
-from unalike.runs.rules import cohort_rule, cohort_size
+from unalike.runs.rules import cohort_size
 from unalike.runs.spec import RunSpec
 from unalike.scores import choose
 from unalike.secure.policy import safe_threshold
@@ -124,7 +124,7 @@ class Plan:
         check_people(self)
         choose(self.spec.score, "classification")  # real sites agree on classes: numbers cannot be predicted yet
         self._check_hidden()
-        self._check_cohort()
+        check_at_sites(self.spec, len(self.parties))
 
     def _check_types(self) -> None:
         """A file may have any value anywhere."""
@@ -203,26 +203,12 @@ class Plan:
                 "or 0 (all)."
             )
 
-    def _check_cohort(self) -> None:
-        """Refuse cohorts that a site could not work out by itself, from what the plan tells all of them."""
-        rule, parties = cohort_rule(self.spec), len(self.parties)
-        if rule.uniform or self.cohort == parties:
-            return
-        if rule.by_loss:
-            raise UserError(
-                f"cohort {self.spec.cohort} goes by losses that the server alone would know, but a site answers "
-                "only if the plan says that it is asked. Use label-balanced with declared label counts."
-            )
-        rule.check(rule.informed(Known(parties)), self.cohort)
-
     def _settled(self) -> dict[str, Any]:
         """The fields of the run with their defaults: a later version's other default must not change a plan."""
         spec = RunSpec.from_mapping({**self.train, **self._fixed, "dataset": "people" if self.id else "sites"})
         check_given(spec, self.train)
-        values = {key: value for key, value in spec.to_dict().items() if key not in FIXED}
-        if values.get("cohort") == "uniform":  # so a plan of a time without it keeps its digest
-            del values["cohort"]
-        return values
+        # Without the usual cohorts: a plan of a time when there were no others keeps its digest.
+        return {k: v for k, v in spec.to_dict().items() if k not in FIXED and (k, v) != ("cohort", "uniform")}
 
     @property
     def _fixed(self) -> dict[str, Any]:
@@ -328,9 +314,7 @@ class Plan:
         for key in values:
             if key not in known:
                 raise unknown(f"key of {FILE}", key, known)
-        given: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
-        }
+        given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
         try:
             return cls(**given)
         except TypeError as error:

@@ -10,11 +10,11 @@ from typing import Any
 
 from torch import Tensor
 
-from unalike.algorithms.contract import Algorithm, Vectors
+from unalike.algorithms.contract import Algorithm, Ask, Vectors
 from unalike.channels import CHANNELS, Channel
 from unalike.errors import UserError
 from unalike.models.task import Task
-from unalike.rounds.cohorts import CohortRule, Known
+from unalike.rounds.cohorts import CohortRule, KnownParties
 from unalike.rounds.gather import traffic
 from unalike.rounds.ledger import Ledger
 from unalike.rounds.population import Population
@@ -38,7 +38,7 @@ class Cohorts:
 
     spec: RunSpec
     population: Population
-    known: Known
+    known: KnownParties
 
     @cached_property
     def rule(self) -> CohortRule:
@@ -100,3 +100,33 @@ class Cohorts:
         shares = [count / len(rows) for count in asked.values()]
         taken = {"least": min(shares), "most": max(shares), "uniform": self.size / self.population.size}
         return {"cohorts": {"rule": self.spec.cohort, "revealed": self.rule.reveals, "participation": taken}}
+
+
+def invited(name: str, channel: Channel, ask: Ask, cohort: Sequence[int]) -> Sequence[int]:
+    """Those of the cohort whom an ask of the algorithm of that name is for."""
+    if ask.to is None:
+        return cohort
+    if channel.hides_single or channel.noise is not None:
+        raise UserError(
+            f"{name} asks single parties, whom a sum over a cohort cannot hide. "
+            f"Leave --channel {CHANNELS.brief(channel)} out."
+        )
+    found = [number for number in cohort if number in ask.to]
+    if not found:
+        raise UserError(
+            f"{name} asks the parties {list(ask.to)}, none of whom takes part in this round. Use --sample 1."
+        )
+    return found
+
+
+def check_at_sites(spec: RunSpec, parties: int) -> None:
+    """Refuse cohorts that a real site could not work out by itself, from what the plan tells all of them."""
+    rule, size = cohort_rule(spec), cohort_size(spec, parties)
+    if rule.uniform or size == parties:
+        return
+    if rule.by_loss:
+        raise UserError(
+            f"cohort {spec.cohort} goes by losses that the server alone would know, but a site answers only if "
+            "the plan says that it is asked. Use label-balanced with declared label counts."
+        )
+    rule.check(rule.informed(KnownParties(parties)), size)

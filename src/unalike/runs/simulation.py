@@ -16,7 +16,7 @@ from unalike.engines.compiled.engine import trains_whole
 from unalike.engines.job import Job
 from unalike.engines.several import PerNet
 from unalike.engines.vectorised import Vectorised
-from unalike.rounds.cohorts import Known
+from unalike.rounds.cohorts import KnownParties
 from unalike.rounds.cohorts.loss_of_model import LossOfModel
 from unalike.rounds.evaluation import Models, chosen_scores, evaluate, without_each
 from unalike.rounds.federation import Crew, Pool
@@ -80,7 +80,7 @@ class Simulation(Training):
             return Population([int(population.rows[population.members].sum())])
         return Population(population.rows.tolist()) if self.algorithm.sends == "nothing" else population
 
-    def known_parties(self) -> Known:
+    def known_parties(self) -> KnownParties:
         """All that rules may choose by: here it is at hand, and the run's record says what was looked at."""
         known, data = super().known_parties(), self.federation.dataset
         if not cohort_rule(self.spec).needs_labels or data.task != "classification" or self.algorithm.pools:

@@ -15,19 +15,19 @@ from torch import Tensor
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.checked import checked
 from unalike.algorithms.contract import Ask, Replies, Vectors, sent_to
-from unalike.channels import CHANNELS, Accountant, NotFinite, Participation, parse_channel, simulated_random
+from unalike.channels import Accountant, NotFinite, Participation, parse_channel, simulated_random
 from unalike.channels.setting import Random
 from unalike.errors import UserError
 from unalike.models.task import Task
 from unalike.own_code import explained
-from unalike.rounds.cohorts import Known
+from unalike.rounds.cohorts import KnownParties
 from unalike.rounds.gather import Gathered, Receiver, replies_of, traffic
 from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order, phases_of
 from unalike.rounds.population import Population
 from unalike.rounds.state import State
 from unalike.rounds.upload import Wire
-from unalike.runs.cohorts import NO_AMPLIFICATION, Cohorts
+from unalike.runs.cohorts import NO_AMPLIFICATION, Cohorts, invited
 from unalike.runs.rules import (
     Diverged,
     asked_in,
@@ -97,9 +97,9 @@ class Training(ABC):
         """The figures of a state for the record: none, unless there are rows to try it on."""
         return {}
 
-    def known_parties(self) -> Known:
+    def known_parties(self) -> KnownParties:
         """What is known of those who can be asked, for a rule that chooses cohorts by it."""
-        return Known(self.population.size, self.population.rows[self.population.members])
+        return KnownParties(self.population.size, self.population.rows[self.population.members])
 
     def losses(self, w: Tensor, candidates: Sequence[int], number: int, ledger: Ledger) -> list[float]:
         """The mean loss of a model on the training rows of each candidate for a round's cohort."""
@@ -218,7 +218,8 @@ class Training(ABC):
         return cohort
 
     def _exchange(self, ask: Ask, number: int, ledger: Ledger) -> Replies:
-        asked = self._invited(ask, self.asked(number, ledger.turn, ledger.cohort))
+        there = self.asked(number, ledger.turn, ledger.cohort)
+        asked = invited(self.spec.algorithm, self.channel, ask, there)
         if not asked:
             raise UserError(
                 f"Nobody is there in exchange {ledger.turn} of round {number}: there is nothing to sum."
@@ -246,24 +247,6 @@ class Training(ABC):
         if self.recipe.keeps_statistics:
             ledger.own_buffers |= gathered.own_buffers
         return replies_of(gathered, self.recipe, self.population, ledger.buffers)
-
-    def _invited(self, ask: Ask, cohort: Sequence[int]) -> Sequence[int]:
-        """Those of the cohort whom an ask is for."""
-        if ask.to is None:
-            return cohort
-        if self.channel.hides_single or self.channel.noise is not None:
-            channel = CHANNELS.brief(self.channel)
-            raise UserError(
-                f"{self.spec.algorithm} asks single parties, whom a sum over a cohort cannot hide. "
-                f"Leave --channel {channel} out."
-            )
-        invited = [number for number in cohort if number in ask.to]
-        if not invited:
-            raise UserError(
-                f"{self.spec.algorithm} asks the parties {list(ask.to)}, none of whom takes part in this round. "
-                "Use --sample 1."
-            )
-        return invited
 
     def order(self, ask: Ask, party: int, number: int, ledger: Ledger) -> Order:
         """An ask as one party gets it."""

@@ -8,7 +8,7 @@ import pytest
 
 from unalike.errors import UserError
 from unalike.randomness import stream
-from unalike.rounds.cohorts import COHORTS, Known
+from unalike.rounds.cohorts import COHORTS, KnownParties
 from unalike.rounds.cohorts.label_balanced import balanced, divergence
 
 SKEWED = np.array([[9, 0, 0], [8, 1, 0], [0, 7, 0], [0, 5, 1], [0, 0, 6], [1, 0, 9], [4, 4, 4], [0, 2, 2]])
@@ -17,7 +17,7 @@ DECLARED = "|".join(" ".join(map(str, row)) for row in SKEWED)
 
 
 def known(counts):
-    return Known(len(counts), counts.sum(axis=1), counts)
+    return KnownParties(len(counts), counts.sum(axis=1), counts)
 
 
 def drawn(text, counts, size, rounds, seed=0):
@@ -113,10 +113,10 @@ def test_candidates_are_drawn_by_size():
 
 def test_declared_counts_stand_for_known_ones():
     rule = COHORTS.build(f'label-balanced(declared="{DECLARED}")')
-    found = rule.informed(Known(8))
+    found = rule.informed(KnownParties(8))
     assert np.array_equal(found.labels, SKEWED)
     assert np.array_equal(found.rows, SKEWED.sum(axis=1))
-    other = Known(8, labels=ALIKE)
+    other = KnownParties(8, labels=ALIKE)
     assert COHORTS.build("label-balanced").informed(other) is other
 
 
@@ -148,9 +148,9 @@ def test_what_is_not_known_is_not_guessed():
         ("clustered(by=rows)", "sizes"),
     ):
         with pytest.raises(UserError, match=words):
-            COHORTS.build(text).check(Known(5), 2)
+            COHORTS.build(text).check(KnownParties(5), 2)
     with pytest.raises(UserError, match="are of 8 parties, but 5"):
-        COHORTS.build(f'clustered(declared="{DECLARED}")').informed(Known(5))
+        COHORTS.build(f'clustered(declared="{DECLARED}")').informed(KnownParties(5))
     for d in (1, 6):
         with pytest.raises(UserError, match="from the cohort's size, 2, to the number of parties, 5"):
-            COHORTS.build(f"power-of-choice(d={d})").check(Known(5), 2)
+            COHORTS.build(f"power-of-choice(d={d})").check(KnownParties(5), 2)

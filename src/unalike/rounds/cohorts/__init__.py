@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from unalike.rounds.cohorts import clustered, label_balanced, power_of_choice, uniform
-from unalike.rounds.cohorts.cohort import COHORTS, CohortRule, Known, register_cohort
+from unalike.rounds.cohorts.cohort import COHORTS, CohortRule, KnownParties, register_cohort
 
 __all__ = [
     "COHORTS",
     "CohortRule",
-    "Known",
+    "KnownParties",
     "clustered",
     "label_balanced",
     "power_of_choice",

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from unalike.errors import UserError
-from unalike.rounds.cohorts.cohort import Array, CohortRule, Known, declared_counts, register_cohort
+from unalike.rounds.cohorts.cohort import Array, CohortRule, KnownParties, declared_counts, register_cohort
 
 
 @register_cohort("clustered", paper="Fraboni et al. 2021, arXiv:2105.05883, Algorithms 1 and 2")
@@ -45,7 +45,7 @@ class Clustered(CohortRule):
         each = " of each label" if self.by == "labels" else ""
         return f"how many training rows{each} every party {'declared to have' if self.declared else 'has'}"
 
-    def check(self, known: Known, size: int) -> None:
+    def check(self, known: KnownParties, size: int) -> None:
         """Refuse what is not known, sizes too."""
         super().check(known, size)
         if self.by == "rows" and known.rows is None:
@@ -54,7 +54,7 @@ class Clustered(CohortRule):
                 'declared="30 10|5 40", party by party, or use --cohort uniform.'
             )
 
-    def draw(self, random: np.random.Generator, known: Known, size: int) -> list[int]:
+    def draw(self, random: np.random.Generator, known: KnownParties, size: int) -> list[int]:
         """A random start and equal steps along the row: each place is met with the same chance, and none twice."""
         mixed = random.permutation(known.parties)
         row = mixed[self._order(known, mixed)]
@@ -64,7 +64,7 @@ class Clustered(CohortRule):
         places = np.floor((np.arange(size) + random.random()) * step).astype(int)
         return [int(party) for party in row[np.minimum(places, known.parties - 1)]]
 
-    def _order(self, known: Known, mixed: Array) -> Array:
+    def _order(self, known: KnownParties, mixed: Array) -> Array:
         """The parties, given in a random order, so that those that are alike are neighbours."""
         if self.by == "rows":
             assert known.rows is not None

@@ -17,7 +17,7 @@ C = TypeVar("C", bound=type)
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class KnownParties:
     """What is known of the parties that can be asked, in their order: their number, and what a rule needs."""
 
     parties: int
@@ -44,7 +44,7 @@ class CohortRule:
         """What of single parties the choice is made by, in words; empty where it is nothing."""
         return ""
 
-    def draw(self, random: np.random.Generator, known: Known, size: int) -> list[int]:
+    def draw(self, random: np.random.Generator, known: KnownParties, size: int) -> list[int]:
         """The parties of a round, by their place among those that can be asked; or the candidates."""
         raise NotImplementedError
 
@@ -52,7 +52,7 @@ class CohortRule:
         """The cohort among candidates, where that goes by the loss of each."""
         raise NotImplementedError
 
-    def informed(self, known: Known) -> Known:
+    def informed(self, known: KnownParties) -> KnownParties:
         """What is known, with what the rule's own text declares in place of what was looked at."""
         text = getattr(self, "declared", "")
         if not text:
@@ -63,9 +63,9 @@ class CohortRule:
                 f"The cohort's declared label counts are of {len(counts)} parties, but {known.parties} can be "
                 "asked. Give one group of numbers for each, in the parties' order."
             )
-        return Known(known.parties, counts.sum(axis=1), counts)
+        return KnownParties(known.parties, counts.sum(axis=1), counts)
 
-    def check(self, known: Known, size: int) -> None:
+    def check(self, known: KnownParties, size: int) -> None:
         """Refuse to choose by what is not known."""
         if self.needs_labels and known.labels is None:
             raise UserError(

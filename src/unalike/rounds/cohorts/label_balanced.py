@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from unalike.errors import UserError
-from unalike.rounds.cohorts.cohort import Array, CohortRule, Known, declared_counts, register_cohort
+from unalike.rounds.cohorts.cohort import Array, CohortRule, KnownParties, declared_counts, register_cohort
 
 
 @register_cohort("label-balanced", paper="after Duan et al. 2019 (Astraea), arXiv:1907.01132, Algorithm 3")
@@ -42,7 +42,7 @@ class LabelBalanced(CohortRule):
         how = "declared to have" if self.declared else "has"
         return f"how many training rows of each label every party {how}"
 
-    def draw(self, random: np.random.Generator, known: Known, size: int) -> list[int]:
+    def draw(self, random: np.random.Generator, known: KnownParties, size: int) -> list[int]:
         """The first ``size`` of the pool are uniform's cohort: ties go to whoever was drawn first."""
         assert known.labels is not None
         first = random.choice(known.parties, size, replace=False)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from unalike.errors import UserError
-from unalike.rounds.cohorts.cohort import CohortRule, Known, register_cohort
+from unalike.rounds.cohorts.cohort import CohortRule, KnownParties, register_cohort
 
 
 @register_cohort("power-of-choice", paper="Cho, Wang and Joshi 2020, arXiv:2010.01243, section 4")
@@ -36,7 +36,7 @@ class PowerOfChoice(CohortRule):
         """Sizes, and the losses that are asked for."""
         return "how many training rows every party has, and the model's loss on those of every candidate"
 
-    def check(self, known: Known, size: int) -> None:
+    def check(self, known: KnownParties, size: int) -> None:
         """Refuse fewer candidates than are to be chosen, or more than there are."""
         if self.d and not size <= self.d <= known.parties:
             raise UserError(
@@ -44,8 +44,8 @@ class PowerOfChoice(CohortRule):
                 f"{known.parties}, got {self.d}. At 0 it is twice the cohort."
             )
 
-    def draw(self, random: np.random.Generator, known: Known, size: int) -> list[int]:
-        """The candidates."""
+    def draw(self, random: np.random.Generator, known: KnownParties, size: int) -> list[int]:
+        """The candidates, in the order in which they were drawn."""
         assert known.rows is not None
         count = min(self.d or 2 * size, known.parties)
         drawn: list[int] = random.choice(

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unalike.rounds.cohorts.cohort import CohortRule, Known, register_cohort
+from unalike.rounds.cohorts.cohort import CohortRule, KnownParties, register_cohort
 
 
 @register_cohort("uniform")
@@ -15,7 +15,7 @@ class Uniform(CohortRule):
 
     uniform: ClassVar[bool] = True
 
-    def draw(self, random: np.random.Generator, known: Known, size: int) -> list[int]:
-        """A draw without replacement."""
+    def draw(self, random: np.random.Generator, known: KnownParties, size: int) -> list[int]:
+        """So many parties, drawn without replacement."""
         drawn: list[int] = random.choice(known.parties, size, replace=False).tolist()
         return drawn
