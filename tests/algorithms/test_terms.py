@@ -130,13 +130,6 @@ def test_beside_a_second_model_terms_are_of_the_first(engine):
     assert not torch.equal(models[0][1], models[1][1])  # the mixture has the first model in it
 
 
-def test_logits_are_not_scaled_beside_a_second_model():
-    task, (batch, _, _) = small_task(), some_rows()
-    both = Taught(beside=0.5, scales=torch.ones(3))
-    with pytest.raises(UserError, match="cannot be scaled beside a second model"):
-        both.loss(a_party(task, {}), torch.cat([task.initial(), task.initial(1)]), batch)
-
-
 @pytest.mark.parametrize(
     ("method", "value", "words"),
     [

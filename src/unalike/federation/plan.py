@@ -207,7 +207,6 @@ class Plan:
         """The fields of the run with their defaults: a later version's other default must not change a plan."""
         spec = RunSpec.from_mapping({**self.train, **self._fixed, "dataset": "people" if self.id else "sites"})
         check_given(spec, self.train)
-        # Without the usual cohorts: a plan of a time when there were no others keeps its digest.
         return {k: v for k, v in spec.to_dict().items() if k not in FIXED and (k, v) != ("cohort", "uniform")}
 
     @property
