@@ -26,6 +26,7 @@ Purpose = Literal[
     "coins",
     "columns",
     "shared rows",
+    "parts of rows",
 ]
 
 _PURPOSES = {purpose: number for number, purpose in enumerate(get_args(Purpose), start=1)}

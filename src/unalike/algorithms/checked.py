@@ -114,8 +114,16 @@ def _are_phases(value: object, least: int, task: Task) -> bool:
 def _is_work(phase: Phase) -> bool:
     """Whether a phase says its local work once, in whole numbers above 0, on rows that there are."""
     given = [number for number in (phase.epochs, phase.steps) if number is not None]
-    known = phase.rows in get_args(PhaseRows) and 0 < phase.share <= 1
+    known = phase.rows in get_args(PhaseRows) and 0 < phase.share <= 1 and _is_part(phase)
     return len(given) < 2 and all(type(n) is int and n > 0 for n in given) and known
+
+
+def _is_part(phase: Phase) -> bool:
+    """Whether a phase sees all of its rows, or a part of the party's own that there is."""
+    if phase.part is None:
+        return True
+    whole = isinstance(phase.part, tuple) and len(phase.part) == 3 and all(type(n) is int for n in phase.part)
+    return whole and phase.rows == "own" and 0 <= phase.part[0] < phase.part[1] and phase.part[2] >= 0
 
 
 def _is_number(value: object) -> bool:
@@ -160,7 +168,8 @@ _ANSWER = _Rule(
 )
 _WORK = (
     "each of which trains a part of the net (head, body, norm, a name in task.slices, or '' for all), for epochs "
-    "or steps above 0 and not both, on rows that are own, public or own+public, with a share above 0 and at most 1"
+    "or steps above 0 and not both, on rows that are own, public or own+public, with a share above 0 and at most 1, and a "
+    "part (i, n, deal), 0 <= i < n, of own rows alone"
 )
 _RULES = {
     "init_server": _Rule(

@@ -49,7 +49,8 @@ class Phase:
     the run's. ``rows``: the steps see the party's own rows, or the public ones that everybody has (``--public``),
     or both together; of the public ones, ``share`` is the fraction that each party has been given, the same rows
     in every round. Where both are seen, ``batch.index`` counts the public rows after the party's own: the p-th of
-    all public rows is ``party.size + p``.
+    all public rows is ``party.size + p``. ``part`` (i, n, d): of its own rows the i-th of n parts, into which they
+    are dealt by the d-th random deal, the same in every round; a party with fewer rows than parts has one in each.
     ``trains`` names the part of the net whose weights move ("head", "body", "norm", or any layer's name, see
     ``task.parts``), or several parts; all others keep their values exactly. Empty: all weights move.
 
@@ -65,6 +66,7 @@ class Phase:
     trains: str | tuple[str, ...] = ""
     own_statistics: bool = False
     share: float = 1.0
+    part: tuple[int, int, int] | None = None
 
 
 def parts_of(trains: str | tuple[str, ...]) -> tuple[str, ...]:
