@@ -28,6 +28,8 @@ from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.knowledge.def_kt import DefKt
+from unalike.algorithms.knowledge.ensemble import Ensemble
+from unalike.algorithms.knowledge.fedkt import FedKt
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
@@ -68,6 +70,7 @@ __all__ = [
     "Dapper",
     "DefKt",
     "Ditto",
+    "Ensemble",
     "FeSem",
     "FedAdagrad",
     "FedAdam",
@@ -81,6 +84,7 @@ __all__ = [
     "FedCurv",
     "FedDyn",
     "FedFmc",
+    "FedKt",
     "FedMetaMaml",
     "FedMetaSgd",
     "FedNova",

@@ -134,6 +134,13 @@ def _is_vector(value: object, task: Task) -> bool:
     return isinstance(value, Tensor) and value.dim() == 1 and value.dtype == task.dtype
 
 
+def _are_models(value: object, task: Task) -> bool:
+    """Whether it is the weights of a net, or of several, one a line: an ensemble."""
+    if isinstance(value, Tensor) and value.dim() == 2 and len(value):
+        value = value[0]
+    return _is_vector(value, task) and len(value) == task.size  # type: ignore[arg-type]
+
+
 def _are_two(value: object) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(map(_are_vectors, value))
 
@@ -168,8 +175,8 @@ _ANSWER = _Rule(
 )
 _WORK = (
     "each of which trains a part of the net (head, body, norm, a name in task.slices, or '' for all), for epochs "
-    "or steps above 0 and not both, on rows that are own, public or own+public, with a share above 0 and at most 1, and a "
-    "part (i, n, deal), 0 <= i < n, of own rows alone"
+    "or steps above 0 and not both, on rows that are own, public or own+public, with a share above 0 and at most 1 "
+    "and, of own rows alone, a part (i, n, deal) with i from 0 to n - 1"
 )
 _RULES = {
     "init_server": _Rule(
@@ -199,8 +206,8 @@ _RULES = {
     "report": _ANSWER,
     "offer": _ANSWER,
     "global_model": _Rule(
-        "a vector ({0.dtype}) of the net's {0.size} weights, or None",
-        lambda value, task, server: value is None or (_is_vector(value, task) and len(value) == task.size),
+        "a vector ({0.dtype}) of the net's {0.size} weights, several of them [k, {0.size}], or None",
+        lambda value, task, server: value is None or _are_models(value, task),
     ),
     "personal": _Rule(
         "a vector ({0.task.dtype}) of the net's {0.task.size} weights",

@@ -155,7 +155,10 @@ class Algorithm:
         return self.fold(task, server, replies)
 
     def global_model(self, task: Task, server: Vectors) -> Tensor | None:
-        """The weights that the global test set is tried on; None where there is no one global model."""
+        """The weights that the global test set is tried on; None where there is no one global model.
+
+        Several of them, [k, d], are an ensemble, as those of ``personal`` are.
+        """
         return server["w"]
 
     # --- party ---

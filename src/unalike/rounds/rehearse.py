@@ -65,8 +65,10 @@ def rehearse(worker: Worker, task: Task, parties: int) -> Script:
     algorithm = recipe.algorithm
     server, prepared = actor.play(algorithm.prepare(task, algorithm.init_server(task, task.initial())), 0)
     server, played = actor.play(algorithm.round(task, server), 1)
-    sent = outline(sent_to(algorithm.send(task, server), worker.number))
-    return Script(prepared, played, sent, algorithm.global_model(task, server) is not None)
+    sent, w = outline(sent_to(algorithm.send(task, server), worker.number)), algorithm.global_model(task, server)
+    if w is not None and w.dim() > 1:
+        raise UserError("Real sites keep one net, not an ensemble of several. Use ensemble(distil=true).")
+    return Script(prepared, played, sent, w is not None)
 
 
 class _Actor:

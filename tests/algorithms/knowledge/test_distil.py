@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from tests.helpers import NormBody
-from unalike.algorithms.knowledge.distil import Course, Teachers, Member, distil, split, table, taken
+from unalike.algorithms.knowledge.distil import Course, Member, Teachers, distil, split, table, taken
 from unalike.errors import UserError
 from unalike.models import MODELS, Task
 from unalike.models.batch import Batch
