@@ -26,6 +26,7 @@ Purpose = Literal[
     "coins",
     "columns",
     "shared rows",
+    "server layers",
     "parts of rows",
 ]
 

@@ -12,6 +12,9 @@ from unalike.errors import UserError, unknown
 if TYPE_CHECKING:  # numpy takes a while, and the shell asks for names of scores while it waits
     from unalike.tallies import Kind, Tally
 
+Figures = dict[str, Any]
+"""What a round or a run is told by: numbers by name, ready for JSON."""
+
 
 @dataclass(frozen=True)
 class Score:

@@ -66,3 +66,10 @@ def test_what_a_base_needs_is_no_matter_of_the_class():
     assert checked(ALGORITHMS.build("test-around(rfedavg)")).needs_each
     assert not checked(ALGORITHMS.build("test-around")).needs_each
     assert not ALGORITHMS.entry("test-around").cls.needs_each
+
+
+@pytest.mark.parametrize("base", ["moon", "rfedavg+", "fedrs", "fedaws", "apfl"])
+@pytest.mark.parametrize("name", ["ditto", "partial"])
+def test_a_base_whose_objective_would_be_lost_is_refused(name, base):
+    with pytest.raises(UserError, match="has an objective or a model of its own"):
+        ALGORITHMS.build(f"{name}(base={base})")

@@ -48,6 +48,9 @@ VARIANTS = {
     "fedrep(2)": {"fine_tune": 1},
     "fedamp": {"newcomers": 0.34},
     "cfl(eps1=9, eps2=0, across=1)": {"newcomers": 0.34},
+    "share(base=scaffold, alpha=0.5)": NORM,
+    "fedmix(groups=2, least=1)": {"newcomers": 0.34},
+    "fedmix(least=2)": NORM,
     "fl+hc(rounds=1, threshold=0.5)": {"sample": 1.0},
     "kmeans-models(k=3, epochs=1, trim=0.2)": {},
 }
@@ -60,7 +63,7 @@ def test_the_papers_are_there():
     assert {*shipped, *PAPERS} <= set(REGISTERED)
 
 
-FAMILIES = ("unalike.algorithms.personal", "unalike.algorithms.clustered", "unalike.algorithms.knowledge")
+FAMILIES = tuple(f"unalike.algorithms.{family}" for family in ("personal", "clustered", "knowledge", "data"))
 MANY = [entry.name for entry in net_algorithms() if entry.cls.__module__.startswith(FAMILIES)]
 PAIRS = list(combinations(SETTINGS, 2))
 

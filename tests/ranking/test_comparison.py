@@ -51,6 +51,13 @@ def test_without_one_of_the_two():
     assert one([record(dataset="mnist")], None).paper is None
 
 
+def test_a_data_set_read_in_another_way_is_the_papers_data_set():
+    runs = [record(accuracy=0.97, dataset="mnist(pixels=standardised)", partition="similarity(0)")]
+    found = one(runs, "rfedavg-tables1-2", setting="cross-silo")
+    assert (found.dataset, found.paper.mean) == ("mnist(standardised)", 97.07)
+    assert one([record(dataset="mnistery(pixels=standardised)", partition="iid")]).paper is None
+
+
 @pytest.mark.parametrize(
     ("dataset", "partition", "paper"),
     [("fcube(seed=0)", "fcube", 99.8), ("femnist", "natural(minimum=0)", 99.4)],

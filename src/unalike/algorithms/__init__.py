@@ -18,14 +18,19 @@ from unalike.algorithms.contract import (
     Vectors,
     algorithm,
 )
+from unalike.algorithms.data.means import FedMix, NaiveMix
+from unalike.algorithms.data.mixup import Mixup
+from unalike.algorithms.data.share import SharedRows
 from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
 from unalike.algorithms.fedavgm import FedAvgM
+from unalike.algorithms.fedaws import FedAws
 from unalike.algorithms.fedcurv import FedCurv
 from unalike.algorithms.feddyn import FedDyn
 from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
+from unalike.algorithms.fedrs import FedRs
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.knowledge.def_kt import DefKt
 from unalike.algorithms.knowledge.ensemble import Ensemble
@@ -78,6 +83,7 @@ __all__ = [
     "FedAvg",
     "FedAvgM",
     "FedAvgTuned",
+    "FedAws",
     "FedBabu",
     "FedBcd",
     "FedBn",
@@ -87,10 +93,12 @@ __all__ = [
     "FedKt",
     "FedMetaMaml",
     "FedMetaSgd",
+    "FedMix",
     "FedNova",
     "FedPer",
     "FedProx",
     "FedRep",
+    "FedRs",
     "FedYogi",
     "FlHc",
     "Groups",
@@ -105,8 +113,10 @@ __all__ = [
     "Local",
     "LocalTrees",
     "Mapper",
+    "Mixup",
     "Mocha",
     "Moon",
+    "NaiveMix",
     "PFedMe",
     "Partial",
     "Party",
@@ -121,6 +131,7 @@ __all__ = [
     "Reptile",
     "Scaffold",
     "SecureBoost",
+    "SharedRows",
     "SplitNet",
     "TransferLearning",
     "Vectors",

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from unalike.models.batch import Batch
     from unalike.models.task import Task
 
-_NEVER = ("loss", "correct", "phases", "adapt", "prepare", "keep", "personal")
+_NEVER = (
+    *("loss", "near", "teach", "contrast", "scales", "beside"),
+    *("correct", "phases", "adapt", "prepare", "keep", "personal"),
+)
 """What a base may not bring: an objective or models of its own, which what is around it could not know."""
 
 

@@ -175,8 +175,8 @@ _ANSWER = _Rule(
 )
 _WORK = (
     "each of which trains a part of the net (head, body, norm, a name in task.slices, or '' for all), for epochs "
-    "or steps above 0 and not both, on rows that are own, public or own+public, with a share above 0 and at most 1 "
-    "and, of own rows alone, a part (i, n, deal) with i from 0 to n - 1"
+    "or steps above 0, not both, on rows that are own, public or own+public, with a share above 0 and at most 1, "
+    "and of own rows alone, a part (i, n, deal) with i from 0 to n - 1"
 )
 _RULES = {
     "init_server": _Rule(
@@ -234,6 +234,10 @@ _RULES = {
     "contrast": _Rule(
         "None, or mu and heat (numbers) and two vectors ({0.task.dtype}) of weights",
         lambda value, party: value is None or _are_numbers_then_vectors(value, party.task, 2, 2),
+    ),
+    "scales": _Rule(
+        "None, or a vector ({0.task.dtype}) with a number for each class",
+        lambda value, party: value is None or _is_vector(value, party.task),
     ),
     "beside": _Rule(
         "None, or the share of a second model: a number",

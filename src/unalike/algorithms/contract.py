@@ -235,6 +235,10 @@ class Algorithm:
         """
         return None
 
+    def scales(self, party: Party) -> Tensor | None:
+        """What each class's logit is multiplied by before the task's loss looks at it, or None."""
+        return None
+
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
         """The local objective on one batch. Where all of it is declared above, an engine need not call it."""
         fit, near = declared_fit(self, party, w, batch), self.proximal(party)

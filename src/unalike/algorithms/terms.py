@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 def declared_fit(algorithm: Algorithm, party: Party, w: Tensor, batch: Batch) -> Tensor:
     """The task's loss on a batch, and the terms ``near``, ``teach`` and ``contrast`` and a model ``beside`` w."""
-    task, share = party.task, algorithm.beside(party)
+    task, share, scales = party.task, algorithm.beside(party), algorithm.scales(party)
     near, teach, contrast = algorithm.near(party), algorithm.teach(party), algorithm.contrast(party)
-    if near is None and teach is None and contrast is None:
-        return task.loss(w, batch) if share is None else _fit_of_two(task, w, share, batch)
+    if near is None and teach is None and contrast is None and (scales is None or share is not None):
+        return task.loss(w, batch) if share is None else _fit_of_two(task, w, share, batch, scales)
     own = w if share is None else w[: task.size]
     logits, features = task.forward(own, batch, track=share is None)
-    fit = task.loss_of(logits, batch) if share is None else _fit_of_two(task, w, share, batch)
+    scored = logits if scales is None else logits * scales
+    fit = task.loss_of(scored, batch) if share is None else _fit_of_two(task, w, share, batch, scales)
     if near is not None:
         lam, target = near
         gap = batch.mean(features) - target
@@ -54,8 +55,13 @@ def _contrast(task: Task, models: list[Tensor], heat: float, features: Tensor, b
     return -functional.log_softmax(torch.stack(likeness, dim=-1) / heat, dim=-1)[..., 0]
 
 
-def _fit_of_two(task: Task, both: Tensor, share: float | Tensor, batch: Batch) -> Tensor:
+def _fit_of_two(task: Task, both: Tensor, share: float | Tensor, batch: Batch, scales: Tensor | None) -> Tensor:
     """The loss of the first of two models, with a gradient for the second, at their mixture, as well."""
     w, own = both.chunk(2)
-    mixed = task.loss(share * own + (1 - share) * w.detach(), batch, track=False)
-    return task.loss(w, batch) + (mixed - mixed.detach())
+
+    def fit(v: Tensor, track: bool) -> Tensor:
+        logits = task.logits(v, batch, track)
+        return task.loss_of(logits if scales is None else logits * scales, batch)
+
+    mixed = fit(share * own + (1 - share) * w.detach(), track=False)
+    return fit(w, track=True) + (mixed - mixed.detach())

@@ -8,8 +8,8 @@ import sys
 from unalike.cli.lines import say
 from unalike.notebook.progress import Bar as Bar
 from unalike.notebook.progress import Follower
-from unalike.rounds.evaluation import Figures
 from unalike.runs.headline import headline
+from unalike.scores import Figures
 
 EACH_ROUND_UP_TO = 40
 """Runs with more rounds than this get about ``LINES`` lines instead of one per round."""

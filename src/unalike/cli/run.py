@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from unalike.runs.result import Result
 
 AUTO = "auto"
+_BEFORE = "This run was finished before: here is its stored result."
 _WRITTEN = ("delimiter", "encoding", "decimal", "thousands", "dates")
 
 
@@ -140,6 +141,8 @@ def _print_beside(results: Sequence[Result]) -> None:
 def _train(
     spec: RunSpec, runs: Path, checkpoint_seconds: float, logs: Sequence[str], *, quiet: bool, auto: bool
 ) -> Result:
+    if not logs and (done := _finished(spec, runs, quiet=quiet)) is not None:
+        return done
     from unalike.cli.progress import follower
     from unalike.runs import run as engine
     from unalike.runs.loggers import Watchers, make_loggers
@@ -159,8 +162,21 @@ def _train(
     for logger in loggers:
         logger.finish(spec, result.rows)
     if watcher.simulation is None and not quiet:
-        say("This run was finished before: here is its stored result.")
+        say(_BEFORE)
     return result
+
+
+def _finished(spec: RunSpec, runs: Path, *, quiet: bool) -> Result | None:
+    """The stored result of a finished run: nothing is loaded that could train."""
+    from unalike.models.own import why_unkept
+    from unalike.runs.finished import finished
+
+    if why_unkept(str(spec.model)):
+        return None
+    done = finished(spec, runs, (lambda message: None) if quiet else say)
+    if done is not None and not quiet:
+        say(_BEFORE)
+    return done
 
 
 def _new_rows(dataset: str) -> str:

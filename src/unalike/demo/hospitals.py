@@ -27,9 +27,9 @@ from unalike.demo.noise import Difference, OverSeeds
 from unalike.demo.training import Tick, Trained, curve_of, round_work, train
 from unalike.measure.skew import LabelSkew, label_skew
 from unalike.partition import make_partition
-from unalike.rounds.evaluation import Figures
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
+from unalike.scores import Figures
 
 SETTINGS: dict[str, Any] = {
     "dataset": "heart",

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 
 from unalike.data.dataset import Array
-from unalike.rounds.evaluation import Figures
 from unalike.rounds.judging import judge
 from unalike.runs.playable import Playable
 from unalike.runs.run import Watcher, run
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
+from unalike.scores import Figures
 
 Tick = Callable[[str, int], None]
 """Called after each round with what is being trained and how much work the round was."""

@@ -26,7 +26,7 @@ from unalike.federation.speaker import Speaker
 from unalike.federation.talked_run import TalkedRun, arrays_in
 from unalike.federation.turns import AGAIN, FIGURES
 from unalike.own_code import explained
-from unalike.rounds.evaluation import Figures
+from unalike.scores import Figures
 
 WORTH = ("alone", "gain")
 """Figures that the label holder tells at the end: what it could do alone, and what the others add."""

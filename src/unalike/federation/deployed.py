@@ -16,7 +16,7 @@ from unalike.federation.using import site_model
 from unalike.federation.vault import Vault
 from unalike.federation.work import Alone, SiteWork, has_state
 from unalike.models.layout import tensors_digest
-from unalike.rounds.evaluation import Figures, chosen_scores
+from unalike.rounds.evaluation import chosen_scores
 from unalike.rounds.judging import Judged, judge
 from unalike.rounds.order import Order
 from unalike.rounds.personal import PersonalModels
@@ -27,7 +27,7 @@ from unalike.runs.model_file import KeptRound
 from unalike.runs.predict import DIGEST
 from unalike.runs.record import MODEL, file_sha256
 from unalike.runs.rules import deploying
-from unalike.scores import choose
+from unalike.scores import Figures, choose
 from unalike.tallies import Tally
 
 

@@ -29,14 +29,13 @@ from unalike.federation.talks import RemoteTalk
 from unalike.federation.training import RemoteTraining
 from unalike.federation.using import site_model
 from unalike.measure.support import Of
-from unalike.rounds.evaluation import Figures
 from unalike.rounds.state import State
 from unalike.runs.checkpoint import Checkpoint
 from unalike.runs.files import atomic_write, private_folder
 from unalike.runs.folder import RunDirectory
 from unalike.runs.model_file import KeptRound
 from unalike.runs.record import MODEL, SEALS_MODEL, SEALS_WEIGHTS, WEIGHTS
-from unalike.scores import score_of, scores_of, shown, value_of
+from unalike.scores import Figures, score_of, scores_of, shown, value_of
 from unalike.secure.crypto.primitives import signing_public
 
 SiteTraining = RemoteTraining | RemoteTalk | RemoteColumns

@@ -19,9 +19,8 @@ from unalike.federation.talk_rounds import Conversation
 from unalike.federation.told import wire_figures
 from unalike.federation.turns import as_tensor
 from unalike.own_code import explained
-from unalike.rounds.evaluation import Figures
 from unalike.rounds.state import State
-from unalike.scores import choose
+from unalike.scores import Figures, choose
 
 
 class TalkedRun:

@@ -18,7 +18,7 @@ from unalike.federation.talked_run import TalkedRun, arrays_in, tensors_of
 from unalike.federation.told import site_figures
 from unalike.federation.tried import PLACES, SINCE
 from unalike.federation.turns import AGAIN
-from unalike.rounds.evaluation import Figures
+from unalike.scores import Figures
 
 
 class RemoteTalk(TalkedRun):

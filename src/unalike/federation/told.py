@@ -9,8 +9,8 @@ from unalike.federation.envelope import Envelope, Refused
 from unalike.federation.figures import checked_tallies, together, told_scores
 from unalike.federation.replay import SITES
 from unalike.federation.speaker import Speaker
-from unalike.rounds.evaluation import Figures, summary, without_each
-from unalike.scores import Score
+from unalike.rounds.evaluation import summary, without_each
+from unalike.scores import Figures, Score
 from unalike.tallies import Tally
 
 

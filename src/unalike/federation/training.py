@@ -28,7 +28,6 @@ from unalike.federation.summing import Protection
 from unalike.federation.told import site_figures, wire_figures
 from unalike.federation.work import model_digest
 from unalike.own_code import explained
-from unalike.rounds.evaluation import Figures
 from unalike.rounds.gather import Gathered
 from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order
@@ -37,6 +36,7 @@ from unalike.rounds.rehearse import Script, rehearse
 from unalike.rounds.state import State
 from unalike.runs.rules import deploying
 from unalike.runs.training import Training
+from unalike.scores import Figures
 
 
 class RemoteTraining(Training):

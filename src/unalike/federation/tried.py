@@ -22,7 +22,7 @@ from unalike.federation.using import site_model
 from unalike.federation.vault import Vault
 from unalike.models.layout import tensors_digest
 from unalike.partition import Partition
-from unalike.rounds.evaluation import Figures, chosen_scores
+from unalike.rounds.evaluation import chosen_scores
 from unalike.rounds.federation import SplitRows
 from unalike.rounds.judging import Judged
 from unalike.rounds.margins import Grown, MarginLook, TriedRows
@@ -31,7 +31,7 @@ from unalike.runs.files import atomic_write
 from unalike.runs.model_file import KeptRound
 from unalike.runs.predict import DIGEST
 from unalike.runs.record import MODEL, file_sha256
-from unalike.scores import choose
+from unalike.scores import Figures, choose
 from unalike.tallies import Tally
 
 SINCE, PLACES = "since", "places"

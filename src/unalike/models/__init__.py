@@ -1,7 +1,7 @@
 """Tasks and the small nets they train.
 
-To import this package loads nothing: a protocol may know the settings of trees without waiting for torch. A name
-that is asked for here imports all models, so that every one is registered.
+To import this package loads nothing. Models are settings until they build a net, so that a run's spec can be read
+without waiting for torch; a name that is asked for here imports all of them, so that every one is registered.
 """
 
 from __future__ import annotations
@@ -73,8 +73,27 @@ __all__ = [
 ]
 
 
+_HEAVY = {
+    "LOSSES",
+    "Batch",
+    "Classification",
+    "CrossEntropy",
+    "Loss",
+    "Net",
+    "Regression",
+    "SquaredError",
+    "Task",
+    "WeightLayout",
+    "loaded_module",
+    "register_loss",
+    "without_running_statistics",
+}
+"""The names whose modules load torch."""
+
+
 def __getattr__(name: str) -> Any:
-    """One of the names above, from the module that imports all models."""
+    """One of the names above; every model is registered then, whichever name it is."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("unalike.models.every"), name)
+    models = import_module("unalike.models.registered")
+    return getattr(import_module("unalike.models.every") if name in _HEAVY else models, name)

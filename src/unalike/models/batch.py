@@ -20,7 +20,7 @@ class Batch:
     training forward updates them in place, which is the one side effect in the whole contract.
 
     ``index`` says which rows these are: positions among the party's own rows, or among the public ones. ``step``
-    counts the steps of a phase, and ``key`` is what :meth:`normal` derives from; both are there in training.
+    counts the steps of a phase, and ``key`` is what random numbers derive from; both are there in training.
     """
 
     x: Tensor
@@ -42,6 +42,17 @@ class Batch:
 
     def normal(self, count: int, which: int = 0) -> Tensor:
         """Standard normal numbers, new ones in every step; ``which`` tells several draws apart."""
+        return noise.normal(self._key("normal"), count, which, self._dtype)
+
+    def uniform(self, count: int, which: int = 0) -> Tensor:
+        """Numbers from 0 to below 1, all equally likely; new ones in every step, as with :meth:`normal`."""
+        return noise.uniform(self._key("uniform"), count, which, self._dtype)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return self.x.dtype if self.x.is_floating_point() else torch.float32
+
+    def _key(self, method: str) -> Tensor:
         if self.key is None:
-            raise UserError("batch.normal is there in training only. Elsewhere use party.normal.")
-        return noise.normal(noise.key_of_step(self.key, self.step), count, which, self.x.dtype)
+            raise UserError(f"batch.{method} is there in training only. Elsewhere use party.normal.")
+        return noise.key_of_step(self.key, self.step)

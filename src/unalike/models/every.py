@@ -1,22 +1,10 @@
 # ruff: noqa: F401
-"""All models and losses: to import this registers every one of them, and loads torch."""
+"""What of this package loads torch: tasks, nets and losses."""
 
 from __future__ import annotations
 
 from unalike.models.batch import Batch
-from unalike.models.fedavg_cnn import FedAvgCnn
-from unalike.models.fedrep_cnn import FedRepCnn
 from unalike.models.layout import WeightLayout
-from unalike.models.logistic import Linear, Logistic
 from unalike.models.loss import LOSSES, Classification, CrossEntropy, Loss, Regression, SquaredError, register_loss
-from unalike.models.lstm import Lstm
-from unalike.models.mlp import Mlp
-from unalike.models.model import MODELS, Model, ReadsWords, SeveralModels, register_model
 from unalike.models.net import Net, loaded_module
-from unalike.models.own import files_of, module, name_code
-from unalike.models.resnet import ResNet18, ResNet50
-from unalike.models.simple_cnn import SimpleCnn
 from unalike.models.task import Task, without_running_statistics
-from unalike.models.token_mlp import TokenMlp
-from unalike.models.trees import Trees
-from unalike.models.vgg9 import Vgg9

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from torch import nn
+from typing import TYPE_CHECKING
 
 from unalike.models.images import check_images
 from unalike.models.model import register_model
-from unalike.models.net import Net
+
+if TYPE_CHECKING:
+    from unalike.models.net import Net
 
 
 @register_model("fedavg-cnn", paper="McMahan et al. 2017, FedAvg (arXiv:1602.05629), section 3")
@@ -21,6 +23,10 @@ class FedAvgCnn:
 
     def build(self, shape: tuple[int, ...], classes: int) -> Net:
         """The net for images [channels, height, width] of at least 4x4 pixels."""
+        from torch import nn
+
+        from unalike.models.net import Net
+
         channels, height, width = check_images("fedavg-cnn", shape, 4)
         body = nn.Sequential(
             # Pooling before ReLU is the same function, and ReLU then has a quarter of the work.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from unalike.models.images import check_images, lenet
 from unalike.models.model import register_model
-from unalike.models.net import Net
+
+if TYPE_CHECKING:
+    from unalike.models.net import Net
 
 
 @register_model("fedrep-cnn", paper="Collins et al. 2021, FedRep (arXiv:2102.07078), section 5")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from torch import nn
+from typing import TYPE_CHECKING
 
 from unalike.errors import UserError
-from unalike.models.net import Net
+
+if TYPE_CHECKING:
+    from unalike.models.net import Net
 
 
 def check_images(model: str, shape: tuple[int, ...], least: int) -> tuple[int, int, int]:
@@ -21,6 +23,10 @@ def check_images(model: str, shape: tuple[int, ...], least: int) -> tuple[int, i
 
 def lenet(shape: tuple[int, int, int], classes: int, channels: tuple[int, int], units: tuple[int, int]) -> Net:
     """Two 5x5 convolutions without padding, each with 2x2 max pooling, then two layers of units: the features."""
+    from torch import nn
+
+    from unalike.models.net import Net
+
     depth, *sides = shape
     height, width = (((side - 4) // 2 - 4) // 2 for side in sides)
     first, second = channels

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-
-from torch import nn
+from typing import TYPE_CHECKING
 
 from unalike.models.model import register_model
-from unalike.models.net import Net
+
+if TYPE_CHECKING:
+    from unalike.models.net import Net
 
 
 @register_model("logistic", paper="Li et al. 2020, FedProx (arXiv:1812.06127), section 5")
@@ -20,6 +21,10 @@ class Logistic:
 
     def build(self, shape: tuple[int, ...], classes: int) -> Net:
         """The net; rows of any shape are flattened first."""
+        from torch import nn
+
+        from unalike.models.net import Net
+
         return Net(nn.Flatten(), nn.Linear(math.prod(shape), classes))
 
 

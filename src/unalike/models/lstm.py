@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from unalike.data.text import SPECIAL
 from unalike.errors import UserError
 from unalike.models.model import register_model
-from unalike.models.net import Net
 from unalike.models.word_vectors import fingerprint_vectors, read_vectors
 
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from unalike.models.net import Net
+
 _LIMITS = {"hidden": 8192, "width": 4096, "features": 100_000, "layers": 16}
-
-
-class LastState(nn.Module):
-    """The upper layer's state after the last token of each row that is not padding; zeros after no token.
-
-    The net reads from left to right and padding comes last, so what follows the last token changes nothing.
-    """
-
-    def __init__(self, embed: nn.Module, lstm: nn.LSTM, padding: int | None) -> None:
-        super().__init__()
-        self.embed = embed
-        self.lstm = lstm
-        self.padding = padding
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[rows, length] tokens to [rows, hidden] numbers."""
-        states: Tensor = self.lstm(self.embed(x))[0]
-        if self.padding is None:
-            return states[:, -1]
-        places = torch.arange(1, x.shape[1] + 1, device=x.device)
-        length = torch.where(x == self.padding, 0, places).amax(dim=1)
-        last = (length - 1).clamp(min=0)[:, None, None].expand(-1, 1, states.shape[2])
-        return states.gather(1, last)[:, 0] * (length > 0)[:, None]
 
 
 @register_model("lstm", paper="Wang et al. 2023, rFedAvg, section VI; Li et al. 2020, FedProx, appendix C.1")
@@ -80,6 +58,8 @@ class Lstm:
         """The model for tokens that mean these words."""
         if not words:
             raise UserError("lstm needs the word of every token. Give the data set its vocabulary as features.")
+        import torch
+
         table = torch.from_numpy(read_vectors(self.vectors, words, self.width)) if self.vectors else None
         return LstmOver(self, words, table)
 
@@ -100,6 +80,11 @@ class LstmOver:
         """The net for rows of tokens."""
         if len(shape) != 1 or not shape[0]:
             raise UserError(f"lstm needs rows of tokens, got rows of shape {shape}. Choose another --model.")
+        from torch import nn
+
+        from unalike.models.layers import LastState
+        from unalike.models.net import Net
+
         options = self.options
         padding = self.words.index(SPECIAL[0]) if SPECIAL[0] in self.words else None
         lstm = nn.LSTM(options.width, options.hidden, options.layers, batch_first=True)
@@ -109,6 +94,8 @@ class LstmOver:
         return Net(body, nn.Linear(options.features, classes))
 
     def _embed(self) -> nn.Module:
+        from torch import nn
+
         known = None if self.table is None else self.table.clone()
         embed = nn.Embedding(len(self.words), self.options.width, _weight=known)
         return embed.requires_grad_(known is None or self.options.train_vectors)

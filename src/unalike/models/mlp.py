@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-
-from torch import nn
+from typing import TYPE_CHECKING
 
 from unalike.errors import UserError
 from unalike.models.model import register_model
-from unalike.models.net import Net
+
+if TYPE_CHECKING:
+    from unalike.models.net import Net
 
 WIDEST = 100_000
 
@@ -27,6 +28,10 @@ class Mlp:
 
     def build(self, shape: tuple[int, ...], classes: int) -> Net:
         """The net; rows of any shape are flattened first."""
+        from torch import nn
+
+        from unalike.models.net import Net
+
         layers: list[nn.Module] = [nn.Flatten()] if len(shape) > 1 else []
         width = math.prod(shape)
         for hidden in self.hidden:

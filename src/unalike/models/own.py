@@ -8,21 +8,21 @@ import itertools
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from unalike import own_files
 from unalike.errors import UserError, shown
-from unalike.models.fingerprint import Unknowable, fingerprint, is_own_file
-from unalike.models.head import Anatomy, copied, examine, in_one_line, take_apart
 from unalike.models.model import MODELS, register_model
 from unalike.models.names import untold
-from unalike.models.net import Net
 from unalike.part_text import show, value_of
 
-ModelLike: TypeAlias = str | nn.Module | type[nn.Module] | Callable[..., nn.Module]
+if TYPE_CHECKING:
+    from torch import nn
+
+    from unalike.models.head import Anatomy
+    from unalike.models.net import Net
+
+ModelLike: TypeAlias = "str | nn.Module | type[nn.Module] | Callable[..., nn.Module]"
 """What ``unalike.run(model=...)`` takes: a text, a module, its class, or a function (shape=, classes=)."""
 
 
@@ -114,6 +114,8 @@ class _InMemory:
 
     def make(self, shape: tuple[int, ...], classes: int) -> object:
         """The module, or what the class or function makes."""
+        from torch import nn
+
         given = _given.get((self.name, self.sha256))
         if given is None:
             raise UserError(
@@ -157,6 +159,8 @@ def module(what: ModelLike, *, head: str = "", **options: Any) -> str:
         raise UserError(f"module needs a class, a function or a module, got {what!r}. Write it as model={what!r}.")
     if isinstance(what, functools.partial) and not what.args:
         return module(what.func, head=head, **{**what.keywords, **options})
+    from torch import nn
+
     if isinstance(what, nn.Module):
         if options:
             raise UserError(f"A module that is there takes no options, got {', '.join(options)}. Give its class.")
@@ -209,6 +213,11 @@ def why_unkept(text: str) -> str | None:
 
 def own_net_maker(model: OwnNet, shape: tuple[int, ...], kind: str, outputs: int) -> Callable[[], Net]:
     """What makes the nets of a model of the user's own; the first one is looked at, and says how all are."""
+    import torch
+
+    from unalike.models.head import copied, examine, take_apart
+    from unalike.models.net import Net
+
     rows = torch.zeros(2, *shape, dtype=torch.int64 if kind == "tokens" else torch.float32)
     found: list[Anatomy] = []
 
@@ -224,6 +233,8 @@ def own_net_maker(model: OwnNet, shape: tuple[int, ...], kind: str, outputs: int
 
 
 def _in_memory(cls: type[Any], what: Any, name: str, head: str) -> str:
+    from unalike.models.fingerprint import Unknowable, fingerprint
+
     try:
         sha256 = fingerprint(what)[:16]
     except Unknowable as error:
@@ -243,6 +254,8 @@ def _can_be_written(value: Any) -> bool:
 
 def _file_of(what: Any, name: str) -> str | None:
     """The file in which a class or function can be found by its name, as a path; None where there is none."""
+    from unalike.models.fingerprint import is_own_file
+
     home = sys.modules.get(getattr(what, "__module__", None) or "")
     file = getattr(home, "__file__", None)
     if home is None or file is None or Path(file).suffix != ".py" or not Path(file).is_file():
@@ -261,6 +274,10 @@ def _file_of(what: Any, name: str) -> str | None:
 
 def _called(maker: Any, who: str, shape: tuple[int, ...], classes: int, options: Mapping[str, Any]) -> object:
     """What a class or function makes: it gets its options, and ``shape`` and ``classes`` if it takes them."""
+    from torch import nn
+
+    from unalike.models.head import in_one_line
+
     if isinstance(maker, nn.Module) or not callable(maker):
         raise UserError(
             f"{who} is a {type(maker).__name__} that is there already. Name a class or a "

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from unalike.models.images import check_images, lenet
 from unalike.models.model import register_model
-from unalike.models.net import Net
+
+if TYPE_CHECKING:
+    from unalike.models.net import Net
 
 
 @register_model("simple-cnn", paper="Li et al. 2022, NIID-Bench (arXiv:2102.02079), section 5")

@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from unalike.errors import UserError
 from unalike.models.model import register_model
-from unalike.models.net import Net
 
-_UNKNOWN = 1
-
-
-class Embed(nn.Module):
-    """Each token's vector, one after the other; a token beyond the vocabulary is the unknown one."""
-
-    def __init__(self, words: int, width: int) -> None:
-        super().__init__()
-        self.words = words
-        self.vectors = nn.Embedding(words, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[rows, length] tokens to [rows, length x width] numbers."""
-        known = torch.where(x < self.words, x, _UNKNOWN)
-        vectors: Tensor = self.vectors(known)
-        return vectors.flatten(start_dim=-2)
+if TYPE_CHECKING:
+    from unalike.models.net import Net
 
 
 @register_model("token-mlp", paper="after Bengio et al. 2003, JMLR 3")
@@ -47,6 +29,11 @@ class TokenMlp:
 
     def build(self, shape: tuple[int, ...], classes: int) -> Net:
         """The net for rows of ``shape[0]`` tokens."""
+        from torch import nn
+
+        from unalike.models.layers import Embed
+        from unalike.models.net import Net
+
         body = nn.Sequential(
             Embed(self.words, self.width), nn.Linear(shape[0] * self.width, self.hidden), nn.ReLU()
         )

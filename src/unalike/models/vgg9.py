@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
-
-from torch import nn
+from typing import TYPE_CHECKING
 
 from unalike.models.images import check_images
 from unalike.models.model import register_model
-from unalike.models.net import Net
+
+if TYPE_CHECKING:
+    from unalike.models.net import Net
 
 _BLOCKS = ((32, 64), (128, 128), (256, 256))
 
@@ -25,6 +26,10 @@ class Vgg9:
 
     def build(self, shape: tuple[int, ...], classes: int) -> Net:
         """The net for images [channels, height, width] of at least 8x8 pixels."""
+        from torch import nn
+
+        from unalike.models.net import Net
+
         channels, height, width = check_images("vgg9", shape, 8)
         layers: list[nn.Module] = []
         for block in _BLOCKS:

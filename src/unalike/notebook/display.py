@@ -14,11 +14,11 @@ from unalike.errors import UserError, shown
 from unalike.notebook.progress import Bar, Follower
 from unalike.quantities import duration
 from unalike.report.page.markup import Html, tag
-from unalike.rounds.evaluation import Figures
 from unalike.runs.headline import headline
 from unalike.runs.loggers import Watchers
 from unalike.runs.playable import Playable
-from unalike.runs.run import Watcher
+from unalike.runs.watcher import Watcher
+from unalike.scores import Figures
 
 SECONDS_BETWEEN = 0.2
 """A notebook's page is drawn anew at most this often: rounds may take a millisecond."""

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from unalike.quantities import duration
-from unalike.rounds.evaluation import Figures
 from unalike.runs.headline import headline
 from unalike.runs.playable import Playable
-from unalike.runs.run import Watcher
+from unalike.runs.watcher import Watcher
+from unalike.scores import Figures
 
 
 class Follower(Watcher):

@@ -63,7 +63,8 @@ def compare(
         for line in one.lines:
             place = (one.dataset, one.partition, base_name(line))
             note = (notes or {}).get(place, "")
-            paper = cells.get(place) if one.scale.name == SCORE else None
+            plain = (one.dataset.partition("(")[0], *place[1:])  # parameters say how the paper's data were read
+            paper = cells.get(place, cells.get(plain)) if one.scale.name == SCORE else None
             made.append(Compared(*place[:2], line.algorithm, line.value, paper, note, judged))
     return made
 

@@ -21,11 +21,10 @@ from torch import Tensor
 
 from unalike.data.dataset import Array
 from unalike.rounds.federation import Federation, SplitRows
-from unalike.rounds.judging import Figures as Figures
 from unalike.rounds.judging import Judged, fewest, judge
 from unalike.rounds.rows import Rows
 from unalike.rounds.together import Model, judge_each
-from unalike.scores import Score, choose, goodness, scores_of
+from unalike.scores import Figures, Score, choose, goodness, scores_of
 
 Use = Literal["shared", "personal"]
 """The one model for all parties, or each party's own."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,11 +17,8 @@ from unalike.models.task import Task
 from unalike.rounds import local
 from unalike.rounds.rows import Rows, batch_of
 from unalike.rounds.threads import on_threads
-from unalike.scores import Score, figures_of
+from unalike.scores import Figures, Score, figures_of
 from unalike.tallies import Kind, Tally, exact_auroc, tally_of
-
-Figures = dict[str, Any]
-"""Numbers by name, ready for JSON."""
 
 
 @dataclass(frozen=True, eq=False)

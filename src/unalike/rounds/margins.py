@@ -14,10 +14,10 @@ import torch
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
 from unalike.models.loss import CrossEntropy
-from unalike.rounds.evaluation import Figures, Source, Use
+from unalike.rounds.evaluation import Source, Use
 from unalike.rounds.federation import SplitRows
 from unalike.rounds.judging import Judged, joined, lines_of, needs_probabilities
-from unalike.scores import Score
+from unalike.scores import Figures, Score
 
 
 class Answers(Protocol):

@@ -15,7 +15,7 @@ from unalike.algorithms.protocol import SERVER, Arrays, Me, Protocol
 from unalike.data import Dataset, load_dataset
 from unalike.errors import UserError
 from unalike.own_code import explained
-from unalike.rounds.evaluation import Figures, chosen_scores, figures_of_round, without_each
+from unalike.rounds.evaluation import chosen_scores, figures_of_round, without_each
 from unalike.rounds.federation import SplitRows
 from unalike.rounds.ledger import Traffic
 from unalike.rounds.margins import MarginLook, TriedRows
@@ -26,7 +26,7 @@ from unalike.runs.kept import MOST_BYTES, OwnModels, RoundModels
 from unalike.runs.row_cast import RowCast
 from unalike.runs.selection import Selection
 from unalike.runs.spec import RunSpec
-from unalike.scores import choose, goodness
+from unalike.scores import Figures, choose, goodness
 
 
 class Conversing:

@@ -18,12 +18,12 @@ from textwrap import shorten
 from typing import Any
 
 from unalike.errors import UserError, unknown
-from unalike.rounds.evaluation import Figures
 from unalike.runs.files import make_folder
 from unalike.runs.playable import Playable
 from unalike.runs.record import read_rounds
-from unalike.runs.run import Watcher
 from unalike.runs.spec import RunSpec
+from unalike.runs.watcher import Watcher
+from unalike.scores import Figures
 
 EXPERIMENT = "unalike"
 """MLflow's experiment and W&B's project, unless MLFLOW_EXPERIMENT_NAME or WANDB_PROJECT names another."""

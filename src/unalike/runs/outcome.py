@@ -9,12 +9,12 @@ import torch
 import unalike
 from unalike.data import Dataset
 from unalike.measure.situation import simulated_situation
-from unalike.rounds.evaluation import Figures
 from unalike.rounds.ledger import total_traffic
 from unalike.runs.column_cast import ColumnCast
 from unalike.runs.conversing import Conversing
 from unalike.runs.playable import Playable
 from unalike.runs.selection import selected
+from unalike.scores import Figures
 
 COUNTED = ("bytes_up", "bytes_down", "seconds")
 """What every recorded round has, and the outcome adds up."""

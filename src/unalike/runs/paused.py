@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unalike.errors import UserError, shown
-from unalike.rounds.evaluation import Figures
 from unalike.runs.spec import RunSpec
+from unalike.scores import Figures
 
 
 @dataclass(frozen=True, repr=False)

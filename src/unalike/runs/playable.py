@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from unalike.algorithms.contract import Vectors
-    from unalike.rounds.evaluation import Figures
     from unalike.rounds.federation import SplitRows
     from unalike.rounds.state import State
     from unalike.runs.kept import RoundModels
     from unalike.runs.selection import Selection
     from unalike.runs.spec import RunSpec
-    from unalike.scores import Score
+    from unalike.scores import Figures, Score
 
 
 class Playable(Protocol):

@@ -19,11 +19,11 @@ from unalike.data.dataset import Array
 from unalike.errors import UserError
 from unalike.models.layout import tensors_digest
 from unalike.rounds.evaluation import chosen_scores
-from unalike.rounds.judging import Figures, Judged, lines_of
+from unalike.rounds.judging import Judged, lines_of
 from unalike.runs.files import read_bytes
 from unalike.runs.model_file import ModelFile, is_trees
 from unalike.runs.trained import TrainedModel
-from unalike.scores import Score
+from unalike.scores import Figures, Score
 
 DIGEST = "sha256"
 """What the SHA-256 of a model's tensors is called in what its file says of them."""

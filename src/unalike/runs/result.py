@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import unalike
-from unalike.rounds.evaluation import Figures
 from unalike.runs.frames import Library, frame
 from unalike.runs.headline import gain_words, headline
 from unalike.runs.results import Record
 from unalike.runs.rounds_file import finite
 from unalike.runs.spec import RunSpec
-from unalike.scores import value_of
+from unalike.scores import Figures, value_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,14 +13,13 @@ from typing import Any, overload
 
 import torch
 
-import unalike
 from unalike.data import Dataset, load_dataset
 from unalike.data.given import given
 from unalike.errors import UserError, shown
 from unalike.models.own import name_code, why_unkept
-from unalike.rounds.evaluation import Figures
 from unalike.runs.checkpoint import CHECKPOINT_SECONDS
 from unalike.runs.files import named_folder
+from unalike.runs.finished import finished
 from unalike.runs.folder import RunDirectory
 from unalike.runs.kept import kept_models, model_files
 from unalike.runs.meaning import check_given
@@ -28,23 +27,12 @@ from unalike.runs.outcome import outcome
 from unalike.runs.paused import Paused, check_until
 from unalike.runs.playable import Playable, is_over
 from unalike.runs.playing import playable
-from unalike.runs.record import MODEL, SEALS_MODEL, SEALS_WEIGHTS, read_run
+from unalike.runs.record import MODEL, SEALS_MODEL, SEALS_WEIGHTS
 from unalike.runs.result import Result
 from unalike.runs.saving import restore, save
 from unalike.runs.spec import RunSpec
-
-
-class Watcher:
-    """Follows a run. This one stays silent; the command line has one that draws."""
-
-    def started(self, simulation: Playable) -> None:
-        """The run is ready to play its next round."""
-
-    def round_done(self, row: Figures) -> None:
-        """A round was played and recorded."""
-
-    def say(self, message: str) -> None:
-        """Something that the user should know, in one line."""
+from unalike.runs.watcher import Watcher as Watcher
+from unalike.scores import Figures
 
 
 @overload
@@ -100,15 +88,9 @@ def run(
     with _threads_restored():
         if runs is None:
             return _in_memory(spec, data, watcher)
+        if (done := finished(spec, runs, watcher.say)) is not None:
+            return done
         path = named_folder(runs, "--runs") / spec.folder
-        found = read_run(path, weights=True)
-        figures = found.result
-        if figures is not None and figures["key"] == spec.key:  # no lock is needed, and the disk may be read-only
-            if figures.get("version") != unalike.__version__:
-                watcher.say(
-                    f"This result was made by unalike {figures.get('version')}. Remove {path} to make it anew."
-                )
-            return Result(spec, figures, found.rounds, path)
         # Before the folder is made: a spec that cannot be built must not leave an empty run behind.
         simulation = playable(spec, data=load(spec.dataset) if data is None else data, say=watcher.say)
         with RunDirectory.open(path) as folder:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from unalike.rounds.evaluation import Figures
 from unalike.rounds.state import State
 from unalike.runs.checkpoint import Checkpoint
-from unalike.scores import SUMMARIES, Score, goodness, scores_of
+from unalike.scores import SUMMARIES, Figures, Score, goodness, scores_of
 
 
 class Selection:

@@ -14,7 +14,7 @@ from unalike.engines.compiled.engine import trains_whole
 from unalike.engines.job import Job
 from unalike.engines.several import PerNet
 from unalike.engines.vectorised import Vectorised
-from unalike.rounds.evaluation import Figures, Models, chosen_scores, evaluate, without_each
+from unalike.rounds.evaluation import Models, chosen_scores, evaluate, without_each
 from unalike.rounds.federation import Crew, Pool
 from unalike.rounds.gather import Engine, Gathered
 from unalike.rounds.ledger import Ledger
@@ -29,6 +29,7 @@ from unalike.runs.rules import deploying, pooled_work
 from unalike.runs.selection import Selection
 from unalike.runs.spec import RunSpec
 from unalike.runs.training import Training
+from unalike.scores import Figures
 
 
 class Simulation(Training):

@@ -162,8 +162,10 @@ class RunSpec:
 
             outside["init"] = [weights_sha256(self.init)]
         for name in PARTS:
-            text, parts = getattr(self, name), registry(name)
-            for part in [] if text is None else parts.members(parts.build(text)):
+            if (text := getattr(self, name)) is None:
+                continue  # and nothing is loaded that would know what it means
+            parts = registry(name)
+            for part in parts.members(parts.build(text)):
                 if is_own(part):
                     outside.setdefault(name, []).append(source_of(type(part)))
                 # A file of the user's own: its content decides, not its name.

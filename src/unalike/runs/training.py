@@ -19,7 +19,6 @@ from unalike.channels.setting import Random
 from unalike.errors import UserError
 from unalike.models.task import Task
 from unalike.own_code import explained
-from unalike.rounds.evaluation import Figures
 from unalike.rounds.gather import Gathered, Receiver, replies_of, traffic
 from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order, phases_of
@@ -38,7 +37,7 @@ from unalike.runs.rules import (
     recipe_of,
 )
 from unalike.runs.spec import RunSpec
-from unalike.scores import choose
+from unalike.scores import Figures, choose
 
 
 class Training(ABC):

@@ -138,7 +138,7 @@ class Worker:
 
 def _watcher(worker: Worker) -> Any:
     from unalike.runs.playable import Playable
-    from unalike.runs.run import Watcher
+    from unalike.runs.watcher import Watcher
 
     class Following(Watcher):
         """Says now and then how far the run is."""

@@ -38,7 +38,9 @@ class WithTerms(Setting):
             "taught by a model": {"teach": (0.5, 2.0, others[0])},
             "taught by a table": {"teach": (0.5, 0.7, table)},
             "contrast": {"contrast": (0.8, 0.5, others[1], others[2])},
+            "scales": {"scales": torch.linspace(0.3, 1.2, self.kernel.classes)},
             "all": {
+                "scales": torch.linspace(1.2, 0.3, self.kernel.classes),
                 "near": (0.4, target),
                 "teach": (0.5, 1.5, others[0]),
                 "contrast": (0.8, 0.5, others[1], others[2]),
@@ -51,7 +53,8 @@ class WithTerms(Setting):
 
     def reference(self, descent):
         """The loop that the terms' declaration is for."""
-        algorithm = Declaring(near=descent.near, teach=descent.teach, contrast=descent.contrast)
+        declared = {name: getattr(descent, name) for name in ("near", "teach", "contrast", "scales")}
+        algorithm = Declaring(**declared)
         party, start, stop = SimpleNamespace(task=self.task), *(descent.trains or (0, self.size))
         w, velocity, losses = self.start.clone(), torch.zeros(self.size), []
         for rows in INDEX:
@@ -68,7 +71,7 @@ class WithTerms(Setting):
         return w, sum(losses) / len(losses)
 
 
-TERMS = ["near", "taught by a model", "taught by a table", "contrast", "all"]
+TERMS = ["near", "taught by a model", "taught by a table", "contrast", "scales", "all"]
 
 
 @pytest.fixture(scope="module", params=NETS)
@@ -122,12 +125,15 @@ def test_who_agrees_with_the_teacher_is_not_moved_by_it(setting):
     assert torch.allclose(taught, plain, atol=1e-7)
 
 
-@pytest.mark.parametrize("term", ["near", "taught by a table", "contrast"])
+@pytest.mark.parametrize("term", ["near", "taught by a table", "contrast", "scales"])
 def test_in_float64_a_term_has_the_slope_that_differences_have(setting, term):
-    terms = {
-        name: tuple(v.double() if isinstance(v, torch.Tensor) else v for v in value)
-        for name, value in setting.terms[term].items()
-    }
+
+    def exactly(value):
+        if isinstance(value, tuple):
+            return tuple(map(exactly, value))
+        return value.double() if isinstance(value, torch.Tensor) else value
+
+    terms = {name: exactly(value) for name, value in setting.terms[term].items()}
     batch = Batch(setting.data.x[:9].double(), setting.data.y[:9], index=torch.arange(9))
     exact = SimpleNamespace(task=Task(lambda: setting.task._fresh_net(0), dtype=torch.float64))
     w = setting.start.double().requires_grad_()
@@ -141,8 +147,12 @@ def test_tables_that_do_not_fit_are_refused(setting):
     for wrong in (teach[2][:5], teach[2][:, :2]):
         with pytest.raises(ValueError, match="logits for every place"):
             setting.train(setting.descent(teach=(1.0, 1.0, wrong)))
-    with pytest.raises(ValueError, match="beside a second model"):
-        setting.train(setting.descent("plain", own=setting.start, part=0.5, near=near))
+    scales = setting.terms["scales"]["scales"]
+    with pytest.raises(ValueError, match="scales must have a number for each"):
+        setting.train(setting.descent(scales=scales[1:]))
+    for term in ({"near": near}, {"scales": scales}):
+        with pytest.raises(ValueError, match="beside a second model"):
+            setting.train(setting.descent("plain", own=setting.start, part=0.5, **term))
 
 
 def test_what_has_no_room_for_its_tables_is_known_before(setting, monkeypatch):
@@ -155,6 +165,7 @@ def test_what_has_no_room_for_its_tables_is_known_before(setting, monkeypatch):
         False,
         True,
         False,
+        True,
         False,
     ]
     monkeypatch.setattr(library, "LARGEST_KEPT", 100)

@@ -31,9 +31,9 @@ class Ensemble(Algorithm):
 
     The ensemble's answer is the mean of its members' probabilities (of numbers: of their predictions). Members
     are ``all``; the ``count`` ``largest``, by training rows (the paper's data selection); or the ``count``
-    ``best``, by the loss on their own validation rows (its cross-validation selection, with a threshold). The student
-    starts from the weights that were sent, and learns the ensemble's answers on public rows, whose labels are not
-    looked at (``batches`` steps of Adam at ``rate``, falling along a cosine).
+    ``best``, by the loss on their own validation rows (its cross-validation selection, with a threshold). The
+    student starts from the weights that were sent, and learns the ensemble's answers on public rows, whose labels
+    are not looked at (``batches`` steps of Adam at ``rate``, falling along a cosine).
 
     ``distil=false`` leaves the ensemble as it is: what is evaluated is the mean of its members' answers, and the
     saved model has all of them. ``epochs``: the long training; 0 is the run's own. Departure: the paper's local

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from unalike.algorithms.contract import Algorithm, Party, Phase, Replies, Sends, Vectors, algorithm
+from unalike.algorithms.fedrs import check_classes
 from unalike.algorithms.knowledge.distil import Course, distil, table, taken
 from unalike.algorithms.knowledge.ensemble import no_statistics
 from unalike.errors import UserError
@@ -77,8 +78,7 @@ class FedKt(Algorithm):
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The net that learns, and the number of rounds so far."""
         no_statistics(task, "FedKt")
-        if not task.classes:
-            raise UserError("FedKt votes on labels, but the task is regression. Use ensemble.")
+        check_classes(task, "FedKt")
         return {"w": w, "rounds": w.new_zeros(())}
 
     def init_party(self, task: Task, w: Tensor) -> Vectors:

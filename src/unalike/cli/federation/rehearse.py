@@ -15,12 +15,12 @@ from unalike.errors import UserError
 from unalike.federation.growth import arrays_digest
 from unalike.federation.plan import Plan
 from unalike.federation.public import TABLE, public_table
-from unalike.rounds.evaluation import Figures
 from unalike.runs import run as engine
 from unalike.runs.cast import arrays_of
 from unalike.runs.conversing import Conversing
 from unalike.runs.playable import is_over
 from unalike.runs.spec import RunSpec
+from unalike.scores import Figures
 
 
 def rehearse(folder: Path, tables: Path, *, as_json: bool, quiet: bool) -> None:

@@ -60,6 +60,8 @@ class Descent:
     """(strength, heat, each row's logits or weights that make them) of strength heat^2 KL(teacher || model)"""
     contrast: tuple[float, float, Tensor, Tensor] | None = None
     """(strength, heat, weights, weights): features are drawn to the first model's and away from the second's"""
+    scales: Tensor | None = None
+    """what each class's logit is multiplied by before the cross-entropy"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,5 +107,5 @@ class TrainingInC(Structure):
         ("part", c_float),
         *((name, KeptInC) for name in ("taught", "contrast")),
         ("near", c_float),
-        *((name, c_void_p) for name in ("target", "tape")),
+        *((name, c_void_p) for name in ("target", "scales", "tape")),
     )

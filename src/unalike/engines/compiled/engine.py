@@ -103,6 +103,7 @@ def _descent(worker: Worker, order: Order, phase: Phase, me: Party, start: Tenso
         span = (spans[0].start, spans[0].stop) if spans else (0, 0)
     linear, share = algorithm.linear(me), algorithm.beside(me)
     near, teach, contrast = algorithm.near(me), algorithm.teach(me), algorithm.contrast(me)
+    scales = algorithm.scales(me)
     sgd = Descent(
         order.lr,
         optimiser.momentum,
@@ -114,11 +115,12 @@ def _descent(worker: Worker, order: Order, phase: Phase, me: Party, start: Tenso
         near=near and (float(near[0]), near[1]),
         teach=teach,
         contrast=contrast,
+        scales=scales,
     )
     if share is None:
         return sgd
     # Beside a second model the kernels know no other term.
-    if span or any(term is not None for term in (centre, linear, near, teach, contrast)):
+    if span or any(term is not None for term in (centre, linear, near, teach, contrast, scales)):
         return None
     return replace(sgd, own=start[worker.task.size :], part=float(share))
 

@@ -98,8 +98,11 @@ class Kernel:
         target = None if target is None else _ready(target)
         if target is not None and target.shape != (self.features,):
             raise ValueError(f"the target must have a number for each of {self.features} features: {target.shape}")
-        if descent.own is not None and (taught or contrast or target is not None):
-            raise ValueError("beside a second model there can be no term on features or on what is taught")
+        scales = None if descent.scales is None else _ready(descent.scales)
+        if scales is not None and scales.shape != (self.classes,):
+            raise ValueError(f"scales must have a number for each of {self.classes} classes: {scales.shape}")
+        if descent.own is not None and (taught or contrast or target is not None or scales is not None):
+            raise ValueError("beside a second model there can be no term on features, logits or on what is taught")
         tape = self._take(1 if target is None else -(-steps.index.shape[1] // self._block))
         training = TrainingInC(
             data=_read(data),
@@ -118,6 +121,7 @@ class Kernel:
             contrast=_table(contrast),
             near=near,
             target=_at(target),
+            scales=_at(scales),
             frozen=_at(self._frozen),
             tape=_at(tape),
         )

@@ -46,9 +46,10 @@ void unalike_backward(const float *w, const float *frozen, int64_t count, float 
     }
 }
 
-/* Cross-entropy of `count` rows, and what they are taught, summed; logits are replaced by its gradient times `share`. */
-static double cross_entropy(float *logits, const int64_t *labels, int count, float share, const struct kept *taught,
-                            int64_t place) {
+/* Cross-entropy of `count` rows, whose logits may be scaled by class, and what they are taught, summed; logits are
+ * replaced by its gradient times `share`. */
+static double cross_entropy(float *logits, const int64_t *labels, int count, float share, const float *scales,
+                            const struct kept *taught, int64_t place) {
     double loss = 0;
     float more[CLASSES];
     for (int n = 0; n < lanes_for(count); n++) {
@@ -59,6 +60,7 @@ static double cross_entropy(float *logits, const int64_t *labels, int count, flo
         }
         if (taught->first)
             loss += taught_row(taught, at, taught->first + taught->at[place + n] * CLASSES, share, more);
+        for (int k = 0; scales && k < CLASSES; k++) at[k * BLOCK] *= scales[k];
         float most = at[0], sum = 0;
         for (int k = 1; k < CLASSES; k++) most = at[k * BLOCK] > most ? at[k * BLOCK] : most;
         const float mine = at[labels[n] * BLOCK];
@@ -66,12 +68,13 @@ static double cross_entropy(float *logits, const int64_t *labels, int count, flo
         loss += logf(sum) - (mine - most);
         for (int k = 0; k < CLASSES; k++) at[k * BLOCK] *= share / sum;
         at[labels[n] * BLOCK] -= share;
+        for (int k = 0; scales && k < CLASSES; k++) at[k * BLOCK] *= scales[k];
         for (int k = 0; taught->first && k < CLASSES; k++) at[k * BLOCK] += more[k];
     }
     return loss;
 }
 
-/* A party's local training: cross-entropy + strength / 2 sum of strengths[i] (w[i] - centre[i])^2, + what a row is
+/* A party's local training: cross-entropy (of scaled logits) + strength / 2 sum of strengths[i] (w[i] - centre[i])^2, + what a row is
  * taught + its contrast + near ||mean feature of the step's rows - target||^2, by stochastic gradient
  * descent on the weights from `first` up to `last`, the vector `linear` added to every gradient. Beside it,
  * where there is one, a second model: in each step `own` moves by `part` times the gradient at
@@ -93,6 +96,7 @@ struct training {
     struct kept taught, contrast; /* logits as probabilities [][CLASSES]; features of length 1 [][FEATURES], twice */
     float near;
     const float *target; /* [FEATURES], or null; then there is a tape for every block of a step */
+    const float *scales; /* [CLASSES], or null */
     float *tape;
 };
 
@@ -126,7 +130,7 @@ static double score_block(const struct training *t, const float *w, float *tape,
     else
         take_rows(t, tape, at, here);
     forward(w, t->frozen, tape, lanes_for(here), (int)t->begin, LAYERS);
-    double loss = cross_entropy(tape + AT_LOGITS, labels, here, share, &t->taught, at);
+    double loss = cross_entropy(tape + AT_LOGITS, labels, here, share, t->scales, &t->taught, at);
     if (t->contrast.first) loss += contrast(&t->contrast, tape + AT_FEATURES, here, at, share, tape + AT_MORE);
     return loss;
 }

@@ -1,0 +1,1 @@
+"""Algorithms that change what parties train on: shared, mixed, encoded, augmented or uploaded rows."""
