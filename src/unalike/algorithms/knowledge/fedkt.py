@@ -79,6 +79,7 @@ class FedKt(Algorithm):
         """The net that learns, and the number of rounds so far."""
         no_statistics(task, "FedKt")
         check_classes(task, "FedKt")
+        _ = task.public  # which says what is missing
         return {"w": w, "rounds": w.new_zeros(())}
 
     def init_party(self, task: Task, w: Tensor) -> Vectors:
