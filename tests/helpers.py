@@ -257,5 +257,6 @@ NEEDS = {
     "mapper": {"validation": 0.4},
     "dapper": {"validation": 0.4},
     "def-kt": {"sample": 1.0},
+    "fada": {"sample": 1.0},
 }
 """The settings without which a shipped algorithm cannot be tried on the small run."""

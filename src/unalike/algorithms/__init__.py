@@ -34,6 +34,7 @@ from unalike.algorithms.fedrs import FedRs
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.knowledge.def_kt import DefKt
 from unalike.algorithms.knowledge.ensemble import Ensemble
+from unalike.algorithms.knowledge.fada import Fada
 from unalike.algorithms.knowledge.fedkt import FedKt
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
@@ -76,6 +77,7 @@ __all__ = [
     "DefKt",
     "Ditto",
     "Ensemble",
+    "Fada",
     "FeSem",
     "FedAdagrad",
     "FedAdam",
