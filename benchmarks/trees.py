@@ -68,7 +68,7 @@ def ours(
     objective, margins = objective_of(settings, 2), np.zeros((len(x), 1))
 
     def step() -> None:
-        g, h = objective.gradients(margins, y)
+        g, h = objective.gradients(margins, y, threads=threads)
         grow(binned, g[0], h[0], settings, margins=margins[:, 0], threads=threads)
 
     return step, margins

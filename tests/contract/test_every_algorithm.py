@@ -44,6 +44,8 @@ VARIANTS = {
     "test-fedmd": THREE_NETS,
     "def-kt(pairs=2)": {"sample": 1.0, "model": "mlp(6,4)", "optimiser": "sgd"},
     "test-fedgan(noise=3)": THREE_NETS,
+    "fedgan(noise=3, fill=0.5, after=1)": NORM,
+    "faug(base=scaffold, steps=2)": {"newcomers": 0.34},
     "apfl(learn=false)": NORM,
     "fedrep(2)": {"fine_tune": 1},
     "fedamp": {"newcomers": 0.34},
@@ -63,7 +65,8 @@ def test_the_papers_are_there():
     assert {*shipped, *PAPERS} <= set(REGISTERED)
 
 
-FAMILIES = tuple(f"unalike.algorithms.{family}" for family in ("personal", "clustered", "knowledge", "data"))
+PACKAGES = ("personal", "clustered", "knowledge", "data", "generated")
+FAMILIES = tuple(f"unalike.algorithms.{family}" for family in PACKAGES)
 MANY = [entry.name for entry in net_algorithms() if entry.cls.__module__.startswith(FAMILIES)]
 PAIRS = list(combinations(SETTINGS, 2))
 

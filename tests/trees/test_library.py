@@ -76,31 +76,53 @@ def test_many_rows_and_threads(least_rows, grow_by):
     )
 
 
+def test_many_nodes_and_several_parts_of_rows_for_each_thread():
+    x, cuts, g, h = made(2, rows=140_000, features=4, most_cuts=300)
+    choice = Trees(least_rows=1, least_weight=0.0, depth=9)
+    theirs = by_numpy(lambda: grow(bin_rows(x, cuts), g, h, choice))
+    split, depth = np.flatnonzero(theirs.left >= 0), np.zeros(len(theirs.left), int)
+    for node in split:
+        depth[theirs.left[node]] = depth[theirs.right[node]] = depth[node] + 1
+    assert (depth[split] == 7).sum() > 64  # histograms that are wanted on the next level: more than a batch
+    for threads in (1, 2):
+        margins = np.zeros(len(x))
+        binned = bin_rows(x, cuts)
+        same(grow(binned, g, h, choice, margins=margins, threads=threads), theirs)
+        assert np.array_equal(margins, theirs.value[leaves(binned, theirs)])
+
+
 def test_wide_codes():
     """More bins in a column than a byte can name."""
     random = np.random.default_rng(0)
     x = random.random((1000, 30)).astype(np.float32)
     cuts = Cuts(np.sort(x, axis=0).T.reshape(-1), np.arange(31) * 1000)
+    x[random.random(x.shape) < 0.2] = np.nan
     binned = bin_rows(x, cuts)
     assert binned.codes.dtype == np.uint16
     g, h = random.integers(-1000, 1000, (2, 1000)).astype(np.int32)
     for least_rows in (1, 4):
-        choice = Trees(least_rows=least_rows, least_weight=0.0, depth=3)
-        same(
-            grow(binned, g, np.abs(h), choice, threads=2), by_numpy(lambda c=choice: grow(binned, g, np.abs(h), c))
-        )
+        choice, margins = Trees(least_rows=least_rows, least_weight=0.0, depth=3), np.zeros((2, 1000))
+        ours = grow(binned, g, np.abs(h), choice, margins=margins[0], threads=2)
+        same(ours, by_numpy(lambda c=choice, m=margins[1]: grow(binned, g, np.abs(h), c, margins=m)))
+        assert np.array_equal(*margins)
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from(["binary", "softmax", "squared-error", "poisson"]), st.booleans())
-def test_gradients_have_the_bits_of_numpy(seed, name, weighted):
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(["binary", "softmax", "squared-error", "poisson"]),
+    st.booleans(),
+    st.sampled_from([1, 100, 3000]),
+    st.integers(1, 3),
+)
+def test_gradients_have_the_bits_of_numpy(seed, name, weighted, rows, threads):
     random = np.random.default_rng(seed)
     classes = {"binary": 2, "softmax": 5}.get(name, 0)
     objective = objective_of(Trees(objective=name), classes, (1.5, 0.7))
-    margins = random.normal(size=(100, objective.outputs)) * random.choice([1, 2, 30] if classes else [1])
-    y = random.integers(0, classes, 100) if classes else random.poisson(2.0, 100) * 1.0
-    weights = random.random(100) if weighted else None
-    ours = objective.gradients(margins, y, weights)
+    margins = random.normal(size=(rows, objective.outputs)) * random.choice([1, 2, 30] if classes else [1])
+    y = random.integers(0, classes, rows) if classes else random.poisson(2.0, rows) * 1.0
+    weights = random.random(rows) if weighted else None
+    ours = objective.gradients(margins, y, weights, threads)
     theirs = by_numpy(lambda: objective.gradients(margins, y, weights))
     assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
 

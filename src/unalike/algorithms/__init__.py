@@ -32,6 +32,8 @@ from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedrs import FedRs
 from unalike.algorithms.fedyogi import FedYogi
+from unalike.algorithms.generated.faug import FAug
+from unalike.algorithms.generated.fedgan import FedGan
 from unalike.algorithms.knowledge.def_kt import DefKt
 from unalike.algorithms.knowledge.ensemble import Ensemble
 from unalike.algorithms.knowledge.fada import Fada
@@ -77,6 +79,7 @@ __all__ = [
     "DefKt",
     "Ditto",
     "Ensemble",
+    "FAug",
     "Fada",
     "FeSem",
     "FedAdagrad",
@@ -92,6 +95,7 @@ __all__ = [
     "FedCurv",
     "FedDyn",
     "FedFmc",
+    "FedGan",
     "FedKt",
     "FedMetaMaml",
     "FedMetaSgd",

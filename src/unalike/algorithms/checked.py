@@ -120,10 +120,8 @@ def _is_work(phase: Phase) -> bool:
 
 def _is_part(phase: Phase) -> bool:
     """Whether a phase sees all of its rows, or a part of the party's own that there is."""
-    if phase.part is None:
-        return True
-    whole = isinstance(phase.part, tuple) and len(phase.part) == 3 and all(type(n) is int for n in phase.part)
-    return whole and phase.rows == "own" and 0 <= phase.part[0] < phase.part[1] and phase.part[2] >= 0
+    which, parts, deal = phase.part if isinstance(phase.part, tuple) and len(phase.part) == 3 else (0, 0, 0)
+    return phase.part is None or (phase.rows == "own" and 0 <= which < parts and deal >= 0)
 
 
 def _is_number(value: object) -> bool:
@@ -135,10 +133,7 @@ def _is_vector(value: object, task: Task) -> bool:
 
 
 def _are_models(value: object, task: Task) -> bool:
-    """Whether it is the weights of a net, or of several, one a line: an ensemble."""
-    if isinstance(value, Tensor) and value.dim() == 2 and len(value):
-        value = value[0]
-    return _is_vector(value, task) and len(value) == task.size  # type: ignore[arg-type]
+    return isinstance(value, Tensor) and value.dtype == task.dtype and value.shape[-1:] == (task.size,)
 
 
 def _are_two(value: object) -> bool:
@@ -222,6 +217,10 @@ _RULES = {
     "linear": _Rule(
         "None, or a vector ({0.task.dtype})",
         lambda value, party: value is None or _is_vector(value, party.task),
+    ),
+    "labels": _Rule(
+        "None, or a vector of whole numbers, a label for each row",
+        lambda value, party: value is None or (isinstance(value, Tensor) and not value.is_floating_point()),
     ),
     "near": _Rule(
         "None, or lam (a number) and a vector ({0.task.dtype}), the target",

@@ -216,6 +216,10 @@ class Algorithm:
         """
         return None
 
+    def labels(self, party: Party) -> Tensor | None:
+        """Labels in place of those that rows have, or None: that of a row is at ``batch.index``."""
+        return None
+
     def near(self, party: Party) -> tuple[float | Tensor, Tensor] | None:
         """(lam, target) of a term lam ||mean feature of the batch - target||^2 in the local objective, or None."""
         return None

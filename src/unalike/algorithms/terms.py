@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 def declared_fit(algorithm: Algorithm, party: Party, w: Tensor, batch: Batch) -> Tensor:
     """The task's loss on a batch, and the terms ``near``, ``teach`` and ``contrast`` and a model ``beside`` w."""
+    labels = algorithm.labels(party)
+    if labels is not None:
+        batch = replace(batch, y=labels[batch.index])
     task, share, scales = party.task, algorithm.beside(party), algorithm.scales(party)
     near, teach, contrast = algorithm.near(party), algorithm.teach(party), algorithm.contrast(party)
     if near is None and teach is None and contrast is None and (scales is None or share is not None):

@@ -69,7 +69,8 @@ class Task(Derivatives):
     the vector, and its slice is empty: it is a constant of the net, which nothing can train, send or average.
     ``public`` holds rows that the server itself owns, ``population`` is the number of parties.
     ``least_opened`` is how many parties there must be in any part of a sum for it to be opened: 1, unless the
-    channel hides single uploads. ``operation`` is
+    channel hides single uploads. ``rehearsing`` says that nothing will be made of what the server learns now.
+    ``operation`` is
     what computes (w, x) -> logits, features in place of the net, where the engine has something faster.
     """
 
@@ -96,6 +97,7 @@ class Task(Derivatives):
         self._public = public
         self.population = population
         self.least_opened = 1
+        self.rehearsing = False
         self.operation: NetOperation | None = None
         self._extras: dict[str, Extra] = {}
         net = self._fresh_net(0).train()

@@ -63,8 +63,12 @@ def rehearse(worker: Worker, task: Task, parties: int) -> Script:
     recipe = replace(worker.recipe, work=LocalWork(2, steps=1), wire=None, augment=False)
     actor = _Actor(replace(worker, recipe=recipe), task, Population([4] * parties))
     algorithm = recipe.algorithm
-    server, prepared = actor.play(algorithm.prepare(task, algorithm.init_server(task, task.initial())), 0)
-    server, played = actor.play(algorithm.round(task, server), 1)
+    task.rehearsing = True  # a server that trains need not train long
+    try:
+        server, prepared = actor.play(algorithm.prepare(task, algorithm.init_server(task, task.initial())), 0)
+        server, played = actor.play(algorithm.round(task, server), 1)
+    finally:
+        task.rehearsing = False
     sent, w = outline(sent_to(algorithm.send(task, server), worker.number)), algorithm.global_model(task, server)
     if w is not None and w.dim() > 1:
         raise UserError("Real sites keep one net, not an ensemble of several. Use ensemble(distil=true).")

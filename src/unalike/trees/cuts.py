@@ -48,8 +48,18 @@ class Cuts:
 
         Behind the last cut it is the greatest float32: all values go left, and only missing ones may go right.
         """
-        values = self.of_feature(feature)
-        return values[bin] if bin < len(values) else np.finfo(np.float32).max
+        return np.float32(self.thresholds(np.array([feature]), np.array([bin]))[0])
+
+    def thresholds(
+        self, features: NDArray[np.integer[Any]], bins: NDArray[np.integer[Any]]
+    ) -> NDArray[np.float32]:
+        """The :meth:`threshold` of each of several splits."""
+        place = self.starts[features] + bins
+        return self._and_most[np.where(place < self.starts[features + 1], place, len(self.values))]
+
+    @cached_property
+    def _and_most(self) -> NDArray[np.float32]:
+        return np.append(self.values, np.finfo(np.float32).max).astype(np.float32)
 
     def arrays(self) -> Arrays:
         """The cuts as arrays, for states, messages and files."""

@@ -21,6 +21,8 @@ GRADIENTS: Final = {
 }
 BLOCK: Final = 512
 """Rows whose exponentials the core keeps at a time (BLOCK in objective.h)."""
+_WORTH: Final = 5
+"""A derivative takes as long as so many numbers in a histogram."""
 _BUFFERS: list[NDArray[np.int32]] = []
 _BUFFERS_LOCK = threading.Lock()
 _MOST_BUFFERS: Final = 4
@@ -49,7 +51,12 @@ def _used_again(shape: tuple[int, ...]) -> NDArray[np.int32]:
 
 
 def gradients(
-    name: str, margins: Array, y: Array, weights: Array | None, numbers: tuple[float, ...] = ()
+    name: str,
+    margins: Array,
+    y: Array,
+    weights: Array | None,
+    numbers: tuple[float, ...] = (),
+    threads: int | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]] | None:
     """First and second derivatives on the grid; None without a core, or where a row pulls too much."""
     if (core := library.core()) is None:
@@ -61,12 +68,12 @@ def gradients(
     if len(y) != rows or (weights is not None and len(weights) != rows):
         return None
     g, h = _used_again((2, outputs, rows))
+    threads = min(threads or library.threads_for(margins.size * _WORTH), library.MOST_THREADS)
     more: list[Any] = [ctypes.c_double(number) for number in numbers]
-    raised = np.empty((outputs, BLOCK))
     if name == "softmax":
+        raised = np.empty((threads, outputs, BLOCK))
         more = [ctypes.c_int64(outputs), address(raised)]
     call = getattr(core, GRADIENTS[name])
-    wrong = call(
-        address(margins), address(y), address(weights), ctypes.c_int64(rows), *more, address(g), address(h)
-    )
+    given = address(margins), address(y), address(weights), ctypes.c_int64(rows)
+    wrong = call(*given, *more, address(g), address(h), ctypes.c_int64(threads))
     return None if wrong else (g, h)

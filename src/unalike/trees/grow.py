@@ -61,7 +61,7 @@ def histograms(
     handle = library.handle_of(binned)
     for place, node in enumerate(nodes):
         if handle is not None:
-            rows, threads = growing.rows(int(node)), library.threads_for(binned)
+            rows, threads = growing.rows(int(node)), library.threads_for(binned.codes.size)
             found[place] = library.histogram(handle, g, h, rows, channels, threads)
             continue
         found[place] = reference.histogram(binned, g, h, growing.rows(int(node)), channels)
@@ -111,7 +111,7 @@ def grow(
             raise ValueError(f"margins must be float64, not {margins.dtype}.")
         own = margins if rows is None else None
         tree = library.grow_tree(
-            handle, g, h, settings, allowed, rows, own, threads or library.threads_for(binned)
+            handle, g, h, settings, allowed, rows, own, threads or library.threads_for(binned.codes.size)
         )
         tree.set_thresholds(binned.cuts)
         if margins is not None and rows is not None:

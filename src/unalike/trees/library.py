@@ -20,7 +20,21 @@ from unalike.trees.bins import Binned
 from unalike.trees.split import channels_of, directions, first_bounds, is_bounded, least_sum
 from unalike.trees.tree import Tree, most_leaves, most_nodes
 
-PARTS: Final = ("rows.h", "team.h", "histogram.h", "partition.h", "split.h", "grow.h", "steps.h", "objective.h")
+PARTS: Final = (
+    "rows.h",
+    "team.h",
+    "histogram.h",
+    "partition.h",
+    "split.h",
+    "growth.h",
+    "moving.h",
+    "margins.h",
+    "grow.h",
+    "steps.h",
+    "objective.h",
+)
+MOST_THREADS: Final = 64
+"""As many as the core has, whoever asks for more (MOST_THREADS in rows.h)."""
 FLAGS: Final = ("-ffp-contract=off", "-pthread")
 """Products and sums are rounded one by one, as in numpy."""
 _WORTH_A_THREAD: Final = 200_000
@@ -89,9 +103,9 @@ def core() -> ctypes.CDLL | None:
     return library
 
 
-def threads_for(binned: Binned) -> int:
-    """How many threads are worth it: those of OMP_NUM_THREADS, else of the machine; few rows have one."""
-    if binned.codes.size < _WORTH_A_THREAD:
+def threads_for(numbers: int) -> int:
+    """How many threads so many numbers are worth: those of OMP_NUM_THREADS, else of the machine; few have one."""
+    if numbers < _WORTH_A_THREAD:
         return 1
     named = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     if named.isdecimal() and int(named):

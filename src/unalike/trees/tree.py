@@ -50,16 +50,18 @@ class Tree:
     def empty(cls, settings: Trees) -> Tree:
         """A tree without nodes, of the length that these settings need."""
         n = most_nodes(settings)
+        feature, bin, left, right = np.full((4, n), -1, np.int32)
+        value, gain, cover = np.zeros((3, n))
         return cls(
-            feature=np.full(n, -1, np.int32),
-            bin=np.full(n, -1, np.int32),
+            feature=feature,
+            bin=bin,
             threshold=np.zeros(n, np.float32),
             missing_left=np.zeros(n, np.uint8),
-            left=np.full(n, -1, np.int32),
-            right=np.full(n, -1, np.int32),
-            value=np.zeros(n),
-            gain=np.zeros(n),
-            cover=np.zeros(n),
+            left=left,
+            right=right,
+            value=value,
+            gain=gain,
+            cover=cover,
             rows=np.full(n, -1, np.int64),
         )
 
@@ -92,5 +94,5 @@ class Tree:
 
     def set_thresholds(self, cuts: Cuts) -> None:
         """Fill in the threshold of every split from its column and bin."""
-        for node in np.flatnonzero(self.feature >= 0):
-            self.threshold[node] = cuts.threshold(int(self.feature[node]), int(self.bin[node]))
+        split = np.flatnonzero(self.feature >= 0)
+        self.threshold[split] = cuts.thresholds(self.feature[split], self.bin[split])

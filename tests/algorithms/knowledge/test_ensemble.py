@@ -53,7 +53,7 @@ def net_of(simulation, w):
 @EVERY_ENGINE
 def test_a_net_learns_the_mean_of_what_all_members_say(engine):
     dtype = {"dtype": "float32"} if engine == "compiled" else {}
-    simulation, uploads = played("ensemble(batches=8)", engine=engine, **dtype)
+    simulation, uploads = played("ensemble(passes=8)", engine=engine, **dtype)
     assert list(uploads) == list(range(6))
     models = [uploads[k]["w"].double() for k in uploads]
     simulation.task.public = replace(simulation.task.public, x=simulation.task.public.x.double())
@@ -62,7 +62,7 @@ def test_a_net_learns_the_mean_of_what_all_members_say(engine):
 
 
 def test_one_partys_ensemble_is_its_own_net_distilled():
-    simulation, uploads = played("ensemble(members=largest, count=1, batches=8)")
+    simulation, uploads = played("ensemble(members=largest, count=1, passes=8)")
     largest = max(uploads, key=lambda k: len(simulation.federation.parties[k].train))
     alone = said(simulation, [uploads[largest]["w"]], simulation.task.public.x)
     assert torch.allclose(simulation.state.server["w"], taught(simulation, alone, 8), atol=1e-10)
@@ -111,14 +111,14 @@ def test_a_kept_ensemble_answers_with_all_of_its_nets(tmp_path):
 def test_labels_of_public_rows_are_never_looked_at():
     ends = []
     for turn in (0, 1):
-        simulation = small_simulation("ensemble(batches=5)", **ALL)
+        simulation = small_simulation("ensemble(passes=5)", **ALL)
         simulation.task.public = replace(simulation.task.public, y=(simulation.task.public.y + turn) % 3)
         ends.append(play(simulation, 1).state.digest())
     assert ends[0] == ends[1]
 
 
 def test_a_later_round_begins_at_the_student():
-    simulation, _ = played("ensemble(batches=5)")
+    simulation, _ = played("ensemble(passes=5)")
     replies, before = recorded(simulation), simulation.state.server["w"]
     simulation.spec = replace(simulation.spec, lr=1e-19)
     play(simulation, 1)
@@ -130,8 +130,8 @@ def test_a_later_round_begins_at_the_student():
 def test_the_long_training_may_be_longer_than_the_runs():
     """Twice the epochs, twice the steps of one whole batch each: another model."""
     fields = {"batch_size": 256, "optimiser": "sgd"}
-    _, one = played("ensemble(batches=0)", **fields, epochs=4)
-    _, other = played("ensemble(batches=0, epochs=4)", **fields, epochs=1)
+    _, one = played("ensemble(passes=0)", **fields, epochs=4)
+    _, other = played("ensemble(passes=0, epochs=4)", **fields, epochs=1)
     assert all(torch.allclose(one[k]["w"], other[k]["w"], atol=1e-12) for k in one)
 
 

@@ -11,6 +11,7 @@ from torch.nn import functional
 from tests.helpers import EVERY_ENGINE, recorded
 from unalike.algorithms import FedKt, Phase, Replies
 from unalike.algorithms.knowledge.distil import distil, taken
+from unalike.algorithms.knowledge.ensemble import course_of
 from unalike.algorithms.knowledge.fedkt import laplace, votes_of
 from unalike.channels.accountant import laplace_epsilon
 from unalike.errors import UserError
@@ -113,13 +114,13 @@ def test_a_party_whose_students_differ_on_a_row_has_no_vote_there(engine):
 
 
 def test_the_last_net_learns_the_label_of_most_on_the_rows_that_got_a_vote():
-    simulation = small_simulation("fedkt(batches=9)", **ALL)
+    simulation = small_simulation("fedkt(passes=9)", **ALL)
     algorithm, task, server = simulation.algorithm, simulation.task, simulation.state.server
     votes = torch.zeros(len(task.public.y), 3)
     votes[:4] = torch.tensor([[0, 1, 4], [2, 2, 0], [0, 9, 1], [3, 0, 0]])
     after = algorithm.fold(task, server, replies_of(votes))
     rows, label = taken(task.public, torch.arange(4)), torch.tensor([2, 0, 1, 0])
-    expected = distil(task, server["w"], rows, label, algorithm.course(), task.generator(1))
+    expected = distil(task, server["w"], rows, label, course_of(task, 4, 9, 1e-3), task.generator(1))
     assert torch.equal(after["w"], expected)
     assert not torch.equal(after["w"], server["w"])
     none = algorithm.fold(task, server, replies_of(votes * 0))
@@ -130,7 +131,7 @@ def test_the_last_net_learns_the_label_of_most_on_the_rows_that_got_a_vote():
 def test_labels_of_public_rows_are_never_looked_at():
     ends = []
     for turn in (0, 1):
-        simulation = small_simulation("fedkt(teachers=2, batches=5)", **ALL)
+        simulation = small_simulation("fedkt(teachers=2, passes=5)", **ALL)
         for rows in (simulation.task.public, simulation.federation.public):
             rows.y.add_(turn).remainder_(3)
         ends.append(play(simulation, 1).state.digest())
@@ -147,8 +148,8 @@ def test_votes_alone_leave_a_party_and_nothing_of_them_is_kept():
 
 
 def test_hidden_votes_are_the_votes():
-    plain, one = once("fedkt(teachers=2, batches=5)")
-    hidden, other = once("fedkt(teachers=2, batches=5)", channel="masked")
+    plain, one = once("fedkt(teachers=2, passes=5)")
+    hidden, other = once("fedkt(teachers=2, passes=5)", channel="masked")
     assert torch.equal(one.sum["votes"], other.sum["votes"].round())
     assert torch.equal(plain.state.server["w"], hidden.state.server["w"])
 
@@ -156,11 +157,11 @@ def test_hidden_votes_are_the_votes():
 def test_noise_of_the_channel_has_the_epsilon_of_its_accountant():
     """L1: noise of scale 1/g on every count of the sum hides a party with g s rows, delta aside; less is less."""
     rate = 0.05
-    simulation, plain = once("fedkt(teachers=2, batches=5)", epochs=1)
+    simulation, plain = once("fedkt(teachers=2, passes=5)", epochs=1)
     rows = len(simulation.task.public.y)
     bound = 2 * rows
     channel = f"clip({bound}, l1)+laplace({1 / (rate * bound)})"
-    noised = small_simulation("fedkt(teachers=2, batches=5)", **ALL | {"epochs": 1, "channel": channel})
+    noised = small_simulation("fedkt(teachers=2, passes=5)", **ALL | {"epochs": 1, "channel": channel})
     replies = recorded(noised)
     noised.state, row = noised.play_round()
     noise = replies[0].sum["votes"] - plain.sum["votes"]
@@ -191,8 +192,8 @@ def test_gamma_puts_noise_of_that_scale_on_the_last_teachers_counts_alone():
 
 
 def test_vanishing_noise_is_none():
-    plain, one = once("fedkt(teachers=2, batches=5)")
-    tiny, other = once("fedkt(teachers=2, batches=5, gamma=1e9)")
+    plain, one = once("fedkt(teachers=2, passes=5)")
+    tiny, other = once("fedkt(teachers=2, passes=5, gamma=1e9)")
     assert torch.equal(one.sum["votes"], other.sum["votes"])
     assert torch.equal(plain.state.server["w"], tiny.state.server["w"])
 
@@ -239,7 +240,7 @@ def test_another_row_in_its_place_changes_one_teacher_of_each_partition(monkeypa
         ("fedkt(partitions=0)", {}, r"FedKt.partitions must be at least 1, got 0"),
         ("fedkt(teachers=0)", {}, r"FedKt.teachers must be at least 1, got 0"),
         ("fedkt(gamma=-1)", {}, r"FedKt.gamma must be at least 0, got -1"),
-        ("fedkt(batches=-1)", {}, r"Distillation's batches must be a whole number from 0"),
+        ("fedkt(passes=-1)", {}, r"FedKt.passes must be at least 0, got -1"),
         ("fedkt", {"public": 0.0}, r"uses public rows, of which there are none\. Give some: --public 0\.1"),
         ("fedkt", {"model": "test-norm-body", "batch_size": 64}, r"FedKt .*Use --batch-norm drop"),
     ],

@@ -27,7 +27,11 @@ MUTATIONS = [
             "part=(which, self.teachers, 0)",
         ),
         ("every teacher has all rows", "part=(which, self.teachers, deal)", "part=None"),
-        ("a student learns the labels of the public rows", 'if party.phase != "student":', "if party.phase:"),
+        (
+            "a student learns the labels of the public rows",
+            'if party.phase == "student" else None',
+            'if party.phase == "pupil" else None',
+        ),
         ("a student learns what the last teacher says", 'taught = state["taught"] + vote', "taught = vote"),
         (
             "students learn the votes of earlier partitions too",

@@ -25,6 +25,15 @@ def no_statistics(task: Task, name: str) -> None:
         )
 
 
+def course_of(
+    task: Task, rows: int, passes: int, rate: float, distance: Literal["scores", "squared"] = "scores"
+) -> Course:
+    """So many passes over so many rows in batches of 128; a rehearsal needs no more than the first step."""
+    size = 128
+    steps = passes * -(-rows // size)
+    return Course(batches=min(steps, 1) if task.rehearsing else steps, size=size, lr=rate, distance=distance)
+
+
 @algorithm("ensemble", paper="Guha et al. 2019 (arXiv:1902.11175)")
 class Ensemble(Algorithm):
     """Every party trains for long, once; a choice of their models is an ensemble, from which one net learns.
@@ -33,7 +42,7 @@ class Ensemble(Algorithm):
     are ``all``; the ``count`` ``largest``, by training rows (the paper's data selection); or the ``count``
     ``best``, by the loss on their own validation rows (its cross-validation selection, with a threshold). The
     student starts from the weights that were sent, and learns the ensemble's answers on public rows, whose labels
-    are not looked at (``batches`` steps of Adam at ``rate``, falling along a cosine).
+    are not looked at (``passes`` over them, by Adam at ``rate``, falling along a cosine).
 
     ``distil=false`` leaves the ensemble as it is: what is evaluated is the mean of its members' answers, and the
     saved model has all of them. ``epochs``: the long training; 0 is the run's own. Departure: the paper's local
@@ -46,19 +55,19 @@ class Ensemble(Algorithm):
     count: int = 5
     epochs: int = 0
     distil: bool = True
-    batches: int = 500
+    passes: int = 20
     rate: float = 1e-3
 
     def __post_init__(self) -> None:
-        self.course("classification")
-        for name, least in (("count", 1), ("epochs", 0)):
+        Course(lr=self.rate)
+        for name, least in (("count", 1), ("epochs", 0), ("passes", 0)):
             if getattr(self, name) < least:
                 raise UserError(f"Ensemble.{name} must be at least {least}, got {getattr(self, name)}.")
 
-    def course(self, kind: str) -> Course:
+    def course(self, task: Task) -> Course:
         """How the student learns, from probabilities or from numbers."""
-        distance: Literal["scores", "squared"] = "scores" if kind == "classification" else "squared"
-        return Course(batches=self.batches, lr=self.rate, distance=distance)
+        numbers = task.objective.task == "regression"
+        return course_of(task, len(task.public.y), self.passes, self.rate, "squared" if numbers else "scores")
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The weights that are sent; without a student also room for everybody's model, and who is a member."""
@@ -106,11 +115,10 @@ class Ensemble(Algorithm):
             for number in numbers:
                 models[number], member[number] = replies.each[number]["w"], 1
             return {**server, "models": models, "member": member, "rounds": rounds}
-        kind = task.objective.task
         teachers = Teachers([Member(task, replies.each[number]["w"]) for number in numbers], mean="scores")
-        told = table(teachers if kind == "classification" else teachers.logits, task.public)
-        generator = task.generator(int(rounds))
-        return {"w": distil(task, server["w"], task.public, told, self.course(kind), generator), "rounds": rounds}
+        told = table(teachers if task.classes else teachers.logits, task.public)
+        student = distil(task, server["w"], task.public, told, self.course(task), task.generator(int(rounds)))
+        return {"w": student, "rounds": rounds}
 
     def global_model(self, task: Task, server: Vectors) -> Tensor | None:
         """The student; without one, the members, [k, d]."""

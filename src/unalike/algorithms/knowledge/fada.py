@@ -88,7 +88,7 @@ class Fada(Algorithm):
 
         w, judges, target = server["w"], server["judges"].clone(), (self.target,)
         sources = tuple(number for number in range(task.population) if number != self.target)
-        sent = {"w": w, "judge": ByParty(judges, torch.arange(task.population))}
+        sent: dict[str, Tensor | ByParty] = {"w": w, "judge": ByParty(judges, torch.arange(task.population))}
         if self.lam:
             seen = yield Ask("offer", {"w": w}, phase="features", to=target)
             sent["features"] = seen.each[self.target]["features"]

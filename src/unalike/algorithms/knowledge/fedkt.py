@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 from unalike.algorithms.contract import Algorithm, Party, Phase, Replies, Sends, Vectors, algorithm
 from unalike.algorithms.fedrs import check_classes
 from unalike.algorithms.knowledge.distil import Course, distil, table, taken
-from unalike.algorithms.knowledge.ensemble import no_statistics
+from unalike.algorithms.knowledge.ensemble import course_of, no_statistics
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from unalike.models.batch import Batch
     from unalike.models.task import Task
 
 
@@ -26,7 +25,7 @@ class FedKt(Algorithm):
     what most say. Then the party's s students vote. With ``consistent`` a public row gets s votes from a party
     whose students all agree, and none from another (the paper's consistent voting); without it, each student's
     vote counts. The server adds the parties' votes and trains a net on the rows that got any, with the label of
-    most (of equals the first), for ``batches`` steps of Adam at ``rate``, falling along a cosine.
+    most (of equals the first), in ``passes`` over the public rows, by Adam at ``rate``, falling along a cosine.
 
     The sum of votes is all that the server needs, so it may be hidden (``--channel masked``). Departures: the
     paper sends the students, and the server lets them vote; here votes alone leave a party. Teachers and students
@@ -48,24 +47,16 @@ class FedKt(Algorithm):
     epochs: int = 0
     student_epochs: int = 0
     gamma: float = 0.0
-    batches: int = 500
+    passes: int = 20
     rate: float = 1e-3
 
     def __post_init__(self) -> None:
-        self.course()
-        for name, least in (
-            ("partitions", 1),
-            ("teachers", 1),
-            ("epochs", 0),
-            ("student_epochs", 0),
-            ("gamma", 0),
-        ):
+        Course(lr=self.rate)
+        leasts = {"partitions": 1, "teachers": 1}
+        for name in ("partitions", "teachers", "epochs", "student_epochs", "gamma", "passes"):
+            least = leasts.get(name, 0)
             if not getattr(self, name) >= least:
                 raise UserError(f"FedKt.{name} must be at least {least}, got {getattr(self, name)}.")
-
-    def course(self) -> Course:
-        """How the last net learns the labels that were voted for."""
-        return Course(batches=self.batches, lr=self.rate)
 
     def row_epsilon(self, public: int) -> float:
         """What ``gamma`` hides of one row of a party, who sends votes on that many public rows; delta is 0.
@@ -97,14 +88,9 @@ class FedKt(Algorithm):
             found.append(Phase("student", epochs=self.student_epochs or None, rows="public"))
         return tuple(found)
 
-    def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
-        """The labels of the party's own rows; of public rows, those that the teachers voted for."""
-        from torch.nn import functional
-
-        if party.phase != "student":
-            return party.task.loss(w, batch)
-        label = party.state["taught"][batch.index].argmax(dim=-1)
-        return batch.mean(functional.cross_entropy(party.task.logits(w, batch), label, reduction="none"))
+    def labels(self, party: Party) -> Tensor | None:
+        """Of own rows their own; of public rows, those that the teachers voted for."""
+        return party.state["taught"].argmax(dim=-1) if party.phase == "student" else None
 
     def keep(self, party: Party, w: Tensor) -> Vectors:
         """The votes so far, with those of the teacher or student that has just been trained."""
@@ -130,8 +116,8 @@ class FedKt(Algorithm):
         rows = (votes.amax(dim=1) > 0).nonzero()[:, 0]
         if not len(rows):
             return {**server, "rounds": rounds}
-        label, generator = votes[rows].argmax(dim=1), task.generator(int(rounds))
-        w = distil(task, server["w"], taken(task.public, rows), label, self.course(), generator)
+        label, course = votes[rows].argmax(dim=1), course_of(task, len(rows), self.passes, self.rate)
+        w = distil(task, server["w"], taken(task.public, rows), label, course, task.generator(int(rounds)))
         return {"w": w, "rounds": rounds}
 
 

@@ -32,33 +32,59 @@ static int64_t put(double *restrict first, double *restrict second, const double
     return 0;
 }
 
+// Margins are [rows][outputs], g and h [outputs][rows]; labels are classes or numbers.
+typedef struct {
+    const double *margins, *weights;
+    const int64_t *classes;
+    const double *numbers;
+    int64_t rows, outputs, parts;
+    double shift, scale, *raised;
+    int32_t *g, *h;
+    atomic_llong wrong;
+} Derived;
+
+// The blocks of a part; `wrong` counts the rows that pull too much.
 #define BLOCKS                                                                                                     \
+    Derived *d = what;                                                                                             \
+    const int64_t rows = d->rows, end = part_from(rows, part + 1, d->parts);                                      \
     int64_t wrong = 0;                                                                                             \
     double first[BLOCK], second[BLOCK];                                                                            \
-    for (int64_t from = 0, n; n = rows - from < BLOCK ? rows - from : BLOCK, from < rows; from += BLOCK)
+    for (int64_t from = part_from(rows, part, d->parts), n; \
+         n = end - from < BLOCK ? end - from : BLOCK, from < end; from += BLOCK)
 
-#define PUT(K) put(first, second, weights ? weights + from : NULL, n, g + (K) * rows + from, h + (K) * rows + from)
+#define PUT(K)                                                                                                     \
+    put(first, second, d->weights ? d->weights + from : NULL, n, d->g + (K) * rows + from, d->h + (K) * rows + from)
 
-// Each returns whether rows pull too much. Margins are [rows][outputs], g and h [outputs][rows].
-int64_t gradients_binary(const double *restrict margins, const int64_t *restrict y, const double *restrict weights,
-                         int64_t rows, int32_t *restrict g, int32_t *restrict h) {
+static int64_t derive(Derived *d, Work work, int64_t threads) {
+    Share team = team_take(threads);
+    d->parts = parts_of(d->rows, team.threads);
+    team_do(team, work, d, d->parts);
+    team_give(team);
+    return d->wrong;
+}
+
+static void binary_task(void *what, int64_t part, int thread) {
+    (void)thread;
     BLOCKS {
+        const double *restrict margins = d->margins + from;
+        const int64_t *restrict y = d->classes + from;
         for (int64_t i = 0; i < n; i++) {
-            double p = 1.0 / (1.0 + power_of_e(-margins[from + i]));
-            first[i] = p - (double)y[from + i];
+            double p = 1.0 / (1.0 + power_of_e(-margins[i]));
+            first[i] = p - (double)y[i];
             second[i] = p * (1.0 - p);
         }
         wrong += PUT(0);
     }
-    return wrong;
+    d->wrong += wrong;
 }
 
-int64_t gradients_softmax(const double *restrict margins, const int64_t *restrict y, const double *restrict weights,
-                          int64_t rows, int64_t outputs, double *restrict raised, int32_t *restrict g,
-                          int32_t *restrict h) {
+// `raised` has room for a block of each output, for each thread.
+static void softmax_task(void *what, int64_t part, int thread) {
     double top[BLOCK], total[BLOCK];
     BLOCKS {
-        const double *at = margins + from * outputs;
+        const int64_t outputs = d->outputs, *restrict y = d->classes + from;
+        const double *restrict at = d->margins + from * outputs;
+        double *restrict raised = d->raised + thread * outputs * BLOCK;
         for (int64_t i = 0; i < n; i++) top[i] = at[i * outputs], total[i] = 0.0;
         for (int64_t k = 1; k < outputs; k++)
             for (int64_t i = 0; i < n; i++) top[i] = at[i * outputs + k] > top[i] ? at[i * outputs + k] : top[i];
@@ -70,36 +96,60 @@ int64_t gradients_softmax(const double *restrict margins, const int64_t *restric
         for (int64_t k = 0; k < outputs; k++) {
             for (int64_t i = 0; i < n; i++) {
                 double p = raised[k * BLOCK + i] / total[i];
-                first[i] = p - (double)(y[from + i] == k);
+                first[i] = p - (double)(y[i] == k);
                 second[i] = 2.0 * p * (1.0 - p);
             }
             wrong += PUT(k);
         }
     }
-    return wrong;
+    d->wrong += wrong;
 }
 
-int64_t gradients_squares(const double *restrict margins, const double *restrict y, const double *restrict weights,
-                          int64_t rows, double shift, double scale, int32_t *restrict g, int32_t *restrict h) {
+static void squares_task(void *what, int64_t part, int thread) {
+    (void)thread;
     BLOCKS {
+        const double *restrict margins = d->margins + from, *restrict y = d->numbers + from;
         for (int64_t i = 0; i < n; i++) {
-            first[i] = margins[from + i] - (y[from + i] - shift) / scale;
+            first[i] = margins[i] - (y[i] - d->shift) / d->scale;
             second[i] = 1.0;
         }
         wrong += PUT(0);
     }
-    return wrong;
+    d->wrong += wrong;
 }
 
-int64_t gradients_poisson(const double *restrict margins, const double *restrict y, const double *restrict weights,
-                          int64_t rows, int32_t *restrict g, int32_t *restrict h) {
+static void poisson_task(void *what, int64_t part, int thread) {
+    (void)thread;
     BLOCKS {
+        const double *restrict margins = d->margins + from, *restrict y = d->numbers + from;
         for (int64_t i = 0; i < n; i++) {
-            wrong += !(y[from + i] >= 0.0);
-            first[i] = power_of_e(margins[from + i]) - y[from + i];
-            second[i] = power_of_e(margins[from + i] + 0.7);
+            wrong += !(y[i] >= 0.0);
+            first[i] = power_of_e(margins[i]) - y[i];
+            second[i] = power_of_e(margins[i] + 0.7);
         }
         wrong += PUT(0);
     }
-    return wrong;
+    d->wrong += wrong;
+}
+
+// Each returns whether rows pull too much.
+#define DERIVED .margins = margins, .weights = weights, .rows = rows, .g = g, .h = h
+int64_t gradients_binary(const double *margins, const int64_t *y, const double *weights, int64_t rows, int32_t *g,
+                         int32_t *h, int64_t threads) {
+    return derive(&(Derived){DERIVED, .classes = y}, binary_task, threads);
+}
+
+int64_t gradients_softmax(const double *margins, const int64_t *y, const double *weights, int64_t rows,
+                          int64_t outputs, double *raised, int32_t *g, int32_t *h, int64_t threads) {
+    return derive(&(Derived){DERIVED, .classes = y, .outputs = outputs, .raised = raised}, softmax_task, threads);
+}
+
+int64_t gradients_squares(const double *margins, const double *y, const double *weights, int64_t rows, double shift,
+                          double scale, int32_t *g, int32_t *h, int64_t threads) {
+    return derive(&(Derived){DERIVED, .numbers = y, .shift = shift, .scale = scale}, squares_task, threads);
+}
+
+int64_t gradients_poisson(const double *margins, const double *y, const double *weights, int64_t rows, int32_t *g,
+                          int32_t *h, int64_t threads) {
+    return derive(&(Derived){DERIVED, .numbers = y}, poisson_task, threads);
 }

@@ -24,46 +24,81 @@ INLINE int64_t goes_left(uint32_t code, Side s) {
     return (c < s.lefts) | ((c >= s.from) & (c <= s.to));
 }
 
-#ifdef __AVX512F__
-// Sixteen rows at a time; what is written beyond what counts stays within the first `i + 16` places, which are read.
-INLINE int64_t divide_sixteens(const void *column, const int bytes, const int32_t *order, int64_t from, int64_t n,
-                               Side s, int32_t *lefts, int32_t *rights, int64_t *done) {
-    const __m512i first = _mm512_set1_epi32((int)s.first), count = _mm512_set1_epi32((int)s.lefts);
-    const __m512i low = _mm512_set1_epi32((int)s.from), high = _mm512_set1_epi32((int)s.to);
-    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    int64_t l = 0, i = 0;
-    for (; i + 16 <= n; i += 16) {
-        __m512i rows, c;
-        if (!order) {
-            rows = _mm512_add_epi32(_mm512_set1_epi32((int)(from + i)), lanes);
-            c = bytes == 1 ? _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)((const char *)column + from + i)))
-                           : _mm512_cvtepu16_epi32(
-                                 _mm256_loadu_si256((const void *)((const char *)column + 2 * (from + i))));
-        } else {
-            rows = _mm512_loadu_si512(order + i);
-            c = bytes == 1 ? _mm512_and_si512(_mm512_i32gather_epi32(rows, column, 1), _mm512_set1_epi32(0xff))
-                           : _mm512_and_si512(_mm512_i32gather_epi32(rows, column, 2), _mm512_set1_epi32(0xffff));
-        }
-        c = _mm512_sub_epi32(c, first);
-        __mmask16 left = _mm512_cmplt_epu32_mask(c, count) |
-                         (_mm512_cmpge_epu32_mask(c, low) & _mm512_cmple_epu32_mask(c, high));
-        _mm512_storeu_si512(lefts + l, _mm512_maskz_compress_epi32(left, rows));
-        _mm512_storeu_si512(rights + i - l, _mm512_maskz_compress_epi32((__mmask16)~left, rows));
-        l += __builtin_popcount(left);
+// How many codes are looked up before they are compared: a vector that is read where bytes have just been written waits.
+#define LOOKED_UP 512
+
+#define LOOK_UP(NAME, CODE)                                                                                        \
+    INLINE void NAME(const CODE *column, const int32_t *order, int64_t n, CODE *codes) {                           \
+        int64_t i = 0;                                                                                             \
+        for (; i + 4 <= n; i += 4) {                                                                               \
+            codes[i] = column[order[i]];                                                                           \
+            codes[i + 1] = column[order[i + 1]];                                                                   \
+            codes[i + 2] = column[order[i + 2]];                                                                   \
+            codes[i + 3] = column[order[i + 3]];                                                                   \
+        }                                                                                                          \
+        for (; i < n; i++) codes[i] = column[order[i]];                                                            \
     }
-    *done = i;
+LOOK_UP(look_up_narrow, uint8_t)
+LOOK_UP(look_up_wide, uint16_t)
+
+#ifdef __AVX512BW__
+// Which of 64 codes (of two bytes: 32) go left, as bits. Codes less `first` may wrap around: a column has at most one
+// code less than there are numbers, so none of another column comes to lie among its own.
+INLINE uint64_t which_go_left(const void *codes, const int bytes, Side s) {
+    __m512i c = _mm512_loadu_si512(codes);
+    if (bytes == 1) {
+        uint32_t to = s.to < 0xff ? s.to : 0xff;
+        c = _mm512_sub_epi8(c, _mm512_set1_epi8((char)s.first));
+        return _mm512_cmplt_epu8_mask(c, _mm512_set1_epi8((char)s.lefts)) |
+               (_mm512_cmpge_epu8_mask(c, _mm512_set1_epi8((char)s.from)) &
+                _mm512_cmple_epu8_mask(c, _mm512_set1_epi8((char)to)));
+    }
+    uint32_t to = s.to < 0xffff ? s.to : 0xffff;
+    c = _mm512_sub_epi16(c, _mm512_set1_epi16((short)s.first));
+    return _mm512_cmplt_epu16_mask(c, _mm512_set1_epi16((short)s.lefts)) |
+           (_mm512_cmpge_epu16_mask(c, _mm512_set1_epi16((short)s.from)) &
+            _mm512_cmple_epu16_mask(c, _mm512_set1_epi16((short)to)));
+}
+
+// The rows of whole vectors of codes. Sixteen are written at a time; what is beyond those that count stays within the
+// first `i + 16` places, which have been read.
+INLINE int64_t divide_vectors(const void *codes, const int bytes, const int32_t *order, int64_t from, int64_t n, Side s,
+                              int32_t *lefts, int32_t *rights) {
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const int64_t vector = 64 / bytes;
+    int64_t l = 0;
+    for (int64_t i = 0; i < n; i += vector) {
+        uint64_t left = which_go_left((const char *)codes + i * bytes, bytes, s);
+        _Pragma("GCC unroll 4") for (int64_t k = 0; k < vector; k += 16) {
+            __m512i rows = order ? _mm512_loadu_si512(order + i + k)
+                                 : _mm512_add_epi32(_mm512_set1_epi32((int)(from + i + k)), lanes);
+            __mmask16 here = (__mmask16)(left >> k);
+            _mm512_storeu_si512(lefts + l, _mm512_maskz_compress_epi32(here, rows));
+            _mm512_storeu_si512(rights + i + k - l, _mm512_maskz_compress_epi32((__mmask16)~here, rows));
+            l += __builtin_popcount(here);
+        }
+    }
     return l;
 }
-#define SIXTEENS(CODE) l = divide_sixteens(column, sizeof(CODE), order, from, n, s, lefts, rights, &i)
+#define VECTORS(LOOK, CODE)                                                                                        \
+    CODE codes[LOOKED_UP];                                                                                         \
+    const int64_t vector = 64 / sizeof(CODE);                                                                      \
+    while (i + vector <= n) {                                                                                      \
+        int64_t now = (n - i < LOOKED_UP ? n - i : LOOKED_UP) / vector * vector;                                   \
+        if (order) LOOK(column, order + i, now, codes);                                                            \
+        l += divide_vectors(order ? codes : column + from + i, sizeof(CODE), order ? order + i : NULL, from + i,   \
+                            now, s, lefts + l, rights + i - l);                                                    \
+        i += now;                                                                                                  \
+    }
 #else
-#define SIXTEENS(CODE)
+#define VECTORS(LOOK, CODE)
 #endif
 
-#define DIVIDE(NAME, CODE)                                                                                         \
+#define DIVIDE(NAME, LOOK, CODE)                                                                                   \
     INLINE int64_t NAME(const CODE *column, const int32_t *order, int64_t from, int64_t n, Side s, int32_t *lefts, \
                         int32_t *rights) {                                                                         \
         int64_t l = 0, i = 0;                                                                                      \
-        SIXTEENS(CODE);                                                                                            \
+        VECTORS(LOOK, CODE)                                                                                        \
         int64_t r = i - l;                                                                                         \
         for (; i < n; i++) {                                                                                       \
             int32_t row = order ? order[i] : (int32_t)(from + i);                                                  \
@@ -75,8 +110,8 @@ INLINE int64_t divide_sixteens(const void *column, const int bytes, const int32_
         }                                                                                                          \
         return l;                                                                                                  \
     }
-DIVIDE(divide_narrow, uint8_t)
-DIVIDE(divide_wide, uint16_t)
+DIVIDE(divide_narrow, look_up_narrow, uint8_t)
+DIVIDE(divide_wide, look_up_wide, uint16_t)
 
 // The rows that go left; `lefts` may be `order` itself. Where `order` is NULL: the rows from `from` on.
 static int64_t divide(const Binned *b, int64_t feature, const int32_t *order, int64_t from, int64_t n, Side s,
@@ -92,16 +127,18 @@ static int64_t divide(const Binned *b, int64_t feature, const int32_t *order, in
                  : divide_narrow(column, NULL, from, n, s, lefts, rights);
 }
 
-// Add one of two values to the margins of rows, by the side that they are on.
-#define SETTLE(NAME, CODE)                                                                                         \
-    static void NAME(const CODE *column, const int32_t *order, int64_t n, Side s, double left, double right,       \
-                     double *margins, int64_t stride) {                                                            \
-        const double value[2] = {right, left};                                                                     \
-        for (int64_t i = 0; i < n; i++) {                                                                          \
-            __builtin_prefetch(margins + order[i + AHEAD] * stride, 1);                                            \
-            int64_t row = order[i];                                                                                \
-            margins[row * stride] += value[goes_left(column[row], s)];                                              \
+// Note for each row the leaf that it ends in, which is one of two.
+#define SETTLE(NAME, LOOK, CODE)                                                                                   \
+    static void NAME(const CODE *column, const int32_t *order, int64_t n, Side s, uint16_t left, uint16_t right,   \
+                     uint16_t *leaf) {                                                                             \
+        CODE codes[LOOKED_UP];                                                                                     \
+        uint16_t ends[LOOKED_UP];                                                                                  \
+        for (int64_t from = 0; from < n; from += LOOKED_UP, order += LOOKED_UP) {                                  \
+            int64_t now = n - from < LOOKED_UP ? n - from : LOOKED_UP;                                             \
+            LOOK(column, order, now, codes);                                                                       \
+            for (int64_t i = 0; i < now; i++) ends[i] = goes_left(codes[i], s) ? left : right;                     \
+            for (int64_t i = 0; i < now; i++) leaf[order[i]] = ends[i];                                            \
         }                                                                                                          \
     }
-SETTLE(settle_narrow, uint8_t)
-SETTLE(settle_wide, uint16_t)
+SETTLE(settle_narrow, look_up_narrow, uint8_t)
+SETTLE(settle_wide, look_up_wide, uint16_t)

@@ -55,7 +55,7 @@ typedef struct {
     int64_t slots, channels;
     int64_t **free_sums;  // histograms that nobody uses now
     int64_t free_count, free_room, identity_rows;
-    Room identity, words, order, lefts, rights, private, search, nodes, tasks, picked;
+    Room identity, words, order, lefts, rights, private, search, nodes, parts, pieces, partial, picked, leaf, leaf_value;
     int failed;
 } Arena;
 
@@ -70,7 +70,8 @@ void arena_free(Arena *a) {
     drop_sums(a);
     free(a->free_sums);
     Room *rooms[] = {&a->identity, &a->words, &a->order, &a->lefts, &a->rights,
-                     &a->private,  &a->search, &a->nodes, &a->tasks, &a->picked};
+                     &a->private,  &a->search, &a->nodes, &a->parts, &a->pieces, &a->partial,
+                     &a->picked,   &a->leaf, &a->leaf_value};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) free(rooms[i]->memory);
     free(a);
 }

@@ -8,16 +8,12 @@ int64_t histogram_of(const Binned *b, const int32_t *g, const int32_t *h, const 
     w.rows = row_count;
     w.team = team_take(threads);
     int fine = start(&w, 1, rows);
-    int64_t *sums = fine ? take_sums(arena) : NULL;
-    if (sums) {
-        Node *root = &w.nodes[0];
-        *root = blank();
-        pack(&w, root->sums);
-        root->sums[2] = row_count;
-        root->end = row_count;
-        root->hist = sums;
-        cut_up(&w, 0, w.team.threads > 1 && w.chunk > 8192 ? 8192 : w.chunk, (Side){0, 0, 0, 0});
-        if (!arena->failed) team_do(w.team, histogram_task, &w, w.task_count);
+    if (fine) begin(&w);
+    if (fine && !arena->failed) {
+        merge(&w, 0);
+        give_room(&w);
+        const Node *root = &w.nodes[0];
+        const int64_t *sums = root->hist;
         for (int64_t j = 0; j < b->features; j++)
             for (int64_t c = 0; c < channels; c++) {
                 int64_t rest = root->sums[c], *to = full + c;
@@ -27,10 +23,10 @@ int64_t histogram_of(const Binned *b, const int32_t *g, const int32_t *h, const 
                 }
                 to[(b->offsets[j] + b->plain[j]) * channels] = rest;
             }
-        give_sums(arena, sums);
+        give_sums(arena, root->hist);
     }
     team_give(w.team);
-    return sums && !arena->failed;
+    return fine && !arena->failed;
 }
 
 // Rows to both sides of a split, in place; returns how many go left. `scratch` is as long as `order`.
