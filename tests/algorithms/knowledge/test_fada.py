@@ -78,7 +78,8 @@ def test_the_targets_labels_change_no_bit_and_a_sources_do(text, engine):
 
 def test_who_is_asked_what_and_what_goes_to_whom():
     simulation = small_simulation("fada(target=3, rows=7)", **ALL)
-    asked, exchange = [], simulation._exchange
+    asked, replies = [], recorded(simulation)
+    exchange = simulation._exchange
     simulation._exchange = lambda ask, *more: asked.append(ask) or exchange(ask, *more)
     before = simulation.state.server["w"]
     play(simulation, 1)
@@ -90,23 +91,24 @@ def test_who_is_asked_what_and_what_goes_to_whom():
     assert torch.equal(asked[0].payload["w"], before)
     assert not asked[2].payload["deltas"][3].any()
     moved = asked[3].payload["w"] - before
-    weights = torch.linalg.lstsq(asked[2].payload["deltas"][[0, 1, 2, 4, 5]].T, moved[:, None]).solution
-    assert float(weights.sum()) == pytest.approx(1, abs=1e-3)
-    assert float(weights.min()) > 0
+    others = [0, 1, 2, 4, 5]
+    weights = (10 * replies[2].each[3]["falls"][others]).softmax(dim=0)
+    assert torch.allclose(moved, weights @ asked[2].payload["deltas"][others], atol=1e-6)
     assert asked[3].payload["share"].tolist() == pytest.approx([0.2, 0.2, 0.2, 0, 0.2, 0.2])
 
 
 def test_features_are_those_of_rows_of_the_target_and_are_drawn_anew():
-    simulation = small_simulation("fada(rows=5)", **ALL | {"dtype": "float64", "engine": "sequential"})
+    fields = {"dtype": "float64", "engine": "sequential", "lr": 1e-12}
+    simulation = small_simulation("fada(rows=5, target=5)", **ALL | fields)
     replies = recorded(simulation)
     play(simulation, 2)
-    x, _ = simulation.federation.train.take(torch.from_numpy(simulation.federation.parties[0].train))
+    x, _ = simulation.federation.train.take(torch.from_numpy(simulation.federation.parties[5].train))
     every = simulation.task.features(simulation.initial, Batch(x, x))
-    found = replies[0].each[0]["features"]
+    found = replies[0].each[5]["features"]
     apart = torch.cdist(found, every)
     assert float(apart.min(dim=1).values.max()) < 1e-9
-    seen = replies[4].each[0]["features"]
-    assert not torch.allclose(found, seen)
+    seen = replies[4].each[5]["features"]
+    assert not torch.allclose(found, seen, atol=1e-3)
 
 
 def test_a_sources_loss_is_labels_the_judge_and_against_the_judge():
@@ -243,10 +245,8 @@ def test_each_part_of_a_disentangler_goes_its_own_way():
     f = task.features(simulation.initial, batch).detach()
     sizes = [net.size for net in parts.nets.values()]
     v = own.clone().requires_grad_()
-    with_labels, without = (
-        torch.split(torch.autograd.grad(parts.loss(v, f, batch, labels=labels), v)[0], sizes)
-        for labels in (True, False)
-    )
+    losses = [parts.loss(v, f, batch, labels=labels) for labels in (True, False)]
+    with_labels, without = (torch.split(torch.autograd.grad(loss, v)[0], sizes) for loss in losses)
     assert not without[2].any()
     specific, _, identify, _ = torch.split(own, sizes)
     code = parts.nets["specific"](specific, batch.x.flatten(1))

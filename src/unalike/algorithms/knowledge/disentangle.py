@@ -77,8 +77,8 @@ class Disentangler:
 
         rows = len(f)
         pairs = torch.cat([f.repeat_interleave(rows, dim=0), code.repeat(rows, 1)], dim=1)
-        score = self.nets["relate"](critic, pairs).reshape(rows, rows)
-        together: Tensor = batch.mean(score.diagonal())
+        score: Tensor = self.nets["relate"](critic, pairs).reshape(rows, rows)
+        together = batch.mean(score.diagonal())
         if batch.mask is None:
             return together - score.logsumexp(dim=(0, 1)) + 2 * math.log(rows)
         real = (batch.mask[:, None] * batch.mask[None, :]) > 0
