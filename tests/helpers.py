@@ -20,6 +20,7 @@ from unalike.rounds.gather import Receiver, replies_of
 from unalike.rounds.optimisers import Sgd
 from unalike.rounds.order import Order, phases_of
 from unalike.rounds.worker import Recipe
+from unalike.runs.small import small_bytes
 
 ENGINES = pytest.mark.parametrize("engine", [Sequential(), Vectorised()], ids=["sequential", "vectorised"])
 
@@ -256,6 +257,7 @@ NEEDS = {
     "fedbn": {"model": "test-norm-body", "batch_size": 64},
     "mapper": {"validation": 0.4},
     "dapper": {"validation": 0.4},
+    "xormix": {"data": small_bytes()},
     "def-kt": {"sample": 1.0},
     "fada": {"sample": 1.0},
 }

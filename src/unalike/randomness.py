@@ -27,6 +27,8 @@ Purpose = Literal[
     "columns",
     "shared rows",
     "server layers",
+    "public part",
+    "copies",
     "parts of rows",
 ]
 

@@ -1,4 +1,4 @@
-"""What the papers of FedMD and FedGAN, or arithmetic, say about them."""
+"""What the paper of FedGAN, or arithmetic, says about it."""
 
 from dataclasses import replace
 
@@ -8,13 +8,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from tests.contract.distilling_algorithms import FedMd
 from tests.helpers import recorded
-from unalike.errors import UserError
 from unalike.models import noise
 from unalike.randomness import stream
-from unalike.rounds.order import Order
-from unalike.runs import build
 from unalike.runs.simulation import Simulation
 from unalike.runs.small import play, small_dataset, small_simulation
 from unalike.runs.spec import RunSpec
@@ -45,82 +41,9 @@ def simulation_of(text, groups, **fields):
     return Simulation(spec, data=data, say=lambda line: None)
 
 
-def party_of(simulation, phase):
-    """The first party as its algorithm sees it in a phase."""
-    order = Order(0, 1, 0, "train", {}, {}, simulation.state.buffers, lr=0.1)
-    worker = simulation.crew.worker(0)
-    return worker.party(order, worker.own(order), phase)
-
-
 def flat(net):
     """The weights of a module as one vector."""
     return torch.cat([p.detach().reshape(-1) for p in net.parameters()])
-
-
-# --- FedMD ---
-
-
-@ENGINES
-def test_fedmds_parties_have_nets_of_their_own_and_send_scores_alone(engine):
-    simulation = small_simulation("test-fedmd", model="|".join(NETS), engine=engine, sample=1.0)
-    state, row = simulation.play_round()
-    sizes = [len(state.parties[k]["w"]) for k in range(6)]
-    assert sizes == [simulation.tasks[k % 3].size for k in range(6)]
-    assert len(set(sizes)) == 3
-    scores = simulation.federation.public.y.numel() * 3 * 4
-    assert row["traffic"] == {"up": {"logits": 6 * scores}, "down": {"consensus": 6 * scores}}
-    assert row["personal"]["count"] > 0
-    assert row["accuracy"] is None
-
-
-def test_fedmds_consensus_is_the_mean_of_the_parties_scores():
-    simulation = small_simulation("test-fedmd", model="|".join(NETS), dtype="float64", engine="sequential")
-    first = play(simulation, 1).state
-    after, _ = simulation.play_round()
-    scores = [
-        simulation.task_of(k).logits(first.parties[k]["w"], simulation.task.public) for k in simulation.cohort(2)
-    ]
-    assert torch.allclose(after.server["consensus"], torch.stack(scores).mean(dim=0), atol=1e-12)
-
-
-@pytest.fixture
-def same_public_rows(monkeypatch):
-    """Public rows that do not depend on who has which rows: the first ten of the test set."""
-    data = small_dataset()
-    monkeypatch.setattr(build, "take_public", lambda given, *_: (given, data.x_test[:10], data.y_test[:10]))
-
-
-@pytest.mark.parametrize("count", [2, 5])
-def test_fedmds_equal_parties_agree_already_so_their_number_changes_nothing(same_public_rows, count):
-    """Same net, same rows: the consensus is everybody's own scores."""
-    one, many = (play(simulation_of("test-fedmd", [4] * n, public=0.1), 1).state for n in (1, count))
-    assert torch.allclose(many.server["consensus"], one.server["consensus"], atol=1e-12)
-
-
-def test_a_digest_moves_nobody_who_agrees():
-    simulation = simulation_of("test-fedmd", [4], public=0.1)
-    own = simulation.task.logits(simulation.initial, simulation.task.public)
-    me = replace(party_of(simulation, "digest"), received={"consensus": own})
-    batch = replace(simulation.task.public, index=torch.arange(len(own)), training=True)
-    w = simulation.initial.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(FedMd().loss(me, w, batch), w)
-    assert torch.equal(gradient, torch.zeros_like(gradient))
-    other = replace(me, received={"consensus": own + 0.5})
-    assert float(FedMd().loss(other, w.detach(), batch)) == pytest.approx(0.5)
-
-
-def test_the_order_of_fedmds_nets_changes_nothing(same_public_rows):
-    """Party a with net p and party b with net q, or b with q and a with p: the same models."""
-    one = play(simulation_of("test-fedmd", [4, 5], model="mlp(6,4)|mlp(8)", public=0.1), 2).state
-    other = play(simulation_of("test-fedmd", [5, 4], model="mlp(8)|mlp(6,4)", public=0.1), 2).state
-    assert torch.allclose(one.parties[0]["w"], other.parties[1]["w"], atol=1e-10)
-    assert torch.allclose(one.parties[1]["w"], other.parties[0]["w"], atol=1e-10)
-    assert torch.allclose(one.server["consensus"], other.server["consensus"], atol=1e-10)
-
-
-def test_fedmd_needs_public_rows():
-    with pytest.raises(UserError, match=r"uses public rows, of which there are none. Give some: --public 0.1"):
-        small_simulation("test-fedmd", public=0.0)
 
 
 # --- FedGAN ---

@@ -18,11 +18,3 @@ def test_ditto_in_one_loss_without_pull_is_training_alone_and_its_shared_model_i
         for name, run in (("free", ditto), ("pulled", near))
     }
     assert gap["pulled"] < gap["free"]
-
-
-def test_feddf_trains_on_the_server():
-    with_server = play(small_simulation("test-feddf(distil_steps=3)"), 1)
-    without = play(small_simulation("test-feddf(distil_steps=0)"), 1)
-    plain = play(small_simulation("fedavg"), 1)
-    assert torch.allclose(without.state.server["w"], plain.state.server["w"], atol=1e-6)
-    assert not torch.allclose(with_server.state.server["w"], plain.state.server["w"], atol=1e-6)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from tests.contract import distilling_algorithms
+from tests.federation import plugged
 from tests.federation.inside import HOSPITALS, write_tables
 from tests.federation.real import Federation, until
 from unalike.cli.main import call
@@ -82,16 +82,16 @@ def test_real_sites_train_the_same_bits_as_the_sequential_engine(algorithm, chan
     [
         ("fedrep", ["--model", "mlp(8)"]),
         ("ditto", ["--model", "mlp(8)"]),
-        ("test-fedmd", ["--model", "mlp(8)|mlp(6,4)|logistic"]),
+        ("plugged-fedmd", ["--model", "mlp(8)|mlp(6,4)|logistic"]),
     ],
 )
 def test_personal_algorithms_and_ones_own_train_the_same_bits_at_real_sites(algorithm, options, tmp_path, capsys):
     """Phases, personal parts, public rows, three nets; FedMD comes from the sites' own plug-in."""
-    if algorithm == "test-fedmd":
+    if algorithm == "plugged-fedmd":
         write_tables(tmp_path / "public", rows=30, hospitals=("switzerland",))
         options = [*options, "--public", str(tmp_path / "public" / "switzerland.csv")]
     options = ["--algorithm", algorithm, "--rounds", "2", *options]
-    plugin = Path(distilling_algorithms.__file__) if algorithm == "test-fedmd" else None
+    plugin = Path(plugged.__file__) if algorithm == "plugged-fedmd" else None
     with federation(tmp_path / "world", *options, plugin=plugin) as whole:
         assert call(["federation", "run", str(whole.server)]) == 0, say_everything(whole)
     state = whole.simulation()

@@ -26,7 +26,7 @@ RUNS = {
     "fedrep": {},
     "per-fedavg": {},
     "fedbn": {"model": "site-normed"},
-    "test-fedmd": {"model": NETS},
+    "fedmd": {"model": NETS},
     "def-kt": {},
     "test-fedgan": {},
     "site-relay": {},
@@ -50,7 +50,7 @@ def public(tmp_path_factory):
 
 def world_of(path, name, public, **more):
     train = {"algorithm": name, "model": "mlp(6)", "rounds": 2, **RUNS.get(name, {}), **more.pop("train", {})}
-    return World.make(path, public=public if name in ("test-fedmd", "dapper") else None, train=train, **more)
+    return World.make(path, public=public if name in ("fedmd", "dapper") else None, train=train, **more)
 
 
 def exchanges(world):
@@ -106,7 +106,7 @@ def test_real_sites_make_the_bits_of_simulation(name, tmp_path, public):
     assert_same_models(tmp_path, simulation)
 
 
-@pytest.mark.parametrize("name", ["fedamp", "ditto(base=scaffold)", "fedbn", "test-fedmd", "site-relay"])
+@pytest.mark.parametrize("name", ["fedamp", "ditto(base=scaffold)", "fedbn", "fedmd", "site-relay"])
 def test_sites_and_server_that_restart_change_no_bit(name, tmp_path, public):
     """Both in the middle of the first round (for FedMD: of what prepares), and again between two exchanges."""
     world = world_of(tmp_path, name, public)
@@ -133,7 +133,7 @@ def test_sites_and_server_that_restart_change_no_bit(name, tmp_path, public):
 
 
 def test_a_site_that_is_away_while_all_prepare_is_played_again_to_the_bit(tmp_path, public):
-    world = world_of(tmp_path, "test-fedmd", public, quorum=2, deadline=1)
+    world = world_of(tmp_path, "fedmd", public, quorum=2, deadline=1)
     lost = []
 
     def lose(node, answer):
@@ -219,7 +219,7 @@ def test_the_epsilon_that_a_site_agreed_to_has_round_0_in_it(channel, multiplier
 
 
 def test_norms_of_rounds_that_upload_nothing_do_not_accuse_anybody(tmp_path, public):
-    world = world_of(tmp_path, "test-fedmd", public)
+    world = world_of(tmp_path, "fedmd", public)
     world.serve()
     norms = read_rounds(world.folder.run)[0]["norms"]
     assert [sorted(each) for each in norms] == [sorted(HOSPITALS)] * 3
@@ -316,7 +316,7 @@ ATTACKS = [
     ("site-relay", with_header(rows="train"), "'rows', which a site"),
     ("ditto", with_header(to=[0]), "'to', which a site"),
     ("ditto", with_header(round=0), "it is of round 0"),
-    ("test-fedmd", with_header(turn=1), "exchanges in a round"),
+    ("fedmd", with_header(turn=1), "exchanges in a round"),
 ]
 
 
@@ -332,7 +332,7 @@ def test_what_a_server_may_not_decide_is_refused(name, change, reason, tmp_path,
 @pytest.mark.parametrize("kind", ["evaluate", "finish"])
 @pytest.mark.parametrize(
     ("name", "change", "reason"),
-    [("fedamp", all_rows, "its payload is"), ("test-fedmd", with_header(round=0), "before round 1")],
+    [("fedamp", all_rows, "its payload is"), ("fedmd", with_header(round=0), "before round 1")],
 )
 def test_models_are_tried_at_the_agreed_place_only(kind, name, change, reason, tmp_path, public):
     world = world_of(tmp_path, name, public)
@@ -343,7 +343,7 @@ def test_models_are_tried_at_the_agreed_place_only(kind, name, change, reason, t
 
 def test_phases_come_from_the_sites_own_algorithm_and_not_from_the_message(tmp_path, public):
     """The whole of what a server may say, and no word of phases, rows or learning rate in it."""
-    world = world_of(tmp_path, "test-fedmd", public)
+    world = world_of(tmp_path, "fedmd", public)
     world.serve()
     said = {key for _, raw, _ in world.transport.log for key in peek(raw).header if peek(raw).kind == "exchange"}
     envelope = {"kind", "sender", "receiver", "plan", "number", "heard", "arrays"}
@@ -368,7 +368,7 @@ def test_a_row_of_ones_own_cannot_be_hidden_in_a_sum(tmp_path, public):
 
 @pytest.mark.parametrize("where", ["server", "sites/va"])
 def test_another_public_table_is_refused_before_anything_is_said(where, tmp_path, public):
-    world = world_of(tmp_path, "test-fedmd", public)
+    world = world_of(tmp_path, "fedmd", public)
     path = tmp_path / where / "public.csv"
     path.write_text(path.read_text().replace("healthy", "disease", 1))
     with pytest.raises(UserError, match="is not the public table of the plan"):
@@ -389,7 +389,7 @@ def test_another_public_table_is_refused_before_anything_is_said(where, tmp_path
 def test_a_public_table_of_other_columns_or_labels_is_refused_in_one_line(change, reason, tmp_path, public):
     other = tmp_path / "other.csv"
     other.write_text(change(public.read_text()))
-    world = world_of(tmp_path, "test-fedmd", other)
+    world = world_of(tmp_path, "fedmd", other)
     with pytest.raises(UserError, match=reason):
         world.serve()
     assert not any(exchanges(world).values())
@@ -397,16 +397,16 @@ def test_a_public_table_of_other_columns_or_labels_is_refused_in_one_line(change
 
 def test_the_same_public_rows_are_packed_and_learnt_everywhere(tmp_path, public):
     """Other public rows, another consensus: they are really used at both ends."""
-    world = world_of(tmp_path, "test-fedmd", public)
+    world = world_of(tmp_path, "fedmd", public)
     first = world.serve()["server_sha256"]
     other = tmp_path / "other.csv"
     lines = public.read_text().splitlines()
     other.write_text("\n".join([lines[0], *reversed(lines[1:])]))
-    assert world_of(tmp_path / "again", "test-fedmd", other).serve()["server_sha256"] != first
+    assert world_of(tmp_path / "again", "fedmd", other).serve()["server_sha256"] != first
 
 
 def test_once_json_has_round_0(tmp_path, public):
-    world = world_of(tmp_path, "test-fedmd", public)
+    world = world_of(tmp_path, "fedmd", public)
     world.serve()
     asked = Once(tmp_path / "sites" / "va" / "once.json").known
     assert {"exchange 0-0", "exchange 1-0", "exchange 1-1", "exchange 2-0", "exchange 2-1"} <= asked.keys()

@@ -21,7 +21,8 @@ from unalike.scores import scores_of
 
 CHANNELS = ["clip(0.5)", "quantise(8)", "topk(0.1)+quantise(8)", "masked", "clip(1.0)+masked(64)", "encrypted"]
 SHIPPED = [entry for entry in net_algorithms() if entry.cls.__module__.startswith("unalike.")]
-OURS = [entry.name for entry in SHIPPED if not entry.cls.pools and entry.name != "dapper"]  # has public rows
+ELSEWHERE = {"dapper", "share", "xormix"}  # they have public rows
+OURS = [entry.name for entry in SHIPPED if not entry.cls.pools and entry.name not in ELSEWHERE]
 NEEDS = {"fedbn": {"model": "site-normed"}}
 
 

@@ -32,7 +32,7 @@ KINDS = {
     "shared statistics": {"model": "site-normed"},
     "own statistics": {"algorithm": "fedbn", "model": "site-normed"},
     "statistics of the batch": {"model": "site-normed", "batch_norm": "drop"},
-    "several nets": {"algorithm": "test-fedmd", "model": "mlp(6)|mlp(5,4)|logistic"},
+    "several nets": {"algorithm": "fedmd", "model": "mlp(6)|mlp(5,4)|logistic"},
     "frozen layers": {"model": frozen_model("body.1")},
     "double precision": {"dtype": "float64", "score": "auroc"},
 }
@@ -118,7 +118,7 @@ def by_hand(world, number, x):
 @pytest.mark.parametrize("kind", KINDS)
 def test_predictions_are_the_sites_own_evaluation_and_plain_torch(tmp_path, kind):
     train = KINDS[kind]
-    public = public_rows(tmp_path / "public") if train.get("algorithm") == "test-fedmd" else None
+    public = public_rows(tmp_path / "public") if train.get("algorithm") == "fedmd" else None
     world = trained(tmp_path, public=public, **train)
     for number, name in enumerate(HOSPITALS):
         folder = world.path / "sites" / name

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch.nn import functional
 
-from tests.contract import distilling_algorithms
 from tests.helpers import EVERY_ENGINE, PROBE, probe, recorded
 from unalike.algorithms import Algorithm, Ask, Phase
 from unalike.errors import UserError
@@ -13,7 +12,6 @@ from unalike.models.batch import Batch
 from unalike.rounds import personal
 from unalike.runs.small import play, small_simulation
 
-assert distilling_algorithms.NAMES  # both are registered
 WHOLE = {"batch_size": 64, "optimiser": "sgd"}
 
 
@@ -98,7 +96,7 @@ def test_fine_tuning_is_refused_where_there_is_no_model():
 def test_nets_that_differ_are_tuned_each_for_itself(engine):
     nets = ["mlp(6,4)", "mlp(8)", "logistic"]
     fields = {"model": "|".join(nets), "engine": engine, "dtype": "float64", **WHOLE}
-    simulation = play(small_simulation("test-fedmd", fine_tune=2, **fields), 1)
+    simulation = play(small_simulation("fedmd", fine_tune=2, **fields), 1)
     for number, tuned in enumerate(personal_models(simulation)):
         state = simulation.state.parties[number]["w"]
         assert torch.allclose(tuned, trained_by_hand(simulation, number, state, 2, nets[number % 3]), atol=1e-10)
@@ -190,7 +188,7 @@ def test_newcomers_are_never_asked_and_count_nowhere():
 
 
 def test_newcomers_are_not_prepared_with():
-    simulation = play(small_simulation("test-fedmd", newcomers=0.34), 2)
+    simulation = play(small_simulation("fedmd", newcomers=0.34), 2)
     assert not set(simulation.population.newcomers) & simulation.state.parties.keys()
 
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-from tests.contract import distilling_algorithms
 from tests.helpers import EVERY_ENGINE, frozen_model
 from unalike.engines.sequential import Sequential
 from unalike.errors import UserError
@@ -17,12 +16,11 @@ from unalike.runs.run import Watcher, run
 from unalike.runs.saving import _origin
 from unalike.runs.small import distance, play, small_dataset, small_simulation
 
-assert distilling_algorithms.NAMES
 NETS = ["mlp(6,4)", "mlp(8)", "logistic"]
 
 
 def test_each_party_has_its_net_and_its_own_initial_weights():
-    simulation = small_simulation("test-fedmd", model="|".join(NETS))
+    simulation = small_simulation("fedmd", model="|".join(NETS))
     alone = [small_simulation("fedavg", model=net) for net in NETS]
     for number in range(6):
         task = simulation.task_of(number)
@@ -35,10 +33,10 @@ def test_each_party_has_its_net_and_its_own_initial_weights():
 @EVERY_ENGINE
 def test_a_party_trains_as_it_would_among_parties_of_its_own_net(engine):
     """FedMD without a digest that moves: before round 1 a party depends on its own rows and net alone."""
-    mixed = small_simulation("test-fedmd", model="|".join(NETS), engine=engine, sample=1.0)
+    mixed = small_simulation("fedmd", model="|".join(NETS), engine=engine, sample=1.0)
     states = {}
     for net in NETS:
-        same = small_simulation("test-fedmd", model=net, engine=engine, sample=1.0)
+        same = small_simulation("fedmd", model=net, engine=engine, sample=1.0)
         script = same.algorithm.prepare(same.task, same.state.server)
         states[net] = prepared(same, script)
     together = prepared(mixed, mixed.algorithm.prepare(mixed.task, mixed.state.server))
@@ -59,9 +57,9 @@ def prepared(simulation, script):
 @EVERY_ENGINE
 def test_resumed_to_the_bit(engine):
     fields = {"model": "|".join(NETS), "engine": engine}
-    whole = play(small_simulation("test-fedmd", **fields), 3)
-    first = play(small_simulation("test-fedmd", **fields), 1)
-    second = small_simulation("test-fedmd", **fields)
+    whole = play(small_simulation("fedmd", **fields), 3)
+    first = play(small_simulation("fedmd", **fields), 1)
+    second = small_simulation("fedmd", **fields)
     second.state = State.of(1, {name: value.clone() for name, value in first.state.tensors().items()})
     assert play(second, 2).state.digest() == whole.state.digest()
 
@@ -77,9 +75,9 @@ def test_one_model_for_all_is_refused():
 @pytest.mark.parametrize("model", ["test-norm-body|mlp(8)", "mlp(8)|test-norm-body"])
 def test_batch_norm_in_any_of_the_nets_needs_statistics_of_ones_own(model):
     with pytest.raises(UserError, match=r"no common statistics of batch norm\. Use --batch-norm local\."):
-        small_simulation("test-fedmd", model=model)
+        small_simulation("fedmd", model=model)
     fields = {"model": model, "batch_norm": "local", "batch_size": 64, "sample": 1.0, "engine": "sequential"}
-    simulation = play(small_simulation("test-fedmd", **fields), 2)
+    simulation = play(small_simulation("fedmd", **fields), 2)
     norm = model.split("|").index("test-norm-body")
     for number, statistics in simulation.state.own_buffers.items():
         if number % 2 == norm:
@@ -100,7 +98,7 @@ def test_uploads_that_differ_are_refused_in_one_line():
 def test_each_nets_parties_are_judged_on_as_many_rows_as_the_net_needs():
     """Batch norm without statistics cannot judge a row alone; an mlp can."""
     fields = {"batch_norm": "drop", "batch_size": 64, "sample": 1.0, "held_out": 0.3, "engine": "sequential"}
-    simulation = play(small_simulation("test-fedmd", model="mlp(8)|test-norm-body", **fields), 1)
+    simulation = play(small_simulation("fedmd", model="mlp(8)|test-norm-body", **fields), 1)
     parties, rows = simulation.federation.parties, simulation.federation.train
     parties[1] = replace(parties[1], held_out=parties[1].held_out[:1])
     figures = simulation.figures(simulation.state)
@@ -132,7 +130,7 @@ def test_a_run_goes_on_where_one_of_its_nets_has_fallen_back(model, tmp_path):
             if row["round"] == 2:
                 raise KeyboardInterrupt
 
-    fields = {"algorithm": "test-fedmd", "model": model, "engine": "vectorised", "public": 0.1, "rounds": 4}
+    fields = {"algorithm": "fedmd", "model": model, "engine": "vectorised", "public": 0.1, "rounds": 4}
     spec = {**fields, "partition": "natural", "data": small_dataset(), "held_out": 0.2, "batch_size": 8}
     whole = run(**spec, runs=tmp_path / "whole").figures
     with pytest.raises(KeyboardInterrupt):
@@ -146,14 +144,14 @@ def test_a_run_goes_on_where_one_of_its_nets_has_fallen_back(model, tmp_path):
 def test_frozen_layers_of_every_net_are_the_runs():
     """A checkpoint is one of another run where the second net's frozen layers have changed."""
     model = f"mlp(8)|{frozen_model('body.1')}"
-    one, other = (small_simulation("test-fedmd", model=model, seed=seed) for seed in (1, 2))
+    one, other = (small_simulation("fedmd", model=model, seed=seed) for seed in (1, 2))
     assert _origin(one)["constants_sha256"] != _origin(other)["constants_sha256"]
-    assert "constants_sha256" not in _origin(small_simulation("test-fedmd", model="mlp(8)|logistic"))
+    assert "constants_sha256" not in _origin(small_simulation("fedmd", model="mlp(8)|logistic"))
 
 
 def test_engines_are_those_of_each_net():
     simulation = small_simulation(
-        "test-fedmd", model="mlp(6,4)|test-norm-body", batch_norm="local", engine="vectorised"
+        "fedmd", model="mlp(6,4)|test-norm-body", batch_norm="local", engine="vectorised"
     )
     names = [type(engine) for engine in simulation.engine._engines]
     assert names[0] is not Sequential

@@ -18,9 +18,12 @@ from unalike.algorithms.contract import (
     Vectors,
     algorithm,
 )
+from unalike.algorithms.data.astraea import Astraea
+from unalike.algorithms.data.hybrid_fl import HybridFl
 from unalike.algorithms.data.means import FedMix, NaiveMix
 from unalike.algorithms.data.mixup import Mixup
 from unalike.algorithms.data.share import SharedRows
+from unalike.algorithms.data.xormix import XorMix
 from unalike.algorithms.fedadagrad import FedAdagrad
 from unalike.algorithms.fedadam import FedAdam
 from unalike.algorithms.fedavg import FedAvg
@@ -34,10 +37,14 @@ from unalike.algorithms.fedrs import FedRs
 from unalike.algorithms.fedyogi import FedYogi
 from unalike.algorithms.generated.faug import FAug
 from unalike.algorithms.generated.fedgan import FedGan
+from unalike.algorithms.knowledge.cronus import Cronus
 from unalike.algorithms.knowledge.def_kt import DefKt
 from unalike.algorithms.knowledge.ensemble import Ensemble
 from unalike.algorithms.knowledge.fada import Fada
+from unalike.algorithms.knowledge.fd import Fd
+from unalike.algorithms.knowledge.feddf import FedDf, FedDfNets
 from unalike.algorithms.knowledge.fedkt import FedKt
+from unalike.algorithms.knowledge.fedmd import FedMd
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
 from unalike.algorithms.personal.baselines import FedAvgTuned, Local, Pooled
@@ -71,9 +78,11 @@ __all__ = [
     "Algorithm",
     "Apfl",
     "Ask",
+    "Astraea",
     "BaggedTrees",
     "ByParty",
     "Cfl",
+    "Cronus",
     "CyclicTrees",
     "Dapper",
     "DefKt",
@@ -81,6 +90,7 @@ __all__ = [
     "Ensemble",
     "FAug",
     "Fada",
+    "Fd",
     "FeSem",
     "FedAdagrad",
     "FedAdam",
@@ -93,10 +103,13 @@ __all__ = [
     "FedBcd",
     "FedBn",
     "FedCurv",
+    "FedDf",
+    "FedDfNets",
     "FedDyn",
     "FedFmc",
     "FedGan",
     "FedKt",
+    "FedMd",
     "FedMetaMaml",
     "FedMetaSgd",
     "FedMix",
@@ -110,6 +123,7 @@ __all__ = [
     "Groups",
     "HeurFedAmp",
     "HistogramTrees",
+    "HybridFl",
     "HypCluster",
     "Ifca",
     "KMeansModels",
@@ -143,5 +157,6 @@ __all__ = [
     "Vectors",
     "VerticalLinear",
     "Virtual",
+    "XorMix",
     "algorithm",
 ]

@@ -114,7 +114,7 @@ def _are_phases(value: object, least: int, task: Task) -> bool:
 def _is_work(phase: Phase) -> bool:
     """Whether a phase says its local work once, in whole numbers above 0, on rows that there are."""
     given = [number for number in (phase.epochs, phase.steps) if number is not None]
-    known = phase.rows in get_args(PhaseRows) and 0 < phase.share <= 1 and _is_part(phase)
+    known = phase.rows in get_args(PhaseRows) and 0 < phase.share <= 1 and phase.most >= 1 and _is_part(phase)
     return len(given) < 2 and all(type(n) is int and n > 0 for n in given) and known
 
 

@@ -52,7 +52,7 @@ __all__ = [
     "sent_to",
 ]
 
-Sends = Literal["nothing", "updates", "scores on public rows", "features", "mean rows", "rows"]
+Sends = Literal["nothing", "updates", "scores on public rows", "scores by label", "features", "mean rows", "rows"]
 C = TypeVar("C", bound=type)
 
 ALGORITHMS: Registry[Algorithm] = Registry("algorithm")

@@ -48,15 +48,21 @@ class Phase:
     ``name`` reaches the party as ``party.phase``. ``epochs`` or ``steps`` are its local work; with neither it is
     the run's. ``rows``: the steps see the party's own rows, or the public ones that everybody has (``--public``),
     or both together; of the public ones, ``share`` is the fraction that each party has been given, the same rows
-    in every round. Where both are seen, ``batch.index`` counts the public rows after the party's own: the p-th of
-    all public rows is ``party.size + p``. ``part`` (i, n, d): of its own rows the i-th of n parts, into which they
-    are dealt by the d-th random deal, the same in every round; a party with fewer rows than parts has one in each.
+    in every round, and ``drawn`` is the part of all that is drawn anew for each round, the same for everybody
+    (``task.public_part``). Where both are seen, ``batch.index`` counts the public rows after the party's own: the
+    p-th of all public rows is ``party.size + p``. ``part`` (i, n, d): of its own rows the
+    i-th of n parts, into which they are dealt by the d-th random deal, the same in every round; a party with fewer
+    rows than parts has one in each.
     ``trains`` names the part of the net whose weights move ("head", "body", "norm", or any layer's name, see
     ``task.parts``), or several parts; all others keep their values exactly. Empty: all weights move.
 
     ``own_statistics``: what is trained is another model than the shared one, and so are batch norm's running
     statistics. The party keeps them at home, the next such phase goes on from them, and its personal model is used
     with them; those of the other phases are as if this one were not there.
+
+    ``copies`` names a vector in what the party is sent: a row of class y is among the phase's rows that often,
+    once at least and ``most`` times at most. Of 2.3 the 2 are certain, and the 0.3 is the chance of one more,
+    drawn anew in every round. ``batch.index`` counts all copies of a row as that row.
     """
 
     name: str = ""
@@ -66,6 +72,9 @@ class Phase:
     trains: str | tuple[str, ...] = ""
     own_statistics: bool = False
     share: float = 1.0
+    copies: str = ""
+    most: int = 10
+    drawn: float = 1.0
     part: tuple[int, int, int] | None = None
 
 

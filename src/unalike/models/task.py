@@ -16,6 +16,7 @@ from torch.func import functional_call
 
 from unalike.errors import UserError
 from unalike.models.batch import Batch
+from unalike.models.byte_scale import ByteScale
 from unalike.models.derivatives import Derivatives, NetOperation
 from unalike.models.extra import Extra
 from unalike.models.layout import Places, WeightLayout, slices_of, tensors_digest
@@ -67,11 +68,12 @@ class Task(Derivatives):
     ``slices`` maps a layer's or parameter's name ("head", "body.0", "head.weight") to its slice of the
     vector; the body comes first and the head last. A frozen parameter (``requires_grad`` is False) is no part of
     the vector, and its slice is empty: it is a constant of the net, which nothing can train, send or average.
-    ``public`` holds rows that the server itself owns, ``population`` is the number of parties.
+    ``public`` holds rows that the server itself owns, ``population`` is the number of parties, ``nets`` the tasks
+    of all nets of the run, this one among them: party k has the k-th, counted round and round.
     ``least_opened`` is how many parties there must be in any part of a sum for it to be opened: 1, unless the
     channel hides single uploads. ``rehearsing`` says that nothing will be made of what the server learns now.
-    ``operation`` is
-    what computes (w, x) -> logits, features in place of the net, where the engine has something faster.
+    ``byte_scale`` is how rows became numbers that are bytes in memory, else None. ``operation`` is what computes
+    (w, x) -> logits, features in place of the net, where the engine has something faster.
     """
 
     def __init__(
@@ -86,16 +88,19 @@ class Task(Derivatives):
         objective: Loss | None = None,
         shape: tuple[int, ...] = (),
         classes: int = 0,
+        byte_scale: ByteScale | None = None,
     ) -> None:
         self._make_net = make_net
         self.objective: Loss = objective or CrossEntropy()
         self.shape = shape
         self.classes = classes
+        self.byte_scale = byte_scale
         self.seed = seed
         self.dtype = dtype
         self.device = torch.device(device)
         self._public = public
         self.population = population
+        self.nets: tuple[Task, ...] = (self,)
         self.least_opened = 1
         self.rehearsing = False
         self.operation: NetOperation | None = None
@@ -289,6 +294,12 @@ class Task(Derivatives):
     def generator(self, *place: int) -> torch.Generator:
         """A random stream of the server's own; ``place`` (a round, say) tells streams apart."""
         return torch.Generator().manual_seed(int(stream(self.seed, "server", *place).integers(2**63)))
+
+    def public_part(self, round: int, share: float) -> Tensor:
+        """Which public rows a round is about, where that is a share of them: drawn anew, the same for all."""
+        count = len(self.public.y)
+        order = stream(self.seed, "public part", round).permutation(count)[: max(1, int(share * count + 0.5))]
+        return torch.from_numpy(np.sort(order)).to(self.device)
 
     def _fresh_net(self, which: int) -> Net:
         with own_torch_stream(stream(self.seed, "model", which)):

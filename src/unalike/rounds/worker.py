@@ -70,11 +70,23 @@ class Worker:
 
     def rows_of(self, phase: Phase, order: Order) -> SeenRows:
         """Where the rows of a phase are, and which they are."""
+        found = self._rows_of(phase, order)
+        if not phase.copies:
+            return found
+        label = found.rows.y.cpu().numpy()[found.index]
+        times = np.clip(order.payload[phase.copies].double().cpu().numpy()[label], 1, phase.most)
+        chance = stream(self.recipe.seed, "copies", order.round, self.number).random(len(times))
+        often = np.floor(times).astype(np.int64) + (chance < times % 1)
+        return SeenRows(found.rows, found.index.repeat(often), found.places.repeat(often))
+
+    def _rows_of(self, phase: Phase, order: Order) -> SeenRows:
         own = self.train(max(1, order.round))
         if phase.rows == "own":
             places = np.arange(len(own)) if phase.part is None else self.dealt(phase.part, len(own))
             return SeenRows(self.data, own[places], places)
         given = self.given(phase.share)
+        if phase.drawn < 1:
+            given = np.intersect1d(given, self.task.public_part(max(1, order.round), phase.drawn).cpu().numpy())
         if phase.rows == "public":
             return SeenRows(self._public(), given, given)
         both = np.concatenate([own, len(self.data) + given])

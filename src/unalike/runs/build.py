@@ -13,6 +13,7 @@ from unalike.data.gaps import refuse_gaps
 from unalike.engines.job import choose_device
 from unalike.errors import UserError
 from unalike.models import MODELS, Model, Net, ReadsWords, Task, without_running_statistics
+from unalike.models.byte_scale import ByteScale
 from unalike.models.loss import check_loss, choose_loss
 from unalike.models.own import OwnNet, own_net_maker
 from unalike.models.start import frozen, started
@@ -34,7 +35,7 @@ def make_tasks(spec: RunSpec, data: Dataset, device: torch.device, parties: int 
     models = MODELS.terms(MODELS.build(str(spec.model)))
     if len(models) > 1 and (spec.init or spec.freeze):
         raise UserError(f"init and freeze are for one net, but {spec.model} is {len(models)}. Name one --model.")
-    return tuple(
+    tasks = tuple(
         Task(
             net_maker(spec, model, data),
             seed=spec.seed,
@@ -44,9 +45,13 @@ def make_tasks(spec: RunSpec, data: Dataset, device: torch.device, parties: int 
             objective=objective,
             shape=data.shape,
             classes=len(data.classes),
+            byte_scale=ByteScale.of(data),
         )
         for model in models
     )
+    for task in tasks:
+        task.nets = tasks
+    return tasks
 
 
 def net_maker(spec: RunSpec, model: Model, data: Dataset) -> Callable[[], Net]:

@@ -28,6 +28,9 @@ from unalike.runs.selection import Selection
 from unalike.runs.spec import RunSpec
 from unalike.scores import Figures, choose, goodness
 
+Layout = dict[str, tuple[torch.dtype, torch.Size]]
+"""What a state keeps: types and shapes by name."""
+
 
 class Conversing:
     """A protocol between simulated parties. What a role keeps are arrays; between rounds they are tensors."""
@@ -46,6 +49,8 @@ class Conversing:
         self._several_trips = several_trips
         self._data = load_dataset(spec.dataset) if data is None else data
         self._played: State | None = None
+        self._layout: Layout = {}
+        self._kept: tuple[State, dict[int, Arrays]] | None = None  # the last state that was played, as arrays
         self.evaluated: tuple[int, Figures] | None = None
         self.use(spec.engine, say)
         dataset = self.federation.dataset
@@ -105,10 +110,7 @@ class Conversing:
     @property
     def stopped(self) -> str | None:
         """Why the protocol ends before the last round, if it does."""
-        return self._stopped(self.state) if self.state.round else None
-
-    def _stopped(self, state: State) -> str | None:
-        return self.protocol.finished(_arrays(state.server))
+        return self.protocol.finished(_arrays(self.state.server)) if self.state.round else None
 
     def play_round(self) -> tuple[State, Figures]:
         """Play the next round; nothing changes until ``state`` is set to what is returned."""
@@ -117,7 +119,7 @@ class Conversing:
 
     def _play_round(self) -> tuple[State, Figures]:
         began, number = time.perf_counter(), self.state.round + 1
-        states = arrays_of(self.state)
+        states = arrays_of(self.state) if self._kept is None or self._kept[0] is not self.state else self._kept[1]
         traffic: Traffic = {"up": {}, "down": {}}
         figures: Figures = {}
         for round in [0, 1] if number == 1 else [number]:
@@ -128,9 +130,9 @@ class Conversing:
                     traffic[way][name] = traffic[way].get(name, 0) + size
         after = _state(number, states)
         self._check(after)
-        self._played = after
+        self._played, self._kept = after, (after, states)
         row: Figures = {"round": number, "train_loss": math.nan, **figures}
-        last = number == self.spec.rounds or self._stopped(after) is not None
+        last = number == self.spec.rounds or self.protocol.finished(states[SERVER]) is not None
         if last or number % self.spec.evaluate_every == 0:
             self.evaluated = number, self.figures(after, everything=last)
             row |= without_each(self.evaluated[1])
@@ -140,15 +142,16 @@ class Conversing:
 
     def _check(self, after: State) -> None:
         """Refuse states that changed their layout: what is saved in one round must fit in the next."""
-        before, now = (
-            {name: (value.dtype, tuple(value.shape)) for name, value in state.tensors().items()}
-            for state in (self.state, after)
-        )
+        before = self._layout if self._played is self.state else _layout(self.state)
+        self._layout = now = _layout(after)
+        if before == now:
+            return
         for name in sorted(before.keys() | now.keys()):
-            if before.get(name) != now.get(name):
+            was, came = (found and (found[0], tuple(found[1])) for found in (before.get(name), now.get(name)))
+            if was != came:
                 raise UserError(
-                    f"{self.spec.algorithm} changed what is kept as {name} from {before.get(name)} to "
-                    f"{now.get(name)} in round {after.round}. Keep names, types and shapes."
+                    f"{self.spec.algorithm} changed what is kept as {name} from {was} to {came} in round "
+                    f"{after.round}. Keep names, types and shapes."
                 )
 
     # Models, and how good they are.
@@ -233,6 +236,10 @@ def _state(round: int, states: Mapping[int, Arrays]) -> State:
     """What roles keep, as a run's state."""
     parties = {number: _tensors(kept) for number, kept in sorted(states.items()) if number != SERVER}
     return State(round, _tensors(states[SERVER]), torch.zeros(0), parties)
+
+
+def _layout(state: State) -> Layout:
+    return {name: (value.dtype, value.shape) for name, value in state.tensors().items()}
 
 
 def _tensors(arrays: Arrays) -> Vectors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,14 @@ def small_dataset(features: int = 5, classes: int = 3, seed: int = 0) -> Dataset
     )
 
 
-def small_simulation(text: str, **fields: Any) -> Simulation:
+def small_bytes() -> Dataset:
+    """The same rows as bytes, standardised as pixels are."""
+    data = small_dataset()
+    x, x_test = (np.clip(rows * 20 + 128, 0, 255).astype(np.uint8) for rows in (data.x, data.x_test))
+    return replace(data, x=x, x_test=x_test, shift=np.full(5, 128.0), scale=np.full(5, 20.0))
+
+
+def small_simulation(text: str, data: Dataset | None = None, **fields: Any) -> Simulation:
     """Six unequal parties of which four take part in each round."""
     settings = {
         "partition": "natural",
@@ -60,7 +68,7 @@ def small_simulation(text: str, **fields: Any) -> Simulation:
     }
     spec = RunSpec.from_mapping(settings | {"algorithm": text} | fields)
     messages: list[str] = []
-    simulation = Simulation(spec, data=small_dataset(), say=messages.append)
+    simulation = Simulation(spec, data=data or small_dataset(), say=messages.append)
     said = [line for line in messages if not line.startswith(COMPILING) and not line.endswith(UNSTACKED)]
     assert not said, f"{text}: {said[0]}"
     if spec.engine == "auto" and can_be_stacked(simulation):  # the rule would not stack so little

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,14 +85,18 @@ class Tree:
 
     def arrays(self) -> Arrays:
         """The arrays by their names, for states, messages and files."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: getattr(self, name) for name in NAMES}
 
     @classmethod
     def of(cls, arrays: dict[str, NDArray[Any]]) -> Tree:
         """The tree of arrays that :meth:`arrays` has written; others in the dict are left alone."""
-        return cls(**{field.name: arrays[field.name] for field in fields(cls)})
+        return cls(**{name: arrays[name] for name in NAMES})
 
     def set_thresholds(self, cuts: Cuts) -> None:
         """Fill in the threshold of every split from its column and bin."""
         split = np.flatnonzero(self.feature >= 0)
         self.threshold[split] = cuts.thresholds(self.feature[split], self.bin[split])
+
+
+NAMES: Final = tuple(field.name for field in fields(Tree))
+"""The names of a tree's arrays."""

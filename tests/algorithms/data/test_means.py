@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from tests.helpers import EVERY_ENGINE, TanhBody
+from tests.helpers import EVERY_ENGINE, TanhBody, regression_data
 from unalike.algorithms import FedMix, NaiveMix
 from unalike.data import Dataset
 from unalike.errors import UserError
@@ -25,8 +25,7 @@ SMOOTH = {"model": "test-tanh", "dtype": "float64", "engine": "sequential"}
 def prepared(text, **fields):
     """A run after its first round."""
     simulation = small_simulation(text, sample=1.0, held_out=0.0, **fields)
-    replace_state, row = simulation.play_round()
-    simulation.state = replace_state
+    simulation.state, row = simulation.play_round()
     return simulation, row
 
 
@@ -183,8 +182,6 @@ def test_what_makes_no_sense_is_refused(fields, message):
 
 
 def test_numbers_to_predict_and_words_have_no_mixture():
-    from tests.helpers import regression_data
-
     spec = RunSpec.from_mapping({"algorithm": "fedmix", "partition": "natural", "model": "mlp(4)"})
     with pytest.raises(UserError, match=r"FedMix mixes labels, which must be classes; this task has numbers"):
         Simulation(spec, data=regression_data(), say=lambda line: None)

@@ -128,7 +128,7 @@ def test_a_party_that_is_absent_from_a_later_tree_does_not_show(naive):
     for k in (SERVER, 0, 1):
         roles[k] = Me(terms_of(*small_rows(classes=0), settings, 2, 4, 0), k, roles[k].data, roles[k].draw)
     states = play_round(2, [SERVER, 0, 1])
-    tree, cuts = tree_at(states[SERVER], 0, settings), cuts_in(states[0])
+    tree, cuts = tree_at(states[SERVER], 0), cuts_in(states[0])
     slots = np.arange(*cuts.offsets[tree.feature[0] :][:2])
     lefts = np.arange(len(slots)) <= tree.bin[0]
     lefts[-1] = tree.missing_left[0]

@@ -9,9 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.contract import distilling_algorithms
 from tests.databases import make_sqlite
-from tests.federation import second_edition
+from tests.federation import plugged, second_edition
 from tests.federation.inside import HOSPITALS, World, write_tables
 from unalike.cli.federation import site as federation_site
 from unalike.data import sql
@@ -23,7 +22,7 @@ PARTIES = [part for name in HOSPITALS for part in ("--party", name)]
 USUAL = ["--address", "127.0.0.1:9443", "--label", "outcome", "--missing", "indicate", "--rounds", "2"]
 PLUGIN = [
     *("--plugin", second_edition.__file__),
-    *("--plugin", distilling_algorithms.__file__),
+    *("--plugin", plugged.__file__),
 ]
 
 
@@ -73,7 +72,7 @@ def test_mean_rows_need_an_agreement_by_name(invited, more):
 
 
 def test_public_rows_travel_with_the_plan_and_are_told(invited, unalike):
-    join = invited("test-fedmd", "--public", "tables/hungarian.csv", "--model", "mlp(4)|logistic")
+    join = invited("plugged-fedmd", "--public", "tables/hungarian.csv", "--model", "mlp(4)|logistic")
     plan, table = Plan.read(Path("heart")), Path("tables/hungarian.csv").read_bytes()
     assert all((Path(folder) / TABLE).read_bytes() == table for folder in ("heart", "va"))
     assert plan.public in (Path("va") / FILE).read_text()
@@ -100,7 +99,7 @@ def test_public_rows_travel_with_the_plan_and_are_told(invited, unalike):
 def test_a_table_that_cannot_be_public_is_one_line_and_leaves_nothing(invited, name, change, word):
     if change is not None:
         Path(name).write_text(change(Path("tables/va.csv").read_text()))
-    answer = invited("test-fedmd", "--public", name)
+    answer = invited("plugged-fedmd", "--public", name)
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert word in answer.err
     assert not Path("heart").exists()
@@ -109,7 +108,7 @@ def test_a_table_that_cannot_be_public_is_one_line_and_leaves_nothing(invited, n
 def test_public_columns_that_do_not_fit_are_told_at_join(invited):
     text = Path("tables/va.csv").read_text()
     Path("public.csv").write_text(text.replace("chol", "cholesterol"))
-    answer = invited("test-fedmd", "--public", "public.csv")("--yes")
+    answer = invited("plugged-fedmd", "--public", "public.csv")("--yes")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert "The public table: column chol" in answer.err
 

@@ -30,7 +30,7 @@ MUTATIONS = [
         ("always the first mean", "batch.uniform(1) * upto", "0 * batch.uniform(1) * upto"),
         ("means are summed", "dealt.sum(dim=1, keepdim=True).clamp(min=1)", "1"),
         ("groups follow the table", "group[noise.uniform(party.key", "group[0 * noise.uniform(party.key"),
-        ("nobody's means are a start", "len(replies.each) > 1 and", "False and"),
+        ("nobody's means are a start", "not task.rehearsing and", "False and"),
         ("labels are those of one class", "share @ labels,", "(share @ labels).round(),"),
     ),
     *of_file(

@@ -32,7 +32,7 @@ MUTATIONS = [
     ),
     *of_file(
         "engines/compiled/engine.py",
-        ("compiled nets learn the rows' own labels", "if labels is None:", "if labels is not None:"),
+        ("compiled nets learn the rows' own labels", "if labels is None:", "if labels is None or len(labels):"),
         (
             "labels of parts are read by their number",
             "labels[torch.from_numpy(seen.places)]",

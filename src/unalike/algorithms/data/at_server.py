@@ -43,6 +43,8 @@ class ServerWork:
         from unalike.models.task import own_torch_stream
         from unalike.randomness import stream
 
+        if task.rehearsing:
+            return w
         drawn, full = task.generator(*place), len(y) // self.batch
         with own_torch_stream(stream(task.seed, "server layers", *place)):
             for _ in range(self.epochs):

@@ -79,7 +79,7 @@ class BoostedTrees(Protocol):
         if round == 1:
             return {"begin": np.zeros(0, np.uint8)}
         count = self.trees_a_round(me.terms)
-        return told([tree_at(server, (round - 2) * count + k, me.terms.model) for k in range(count)], "value")
+        return told([tree_at(server, (round - 2) * count + k) for k in range(count)], "value")
 
     def model(self, me: Me, state: Arrays, server: Arrays) -> Arrays | None:
         """The trees so far, the start and the cuts; no party has a model of its own.
@@ -111,9 +111,11 @@ def room_for_trees(terms: PublicTerms, trees_a_round: int) -> Arrays:
 
 def has_ended(kept: Arrays) -> str | None:
     """Why no more trees are to be grown by whoever keeps these losses; None to go on."""
-    patience, known = int(kept["patience"][0]), int((kept["losses"] != NOT_HEARD).sum())
-    best = int(np.argmin(kept["losses"]))
-    if not patience or known - 1 - best < patience:
+    patience = int(kept["patience"][0])
+    if not patience:
+        return None
+    known, best = int((kept["losses"] != NOT_HEARD).sum()), int(np.argmin(kept["losses"]))
+    if known - 1 - best < patience:
         return None
     return f"the loss on validation rows was least after round {best} and not lower in {patience} more"
 

@@ -27,7 +27,7 @@ from unalike.algorithms.trees.own_rows import (
     with_directions,
 )
 from unalike.algorithms.trees.shelf import allowed_columns, tree_at, with_trees
-from unalike.algorithms.trees.told import check_own_rows, heard, heard_wanted, new_moves, told
+from unalike.algorithms.trees.told import bytes_told, check_own_rows, heard, heard_wanted, new_moves, told
 from unalike.models.trees import Trees
 from unalike.trees.bins import Binned
 from unalike.trees.building import Building
@@ -132,7 +132,7 @@ class HistogramTrees(BoostedTrees):
         if round > 1 and known is not None and known[0] == round - 1 and is_same(known[1], party["margins"]):
             party = party | {"margins": known[2], "validation_margins": known[3]}
         elif round > 1:
-            party = used(me, party, [tree_at(server, (round - 2) * outputs + k, settings) for k in range(outputs)])
+            party = used(me, party, [tree_at(server, (round - 2) * outputs + k) for k in range(outputs)])
         if settings.patience:
             server = server | {"losses": server["losses"].copy()}
             server["losses"][round - 1] = validation_loss(me, party)
@@ -154,10 +154,13 @@ class HistogramTrees(BoostedTrees):
         if round == 0:
             return None
         first = (round - 1) * outputs
-        trees = [tree_at(server, first + k, settings) for k in range(outputs)]
+        trees = [tree_at(server, first + k) for k in range(outputs)]
         up, down = bytes_of_round(trees, settings, cuts_in(server))
-        for name, array in self.opening(me, server, round).items():
-            down[name] = down.get(name, 0) + array.nbytes
+        if round == 1:
+            return up | ({"loss": 8} if settings.patience else {}), {"begin": 0} | down
+        before = [tree_at(server, first - outputs + k) for k in range(outputs)]  # with which it begins
+        for name, size in bytes_told(before, "value").items():
+            down[name] = down.get(name, 0) + size
         return up | ({"loss": 8} if settings.patience else {}), down
 
 

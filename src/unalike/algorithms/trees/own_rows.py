@@ -73,6 +73,8 @@ def filled(x: Any, state: Arrays) -> Any:
 
 def with_directions(tree: Tree, state: Arrays) -> Tree:
     """The tree, with missing values going where the number goes that they count as."""
+    if np.isnan(state["fill"]).all():
+        return tree
     fill = np.append(state["fill"], np.float32(np.nan))[tree.feature]
     counted = ~np.isnan(fill)
     return replace(tree, missing_left=np.where(counted, fill < tree.threshold, tree.missing_left).astype(np.uint8))

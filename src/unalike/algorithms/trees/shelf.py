@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from unalike.algorithms.protocol import Arrays, PublicTerms
 from unalike.models.trees import Trees
 from unalike.randomness import stream
-from unalike.trees.tree import Tree
+from unalike.trees.tree import NAMES, Tree
 
 
 def no_trees(settings: Trees, count: int) -> Arrays:
@@ -25,9 +25,9 @@ def with_trees(server: Arrays, first: int, trees: list[Tree]) -> Arrays:
     return found
 
 
-def tree_at(server: Arrays, place: int, settings: Trees) -> Tree:
+def tree_at(server: Arrays, place: int) -> Tree:
     """One of the trees that the server keeps."""
-    return Tree.of({name: server[name][place] for name in Tree.empty(settings).arrays()})
+    return Tree.of({name: server[name][place] for name in NAMES})
 
 
 def allowed_columns(terms: PublicTerms, tree: int) -> NDArray[np.bool_]:

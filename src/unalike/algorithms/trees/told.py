@@ -29,6 +29,12 @@ def told(trees: list[Tree], *more: str) -> Arrays:
     return {name: np.stack([getattr(tree, name)[:used] for tree in trees]) for name in (*TOLD, *more)}
 
 
+def bytes_told(trees: list[Tree], *more: str) -> dict[str, int]:
+    """How many bytes that mail has, by name."""
+    used = max((tree.size for tree in trees), default=0)
+    return {name: sum(used * getattr(tree, name).itemsize for tree in trees) for name in (*TOLD, *more)}
+
+
 def heard(
     inbox: Inbox, terms: PublicTerms, cuts: Cuts, count: int, *more: str, sender: int = SERVER
 ) -> list[Tree]:

@@ -46,6 +46,8 @@ _SENDS = {
     "nothing": "nothing: every site trains alone",
     "updates": "what the model learnt here: changes of its weights, and sums that the algorithm makes of them",
     "scores on public rows": "how the model of this site scores the public rows that everybody has; no weights",
+    "scores by label": "which labels this site's rows have, and for each what the model of this site says of such "
+    "rows on the average; no weights",
     "features": "features: what the net makes of this site's rows",
     "sums of gradients": "sums over rows: for every node of a tree that is tried and every bin of a column, how "
     "far its rows are from what is predicted (first and second derivatives of the loss), and how many they are",
