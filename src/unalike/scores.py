@@ -140,6 +140,8 @@ SUMMARIES = {
     "parties_by_labels": "parties, test rows with their labels",
     "personal_by_labels": "personal models, test rows with their labels",
     "newcomers_by_labels": "newcomers, test rows with their labels",
+    "personal_global": "personal models, all test rows",
+    "newcomers_global": "newcomers, all test rows",
 }
 """The summaries of parties that figures may have, and what people call them."""
 

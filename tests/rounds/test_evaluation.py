@@ -134,6 +134,22 @@ def test_parties_are_tried_on_test_rows_that_have_their_labels():
     assert "parties_by_labels" not in play(small_simulation("fedavg"), 1).evaluated[1]
 
 
+def test_personal_models_on_all_test_rows():
+    simulation = play(
+        small_simulation("fedper", partition="label-count(2)", parties=5, test_by="all", newcomers=0.2), 1
+    )
+    figures, (away,) = simulation.figures(simulation.state), simulation.population.newcomers
+    personal = simulation.models(simulation.state).personal
+    expected = [accuracy_on(simulation, personal(number)[0], np.arange(40)) for number in range(5)]
+    for number, value in enumerate(expected):
+        there, absent = ("newcomers", "personal") if number == away else ("personal", "newcomers")
+        assert figures[f"{there}_global"]["each"][number] == pytest.approx(value)
+        assert figures[f"{absent}_global"]["each"][number] is None
+    assert len(set(expected)) > 1
+    shared = play(small_simulation("fedavg", test_by="all"), 1).evaluated[1]
+    assert not any(key.endswith("_global") for key in shared)
+
+
 def test_personal_models_and_newcomers_on_test_rows_that_have_their_labels():
     fields = {"partition": "label-count(2)", "parties": 5, "test_by": "labels", "fine_tune": 2, "newcomers": 0.4}
     simulation = play(small_simulation("fedavg", **fields), 1)

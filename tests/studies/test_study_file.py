@@ -18,6 +18,7 @@ from unalike.studies.study_file import built_in_studies, load_study, read_study
 
 BUILT_IN = {
     "personal-mnist",
+    "knowledge-mnist",
     "ifca-rotated",
     "fedrep-cifar",
     "fedrep-cifar-net",

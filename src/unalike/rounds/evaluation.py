@@ -4,7 +4,8 @@ Three disjoint sets of rows, none of which is trained on: the global test set; e
 which may select a round; and each party's held-out rows, which tell how the parties fare one by one. The
 final round and the round selected on validation rows are reported; the best test round never is.
 
-Papers on personal models try each party on rows of the *test* set that have its labels: ``by_labels`` adds that.
+Papers on personal models try each party on rows of the *test* set that have its labels, or each party's own model
+on all of it: ``test_by`` adds that.
 Newcomers, which never train, select no round and are reported apart.
 """
 
@@ -28,6 +29,8 @@ from unalike.scores import Figures, Score, choose, goodness, scores_of
 
 Use = Literal["shared", "personal"]
 """The one model for all parties, or each party's own."""
+TestBy = Literal["held-out", "labels", "all"]
+"""Which rows parties are tried on: their own held-out ones, and test rows with their labels or all test rows."""
 Source = Literal["train", "test"]
 """Where rows are: among those of the parties, or in the global test set."""
 
@@ -88,15 +91,15 @@ def evaluate(
     threads: int = 1,
     scores: Sequence[Score] | None = None,
     *,
-    by_labels: bool = False,
+    test_by: TestBy = "held-out",
 ) -> Figures:
     """All figures of one round of nets, as :func:`figures_of_round` has them."""
     scores = scores or [choose(None, federation.task.objective.task)]
-    return figures_of_round(NetLook(federation, models, threads), federation, scores, by_labels=by_labels)
+    return figures_of_round(NetLook(federation, models, threads), federation, scores, test_by=test_by)
 
 
 def figures_of_round(
-    look: RoundLook, rows: SplitRows, scores: Sequence[Score], *, by_labels: bool = False
+    look: RoundLook, rows: SplitRows, scores: Sequence[Score], *, test_by: TestBy = "held-out"
 ) -> Figures:
     """All figures of one round. A figure that does not exist (no such rows, no such model) is None.
 
@@ -118,9 +121,12 @@ def figures_of_round(
     selecting = dict.fromkeys(keys) if judged is None else judged[0].figures(few)
     figures |= {f"validation_{key}": selecting[key] for key in keys}
     figures |= _parties(look, newcomers, "train", held_out, chosen, None if judged is None else judged[1])
-    if by_labels:
+    if test_by == "labels":
         found = _parties(look, newcomers, "test", rows.test_by_labels, chosen)
         figures |= {f"{key}_by_labels": value for key, value in found.items()}
+    elif test_by == "all" and "personal" in look.uses:  # under the model that all share it is the global figure
+        found = _parties(look, newcomers, "test", rows.test_by_all, chosen)
+        figures |= {f"{key}_global": value for key, value in found.items() if key != "parties"}
     return figures
 
 

@@ -84,6 +84,11 @@ class SplitRows:
         own = [np.unique(self.dataset.y[rows]) for rows in self.partition.rows]
         return [np.flatnonzero(np.isin(test, labels)) for labels in own]
 
+    @cached_property
+    def test_by_all(self) -> list[Array]:
+        """For each party all rows of the global test set."""
+        return [np.arange(len(self.dataset.y_test))] * self.size
+
 
 class Federation(SplitRows):
     """Everything that the parties of a simulated run own, and the task they share.

@@ -23,6 +23,7 @@ FIGURES: Mapping[str, tuple[Sequence[str], str]] = {
     "own labels": (_OWN_LABELS, "mean"),
     "worst tenth, own labels": (_OWN_LABELS, _TENTH),
     "newcomers, own labels": (_NEW_LABELS, "mean"),
+    "own model, all test rows": (("personal_global",), "mean"),
 }
 """By a table's heading, the summaries of which the first that a record has counts, and its figure."""
 

@@ -166,7 +166,7 @@ class Conversing:
             {number: self.cast.grown(arrays) for number, arrays in personal.items()},
             self._tried,
         )
-        found = figures_of_round(look, self.federation, scores, by_labels=self.spec.test_by == "labels")
+        found = figures_of_round(look, self.federation, scores, test_by=self.spec.test_by)
         if self.protocol.splits == "rows":
             return found
         # People belong to all parties: there are no figures of single ones, but what each could do alone counts.

@@ -64,8 +64,8 @@ class RunFields(TypedDict, total=False):
     """epochs that each party trains its model further before it is tried on its rows."""
     newcomers: float
     """fraction of the parties that never train, and are reported apart."""
-    test_by: Literal["held-out", "labels"]
-    """try parties on held-out rows, or also on test rows with their own labels."""
+    test_by: Literal["held-out", "labels", "all"]
+    """try parties on held-out rows, or also on test rows with their own labels, or on all of them."""
     init: str | PathLike[str] | None
     """weights to begin with: a .safetensors file, or a finished run's folder."""
     freeze: str | Sequence[str] | None

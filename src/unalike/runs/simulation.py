@@ -93,9 +93,8 @@ class Simulation(Training):
     def figures(self, state: State, *, everything: bool = True) -> Figures:
         """The same, with each party's own; all scores of the task, or the cheap ones and the run's own."""
         scores = chosen_scores(self.score, everything=everything)
-        by_labels = self.spec.test_by == "labels"
         models = self.models_at(state)
-        return evaluate(self.federation, models, self.spec.threads, scores, by_labels=by_labels)
+        return evaluate(self.federation, models, self.spec.threads, scores, test_by=self.spec.test_by)
 
     def use(self, engine: str, say: Callable[[str], None]) -> None:
         """Run on the engine of that name; where nets differ, it may name one for each, as in ``a|b``."""

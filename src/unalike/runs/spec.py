@@ -72,8 +72,8 @@ class RunSpec:
     evaluate_every: int = _option(1, "rounds between evaluations (the last is always evaluated)")
     fine_tune: int = _option(0, "epochs that each party trains its model further before it is tried on its rows")
     newcomers: float = _option(0.0, "fraction of the parties that never train, and are reported apart")
-    test_by: Literal["held-out", "labels"] = _option(
-        "held-out", "try parties on held-out rows, or also on test rows with their own labels"
+    test_by: Literal["held-out", "labels", "all"] = _option(
+        "held-out", "try parties on held-out rows, or also on test rows with their own labels, or on all of them"
     )
     init: str | None = _option(None, "weights to begin with: a .safetensors file, or a finished run's folder")
     freeze: str | None = _option(None, 'layers that stay as they are, e.g. "body.0,body.2"')
