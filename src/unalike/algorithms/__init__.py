@@ -41,7 +41,7 @@ from unalike.algorithms.generated.fedgan import FedGan
 from unalike.algorithms.generated.forgiving import F2a, F2u
 from unalike.algorithms.knowledge.cronus import Cronus
 from unalike.algorithms.knowledge.def_kt import DefKt
-from unalike.algorithms.knowledge.ensemble import Ensemble
+from unalike.algorithms.knowledge.ensemble import OneShotEnsemble
 from unalike.algorithms.knowledge.fada import Fada
 from unalike.algorithms.knowledge.fd import Fd
 from unalike.algorithms.knowledge.feddf import FedDf, FedDfNets
@@ -90,7 +90,6 @@ __all__ = [
     "DefKt",
     "Dense",
     "Ditto",
-    "Ensemble",
     "F2a",
     "F2u",
     "FAug",
@@ -142,6 +141,7 @@ __all__ = [
     "Mocha",
     "Moon",
     "NaiveMix",
+    "OneShotEnsemble",
     "PFedMe",
     "Partial",
     "Party",

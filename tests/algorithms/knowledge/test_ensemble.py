@@ -8,7 +8,7 @@ from torch.nn import functional
 
 import unalike
 from tests.helpers import EVERY_ENGINE, recorded, regression_data
-from unalike.algorithms import Ensemble
+from unalike.algorithms import OneShotEnsemble
 from unalike.errors import UserError
 from unalike.models import MODELS
 from unalike.runs.small import play, small_dataset, small_simulation
@@ -80,12 +80,12 @@ def test_members_are_chosen_by_rows_or_by_their_own_validation_rows(members, eng
         assert float(uploads[k]["by"]) == pytest.approx(by[k], rel=1e-9)
     best = sorted(sorted(by, key=lambda k: -by[k])[:2])
     assert simulation.algorithm.chosen(uploads) == best
-    assert Ensemble(members=members, count=99).chosen(uploads) == list(range(6))
+    assert OneShotEnsemble(members=members, count=99).chosen(uploads) == list(range(6))
 
 
 def test_equal_candidates_are_taken_by_number():
     same = {k: {"by": torch.tensor(3.0)} for k in (4, 1, 2)}
-    assert Ensemble(members="largest", count=2).chosen(same) == [1, 2]
+    assert OneShotEnsemble(members="largest", count=2).chosen(same) == [1, 2]
 
 
 def test_an_ensemble_that_is_not_distilled_is_judged_by_the_mean_of_its_answers():
@@ -150,8 +150,8 @@ def test_numbers_are_learnt_by_their_squared_distance():
 @pytest.mark.parametrize(
     ("text", "fields", "message"),
     [
-        ("ensemble(count=0)", {}, r"Ensemble.count must be at least 1, got 0"),
-        ("ensemble(epochs=-1)", {}, r"Ensemble.epochs must be at least 0, got -1"),
+        ("ensemble(count=0)", {}, r"OneShotEnsemble.count must be at least 1, got 0"),
+        ("ensemble(epochs=-1)", {}, r"OneShotEnsemble.epochs must be at least 0, got -1"),
         ("ensemble(rate=0)", {}, r"Distillation's lr must be above 0, got 0"),
         ("ensemble", {"public": 0.0}, r"uses public rows, of which there are none\. Give some: --public 0\.1"),
         ("ensemble", {"model": "test-norm-body", "batch_size": 64}, r"running statistics .*Use --batch-norm drop"),

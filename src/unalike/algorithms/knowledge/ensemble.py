@@ -35,7 +35,7 @@ def course_of(
 
 
 @algorithm("ensemble", paper="Guha et al. 2019 (arXiv:1902.11175)")
-class Ensemble(Algorithm):
+class OneShotEnsemble(Algorithm):
     """Every party trains for long, once; a choice of their models is an ensemble, from which one net learns.
 
     The ensemble's answer is the mean of its members' probabilities (of numbers: of their predictions). Members
@@ -62,7 +62,7 @@ class Ensemble(Algorithm):
         Course(lr=self.rate)
         for name, least in (("count", 1), ("epochs", 0), ("passes", 0)):
             if getattr(self, name) < least:
-                raise UserError(f"Ensemble.{name} must be at least {least}, got {getattr(self, name)}.")
+                raise UserError(f"OneShotEnsemble.{name} must be at least {least}, got {getattr(self, name)}.")
 
     def course(self, task: Task) -> Course:
         """How the student learns, from probabilities or from numbers."""
@@ -71,7 +71,7 @@ class Ensemble(Algorithm):
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The weights that are sent; without a student also room for everybody's model, and who is a member."""
-        no_statistics(task, "Ensemble")
+        no_statistics(task, "OneShotEnsemble")
         if self.distil:
             _ = task.public  # which says what is missing
             return {"w": w, "rounds": w.new_zeros(())}
