@@ -1,13 +1,28 @@
 import functools
+import gc
 import os
 
 import pytest
-import torch
+from hypothesis import HealthCheck, settings
+
+# Tests run side by side: threads inside one operation, of programs that tests start too, would only fight.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch  # it reads how many threads it may have
 
 from unalike import own_files
 from unalike.algorithms.generated import learning
 
-torch.set_num_threads(1)  # tests run side by side: threads inside one operation would only fight
+torch.set_num_threads(1)
+# How long an example takes says how busy the machine is, and nothing about the code.
+settings.register_profile("whatever else runs", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("whatever else runs")
+
+
+def pytest_collection_finish():
+    """What is loaded by now stays to the end: nobody need look again and again whether it is garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

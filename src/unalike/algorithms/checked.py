@@ -25,9 +25,10 @@ from unalike.algorithms.contract import (
     Vectors,
     parts_of,
 )
-from unalike.algorithms.exchange import PhaseRows
+from unalike.algorithms.exchange import is_work
 from unalike.algorithms.outlines import outline_of
 from unalike.algorithms.protocol import Protocol
+from unalike.algorithms.terms import Ahead
 from unalike.errors import UserError
 from unalike.own_code import check_signature, is_own, place
 
@@ -108,20 +109,7 @@ def _are_phases(value: object, least: int, task: Task) -> bool:
     if not isinstance(value, tuple) or len(value) < least or not all(isinstance(one, Phase) for one in value):
         return False
     named = {part for one in value for part in parts_of(one.trains)} - {"norm"}
-    return all(_is_work(one) for one in value) and named <= task.slices.keys()
-
-
-def _is_work(phase: Phase) -> bool:
-    """Whether a phase says its local work once, in whole numbers above 0, on rows that there are."""
-    given = [number for number in (phase.epochs, phase.steps) if number is not None]
-    known = phase.rows in get_args(PhaseRows) and 0 < phase.share <= 1 and phase.most >= 1 and _is_part(phase)
-    return len(given) < 2 and all(type(n) is int and n > 0 for n in given) and known
-
-
-def _is_part(phase: Phase) -> bool:
-    """Whether a phase sees all of its rows, or a part of the party's own that there is."""
-    which, parts, deal = phase.part if isinstance(phase.part, tuple) and len(phase.part) == 3 else (0, 0, 0)
-    return phase.part is None or (phase.rows == "own" and 0 <= which < parts and deal >= 0)
+    return all(is_work(one) for one in value) and named <= task.slices.keys()
 
 
 def _is_number(value: object) -> bool:
@@ -233,6 +221,14 @@ _RULES = {
     "contrast": _Rule(
         "None, or mu and heat (numbers) and two vectors ({0.task.dtype}) of weights",
         lambda value, party: value is None or _are_numbers_then_vectors(value, party.task, 2, 2),
+    ),
+    "ahead": _Rule(
+        "None, or Ahead(rate, steps, pull, apart)",
+        lambda value, party: value is None or isinstance(value, Ahead),
+    ),
+    "pace": _Rule(
+        "None, or what gradients are multiplied by: a number",
+        lambda value, party: value is None or isinstance(value, int | float) or _is_number(value),
     ),
     "scales": _Rule(
         "None, or a vector ({0.task.dtype}) with a number for each class",
