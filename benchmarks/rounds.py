@@ -2,7 +2,7 @@
 
 make bench                                        # everything, written into docs/performance.md
 python -m benchmarks.rounds --quick               # a try with little work
-python -m benchmarks.rounds --only W1 --without-peers
+python -m benchmarks.rounds --only W1 --without-peers --engines compiled
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,15 +105,17 @@ def timed(play: Callable[[], float]) -> Turn:
     return {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall, "accuracy": accuracy}
 
 
-def contenders(workload: Workload, turns: int, peers: bool, stack: ExitStack) -> dict[str, Play]:
+def contenders(
+    workload: Workload, turns: int, peers: bool, stack: ExitStack, engines: Sequence[str]
+) -> dict[str, Play]:
     """Everybody who can play; who cannot is named in one line."""
     net = plain_net(workload)
     plain = PlainLoop(net, workload)
     data = dataset(workload)
     plays: dict[str, Callable[[], Play]] = {PLAIN: lambda: lambda: timed(plain.play)}
-    for engine in ENGINES:
+    for engine in engines:
         plays[engine] = lambda engine=engine: ours(workload, data, engine)  # type: ignore[misc]
-    if workload.key in OF_THREADS:
+    if workload.key in OF_THREADS and engines == ENGINES:
         plays[TWO] = lambda: ours(workload, data, "compiled", 2)
     if peers:
         file = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "net.pt"
@@ -140,12 +142,12 @@ def contenders(workload: Workload, turns: int, peers: bool, stack: ExitStack) ->
 VERSIONS: dict[str, str] = {}
 
 
-def measure(workload: Workload, repeats: int, peers: bool) -> Found:
+def measure(workload: Workload, repeats: int, peers: bool, engines: Sequence[str] = ENGINES) -> Found:
     """Everybody's medians over turns that are taken one after the other; the first turn is not counted."""
     turns: dict[str, list[Turn]] = {}
     limits: list[float] = []
     with ExitStack() as stack:
-        playing = contenders(workload, repeats + 1, peers, stack)
+        playing = contenders(workload, repeats + 1, peers, stack, engines)
         for repeat in range(repeats + 1):
             limits.append(gemm.measure())
             for name, play in list(playing.items()):
@@ -229,14 +231,16 @@ def main() -> None:
     """Measure, print, and write."""
     parser = options(__doc__, repeats=5)
     parser.add_argument("--without-peers", action="store_true", help="only ours and the plain loop")
+    parser.add_argument("--engines", nargs="*", default=ENGINES, help="some of our engines; never writes")
     parser.add_argument(
         "--only", nargs="*", choices=[w.key for w in WORK], help="some of the workloads; never writes"
     )
     given = parser.parse_args()
     torch.set_num_threads(1)
     chosen = [w.quick() if given.quick else w for w in WORK if not given.only or w.key in given.only]
-    given.write &= not given.only
-    results = [measure(workload, given.repeats, not given.without_peers) for workload in chosen]
+    given.write &= not given.only and given.engines == ENGINES
+    peers, engines = not given.without_peers, given.engines
+    results = [measure(workload, given.repeats, peers, engines) for workload in chosen]
     publish("rounds", show(results, given.repeats), given)
 
 

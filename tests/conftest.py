@@ -1,13 +1,28 @@
 import functools
+import gc
 import os
 
 import pytest
-import torch
+from hypothesis import HealthCheck, settings
+
+# Tests run side by side: threads inside one operation, of programs that tests start too, would only fight.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch  # it reads how many threads it may have
 
 from unalike import own_files
 from unalike.algorithms.generated import learning
 
-torch.set_num_threads(1)  # tests run side by side: threads inside one operation would only fight
+torch.set_num_threads(1)
+# How long an example takes says how busy the machine is, and nothing about the code.
+settings.register_profile("whatever else runs", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("whatever else runs")
+
+
+def pytest_collection_finish():
+    """What is loaded by now stays to the end: nobody need look again and again whether it is garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -34,15 +49,15 @@ def _no_waiting_for_disks():
 
 @pytest.fixture(scope="session", autouse=True)
 def _short_lessons():
-    """A server that learns for itself, for a thousand steps or more, takes three here."""
-    whole = learning.learnt
+    """Where a server learns for itself as long as is usual, it learns less: all algorithms are tried often."""
+    whole = learning.lessons
 
     @functools.wraps(whole)
-    def short(task, start, loss_of, steps, lr):
-        return whole(task, start, loss_of, steps if steps < 1000 else 3, lr)
+    def short(task, count):
+        return whole(task, {1000: 3, 30: 3, 20: 1}.get(count, count))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "learnt", short)
+        patch.setattr(learning, "lessons", short)
         yield
 
 

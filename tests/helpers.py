@@ -253,6 +253,8 @@ def probe(**methods):
 EVERY_ENGINE = pytest.mark.parametrize("engine", ["sequential", "vectorised", "compiled"])
 
 
+MODELLESS = ("f2a", "f2u")
+"""The shipped algorithms that train generators alone, so that a run of theirs has no model."""
 NEEDS = {
     "fedbn": {"model": "test-norm-body", "batch_size": 64},
     "mapper": {"validation": 0.4},

@@ -19,6 +19,7 @@ from unalike.engines.sequential import Sequential
 from unalike.federation.deployed import SiteModels
 from unalike.federation.remote import Remote
 from unalike.federation.site import Site
+from unalike.federation.talked_run import TalkedRun
 from unalike.federation.training import RemoteTraining
 
 EXCHANGE, EVALUATION, ROUND = "exchange", "evaluation", "round"
@@ -29,6 +30,7 @@ CLOCKED: tuple[tuple[str, type, str], ...] = (
     (EXCHANGE, Remote, "gather"),
     (EVALUATION, RemoteTraining, "evaluate"),
     (ROUND, RemoteTraining, "play_round"),
+    (ROUND, TalkedRun, "play_round"),
     (TRAINING, Sequential, "answer"),
     (TRYING, SiteModels, "evaluation"),
     (ANSWER, Site, "answer"),

@@ -8,13 +8,23 @@ another part of the same kind, as ``base: Algorithm = FedAvg()`` does: ``ditto(b
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
 
 from unalike.errors import UserError, shown, unknown
 from unalike.own_code import explained
-from unalike.part_text import coerce, parse, show, split, text_value_of, texts_value_of, unreadable, value_of
+from unalike.part_text import (
+    coerce,
+    parse,
+    show,
+    split,
+    text_value_of,
+    texts_value_of,
+    types_of,
+    unreadable,
+    value_of,
+)
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -237,9 +247,9 @@ class CompositionRegistry(Registry[Any]):
         return [part] if single else list(getattr(part, "parts", (part,)))
 
 
-def _hints(entry: Registration[Any]) -> dict[str, Any]:
+def _hints(entry: Registration[Any]) -> Mapping[str, Any]:
     try:
-        return get_type_hints(entry.cls)
+        return types_of(entry.cls)
     except NameError as error:
         raise UserError(
             f"The types of {entry.name}'s parameters cannot be read: {error}. Import it in the file of "

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.helpers import NEEDS, net_algorithms
+from tests.helpers import MODELLESS, NEEDS, net_algorithms
 from unalike.algorithms import ALGORITHMS, Algorithm, FedAvg, algorithm
 from unalike.algorithms.checked import _RULES, _SCRIPTS, checked
 from unalike.errors import UserError
@@ -29,7 +29,11 @@ def around(monkeypatch):
     algorithm("test-around")(type("Around", (Algorithm,), names))
 
 
-SHIPPED = [entry.name for entry in net_algorithms() if not is_own(entry.cls) and not entry.cls.pools]
+SHIPPED = [
+    entry.name
+    for entry in net_algorithms()
+    if not is_own(entry.cls) and not entry.cls.pools and entry.name not in MODELLESS
+]
 
 
 @pytest.mark.usefixtures("around")

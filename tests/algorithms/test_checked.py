@@ -104,6 +104,7 @@ def test_further_arguments_with_defaults_and_other_names_are_fine():
 
 
 MAY_BE_NONE = {"global_model", "proximal", "linear", "beside", "near", "teach", "contrast", "scales"}
+MAY_BE_NONE |= {"ahead", "pace"}
 
 
 @pytest.mark.parametrize("method", sorted(set(METHODS) - MAY_BE_NONE - set(_SCRIPTS)))

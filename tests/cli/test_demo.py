@@ -12,7 +12,10 @@ import unalike
 from unalike.cli.demo_tables import NEXT
 from unalike.cli.main import call
 from unalike.demo import hospitals, uneven_digits
-from unalike.demo.content import QUICK, demonstrate
+from unalike.demo.content import Length, demonstrate
+
+SHORT = Length((0, 1), 2)
+"""In place of the length of ``--quick``: two seeds have a spread."""
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +27,7 @@ def folder(tmp_path_factory):
 def printed(folder):
     """One run of the command for all tests; capsys is for single tests."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unalike.demo.content.QUICK", SHORT)
         for name in ("stdout", "stderr"):
             patch.setattr(sys, name, (folder / name).open("w"))
         code = call(["demo", "--quick", "--json", "--out", str(folder / "new" / "out")])
@@ -35,7 +39,7 @@ def printed(folder):
 
 def test_structure(printed):
     assert set(printed) == {"plan", "hospitals", "digits", "files", "seconds"}
-    assert printed["plan"] == {"seeds": list(QUICK.seeds), "rounds": QUICK.rounds}
+    assert printed["plan"] == {"seeds": list(SHORT.seeds), "rounds": SHORT.rounds}
     heart, digits = printed["hospitals"], printed["digits"]
     assert set(heart["methods"]) == {"neighbour", "alone", "FedAvg", "Ditto", "pooled"}
     assert set(digits["methods"]) == {"five digits", "two digits"}
@@ -60,16 +64,16 @@ def test_label_counts_are_those_of_the_training_rows(printed):
 
 
 def test_accuracies_are_those_of_independent_runs(printed):
-    fedavg = hospitals.specs("FedAvg", QUICK.seeds, QUICK.rounds)
+    fedavg = hospitals.specs("FedAvg", SHORT.seeds, SHORT.rounds)
     own = printed["hospitals"]["methods"]["FedAvg"]["accuracy"]["all"]["each"]
     assert own == pytest.approx([unalike.run(spec).accuracy for spec in fedavg], abs=1e-12)
-    spec = uneven_digits.specs("two digits", "Ditto", QUICK.seeds, QUICK.rounds)[0]
+    spec = uneven_digits.specs("two digits", "Ditto", SHORT.seeds, SHORT.rounds)[0]
     worst = printed["digits"]["methods"]["two digits"]["Ditto"]["worst_tenth"]["each"][0]
     assert worst == pytest.approx(unalike.run(spec).figures["personal_by_labels"]["worst_10_percent"])
 
 
 def test_the_same_figures_each_time(printed):
-    again = json.loads(json.dumps(demonstrate(QUICK, lambda what, work: None).to_dict()))
+    again = json.loads(json.dumps(demonstrate(SHORT, lambda what, work: None).to_dict()))
     assert {key: printed[key] for key in again} == again
 
 
@@ -82,8 +86,7 @@ def test_files(printed, folder):
 
 
 def test_tables_and_next_commands(tmp_path, capsys, monkeypatch):
-    shorter = QUICK.__class__((0,), 1)
-    monkeypatch.setattr("unalike.demo.content.QUICK", shorter)
+    monkeypatch.setattr("unalike.demo.content.QUICK", Length((0,), 1))
     assert call(["demo", "--quick", "--out", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     for word in ("switzerland", "own model, alone", "party 9", "Noise here", "Leave --quick out", *NEXT):

@@ -186,7 +186,7 @@ CARRIERS = [
         ("one batch for the mean feature", "MEASURE_ROWS):", "MEASURE_ROWS)[:1]:"),
         ("parts are added up, not averaged", "value * (len(index) / len(own))", "value"),
         ("what was trained is not looked at", 'own["trained"] = w', 'own["trained"] = algorithm.start(me)'),
-        ("the correction is skipped", 'if algorithm.overrides("correct", "linear")', "if False"),
+        ("the correction is skipped", 'if algorithm.overrides("correct", "linear", "pace")', "if False"),
     ),
     *of_file(
         "engines/vectorised.py",
@@ -198,7 +198,7 @@ CARRIERS = [
         ),
         ("somebody else's measurement", "value[torch.from_numpy(back).to(value.device)]", "value"),
         ("parts are weighted by another party's rows", "len(r) / len(own[i])", "len(r) / len(own[0])"),
-        ("the correction is skipped", 'if algorithm.overrides("correct", "linear")', "if False"),
+        ("the correction is skipped", 'if algorithm.overrides("correct", "linear", "pace")', "if False"),
     ),
     *of_file(
         "runs/training.py",
@@ -326,7 +326,7 @@ SECOND_EDITION = [
     ),
     *of_file(
         "engines/compiled/engine.py",
-        ("the kernels move all weights", "linear, trains=span)", "linear)"),
+        ("the kernels move all weights", "trains=span,", ""),
     ),
     *of_file(
         "runs/training.py",

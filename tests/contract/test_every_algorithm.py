@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from tests.contract import distilling_algorithms, paper_algorithms
+from tests.contract import paper_algorithms
 from tests.helpers import NEEDS, LayerNormBody, NormBody, TanhBody, net_algorithms
 from unalike.runs.check import check_algorithm
 
@@ -15,7 +15,7 @@ REGISTERED = [
     for entry in net_algorithms()
     if entry.cls.__module__.startswith(OURS) and not entry.name.startswith("broken-")
 ]
-PAPERS = [*paper_algorithms.NAMES, *distilling_algorithms.NAMES]
+PAPERS = paper_algorithms.NAMES
 NORM = {"model": "test-norm-body", "batch_size": 64}
 SETTINGS = {
     "momentum": {},
@@ -46,8 +46,9 @@ VARIANTS = {
     "fd(gamma=0.5)": {**THREE_NETS, "channel": "masked", "sample": 1.0},
     "cronus(outliers=0.4, alone=0)": {**THREE_NETS, "newcomers": 0.34},
     "def-kt(pairs=2)": {"sample": 1.0, "model": "mlp(6,4)", "optimiser": "sgd"},
-    "test-fedgan(noise=3)": THREE_NETS,
+    "f2a(noise=3, steps=2)": THREE_NETS,
     "fedgan(noise=3, fill=0.5, after=1)": NORM,
+    "dense(epochs=1, makes=2, learns=2)": NORM,
     "faug(base=scaffold, steps=2)": {"newcomers": 0.34},
     "apfl(learn=false)": NORM,
     "fedrep(2)": {"fine_tune": 1},

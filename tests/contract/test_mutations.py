@@ -1,12 +1,14 @@
 """The tests notice: every mutation in the list makes at least one property fail.
 
 A mutation is put in place by compiling the changed text of its file and giving the new code to the functions that
-are already loaded, wherever they have been imported. The properties are the tests of this suite themselves.
+are already loaded, wherever they have been imported. The properties are the tests of this suite themselves: first
+those that call the changed function, the cheapest before the others.
 """
 
 import importlib
 import inspect
 import pkgutil
+from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
 
@@ -33,6 +35,7 @@ from tests.algorithms import (
 )
 from tests.algorithms.personal import test_meta
 from tests.contract import mutations
+from tests.contract.calls import in_order, watched
 from tests.rounds import (
     test_asks,
     test_batch_norm,
@@ -210,51 +213,63 @@ def functions_of(module):
 
 
 def mutate(monkeypatch, mutation):
-    """Give the loaded functions of the file the code that they have with the changed text."""
+    """Give the loaded functions of the file the code that they have with the changed text; which it was."""
     path = ROOT / mutation.file
     source = path.read_text(encoding="utf-8")
     assert source.count(mutation.old) == 1, f"{mutation.file} has {source.count(mutation.old)} x {mutation.old!r}"
     changed = source.replace(mutation.old, mutation.new)
     before, after = (codes_of(compile(text, str(path), "exec", dont_inherit=True)) for text in (source, changed))
     module = importlib.import_module("unalike." + mutation.file.removesuffix(".py").replace("/", "."))
-    changes = 0
+    changes = []
     for function in functions_of(module):
         name = function.__code__.co_qualname
         if name in before and before[name] != after[name]:
             monkeypatch.setattr(function, "__code__", after[name])
-            changes += 1
-    assert changes == 1, f"{mutation.old!r} is in {changes} functions"
+            changes.append((str(path), name))
+    assert len(changes) == 1, f"{mutation.old!r} is in {len(changes)} functions"
+    return changes[0]
 
 
 def failing(checks):
     """The first check that fails, with its reason, or None. Any other error is not a property that was noticed."""
+    others = []
     for check, *arguments in checks:
         try:
             check(*arguments)
         except (AssertionError, UserError, pytest.fail.Exception) as error:
             return check.__name__, str(error)
+        except Exception as error:
+            others.append(error)
+    if others:
+        raise others[0]
     return None
+
+
+@cache
+def known(group):
+    """The checks of a group as they pass before anything is changed, with what each calls."""
+    return [watched(*check) for check in CHECKS[group]]
 
 
 @pytest.mark.parametrize("group", CHECKS)
 def test_nothing_fails_as_it_is(group):
-    assert failing(CHECKS[group]) is None
+    assert len(known(group)) == len(CHECKS[group])
 
 
 @pytest.mark.parametrize(
     ("group", "mutation"), MUTATIONS, ids=[f"{m.file.split('/')[-1]}: {m.what}" for _, m in MUTATIONS]
 )
 def test_is_noticed(group, mutation, monkeypatch):
-    mutate(monkeypatch, mutation)
-    assert failing(CHECKS[group]) is not None
+    checks = known(group)
+    assert failing(in_order(checks, *mutate(monkeypatch, mutation))) is not None
 
 
 def test_every_algorithm_is_mutated():
     mutated = {mutation.file for _, mutation in MUTATIONS}
     written = {str(path.relative_to(ROOT)) for path in (ROOT / "algorithms").rglob("[a-z]*.py")}
-    # FedAvg has no code of its own; the checks of users' algorithms are no part of any, nor is how their values are
-    # told, nor are tables of names and reasons.
-    without = {f"algorithms/{name}.py" for name in ("fedavg", "checked", "outlines", "instead")}
+    # FedAvg has no code of its own; the checks of users' algorithms and their words are no part of any, nor are
+    # tables of names and reasons.
+    without = {"algorithms/fedavg.py", "algorithms/checked.py", "algorithms/outlines.py", "algorithms/instead.py"}
     assert written - mutated == without | {"algorithms/trees/reasons.py"}
 
 

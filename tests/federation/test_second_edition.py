@@ -6,7 +6,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.contract import distilling_algorithms  # noqa: F401  registers algorithms
 from tests.federation import second_edition  # noqa: F401
 from tests.federation.inside import FOUR, HOSPITALS, World, write_tables
 from unalike.algorithms import Algorithm, ByParty, algorithm
@@ -32,7 +31,10 @@ RUNS = {
     "feddf": {},
     "feddf-nets(batches=5)": {"model": NETS},
     "def-kt": {},
-    "test-fedgan": {},
+    "fedgan(fill=0.5)": {},
+    "faug(steps=5)": {},
+    "f2u(steps=3)": {},
+    "dense(epochs=1, makes=2, learns=2)": {"model": "site-normed"},
     "site-relay": {},
     "ifca": {},
     "fesem": {},

@@ -88,8 +88,8 @@ def test_fine_tuning_is_refused_where_the_algorithm_adapts_itself():
 
 
 def test_fine_tuning_is_refused_where_there_is_no_model():
-    with pytest.raises(UserError, match=r"test-fedgan.* has no model .*Leave --fine-tune 1 out\."):
-        small_simulation("test-fedgan", fine_tune=1)
+    with pytest.raises(UserError, match=r"f2u.* has no model .*Leave --fine-tune 1 out\."):
+        small_simulation("f2u", fine_tune=1)
 
 
 @pytest.mark.parametrize("engine", ["sequential", "vectorised"])

@@ -35,8 +35,10 @@ from unalike.algorithms.fednova import FedNova
 from unalike.algorithms.fedprox import FedProx
 from unalike.algorithms.fedrs import FedRs
 from unalike.algorithms.fedyogi import FedYogi
+from unalike.algorithms.generated.dense import Dense
 from unalike.algorithms.generated.faug import FAug
 from unalike.algorithms.generated.fedgan import FedGan
+from unalike.algorithms.generated.forgiving import F2a, F2u
 from unalike.algorithms.knowledge.cronus import Cronus
 from unalike.algorithms.knowledge.def_kt import DefKt
 from unalike.algorithms.knowledge.fd import Fd
@@ -83,7 +85,10 @@ __all__ = [
     "CyclicTrees",
     "Dapper",
     "DefKt",
+    "Dense",
     "Ditto",
+    "F2a",
+    "F2u",
     "FAug",
     "Fd",
     "FeSem",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from unalike.models.task import Task
 
 _NEVER = (
-    *("loss", "near", "teach", "contrast", "scales", "beside"),
+    *("loss", "near", "teach", "contrast", "scales", "beside", "ahead", "pace"),
     *("correct", "phases", "adapt", "prepare", "keep", "personal"),
 )
 """What a base may not bring: an objective or models of its own, which what is around it could not know."""

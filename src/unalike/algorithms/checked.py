@@ -28,6 +28,7 @@ from unalike.algorithms.contract import (
 from unalike.algorithms.exchange import PhaseRows
 from unalike.algorithms.outlines import outline_of
 from unalike.algorithms.protocol import Protocol
+from unalike.algorithms.terms import Ahead
 from unalike.errors import UserError
 from unalike.own_code import check_signature, is_own, place
 
@@ -218,6 +219,14 @@ _RULES = {
     "contrast": _Rule(
         "None, or mu and heat (numbers) and two vectors ({0.task.dtype}) of weights",
         lambda value, party: value is None or _are_numbers_then_vectors(value, party.task, 2, 2),
+    ),
+    "ahead": _Rule(
+        "None, or Ahead(rate, steps, pull, apart)",
+        lambda value, party: value is None or isinstance(value, Ahead),
+    ),
+    "pace": _Rule(
+        "None, or what gradients are multiplied by: a number",
+        lambda value, party: value is None or isinstance(value, int | float) or _is_number(value),
     ),
     "scales": _Rule(
         "None, or a vector ({0.task.dtype}) with a number for each class",

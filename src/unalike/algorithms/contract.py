@@ -24,7 +24,7 @@ from unalike.algorithms.exchange import (
     sent_to,
 )
 from unalike.algorithms.replies import Replies, Vectors
-from unalike.algorithms.terms import declared_fit
+from unalike.algorithms.terms import Ahead, declared_fit
 from unalike.registry import Registry
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALGORITHMS",
+    "Ahead",
     "Algorithm",
     "Ask",
     "ByParty",
@@ -232,6 +233,19 @@ class Algorithm:
         """
         return None
 
+    def ahead(self, party: Party) -> Ahead | None:
+        """Where the gradient of each local step is taken, if not at w. No other term is on the rows."""
+        return None
+
+    def pace(self, party: Party) -> float | Tensor | None:
+        """What every local gradient is multiplied by in the end, or None."""
+        return None
+
+    @property
+    def all_declared(self) -> bool:
+        """Whether ``loss`` and ``correct`` do what is declared and nothing else: no engine has to call them."""
+        return not self.overrides("loss", "correct")
+
     def scales(self, party: Party) -> Tensor | None:
         """What each class's logit is multiplied by before the task's loss looks at it, or None."""
         return None
@@ -249,8 +263,9 @@ class Algorithm:
 
     def correct(self, party: Party, w: Tensor, grad: Tensor) -> Tensor:
         """The gradient that the local optimiser uses; ``grad`` has the weight decay in it already."""
-        added = self.linear(party)
-        return grad if added is None else grad + added
+        added, factor = self.linear(party), self.pace(party)
+        grad = grad if added is None else grad + added
+        return grad if factor is None else grad * factor
 
     def keep(self, party: Party, w: Tensor) -> Vectors:
         """The party's state after a phase that another one follows; ``w`` is what the phase came to."""

@@ -28,7 +28,7 @@ def choose_engine(name: str, job: Job, say: Say) -> Choice:
     The rule looks at the job and at whether there is a compiler, never at what happens to be compiled already:
     the same spec has the same bits on the same machine.
     """
-    job.task.operation = None
+    job.task.operation = job.task.judge = None
     wanted, why = _rule(job) if name == "auto" else (name, NAMED)
     try:
         return Choice(engine_class(wanted).of(job, say), why)
@@ -45,7 +45,7 @@ def _rule(job: Job) -> tuple[str, str]:
     stacked, why = _stacked(job)
     if on_cpu and seconds < SHORT and (stacked or job.chain):
         return "sequential", "the run is too short for any preparation to pay"
-    if on_cpu and seconds >= LONG and (job.whole or not stacked):
+    if on_cpu and seconds >= LONG and (job.whole or not (stacked or job.sparse)):
         how = "a party's whole training is one call" if job.whole else "the net is one call in each step"
         return "compiled", f"a chain of layers and a run worth compiling for; {how}"
     return ("vectorised" if stacked else "sequential"), why

@@ -42,6 +42,10 @@ class Job:
     threads: int = 1
     whole: bool = True
     """Whether the kernels can run a party's whole local training (``trains_whole``)."""
+    sparse: bool = False
+    """Whether rows are sparse, so that only their batches are ever filled up."""
+    readable: bool = True
+    """Whether kernels can read the rows as they are kept."""
     steps: int = 0
     """Local steps of all parties in all rounds, about."""
     batch_size: int = 64
@@ -50,7 +54,7 @@ class Job:
     def chain(self) -> Chain | None:
         """The net as the kernels know it, if it is a chain."""
         try:
-            return describe(self.task.net, self.shape)
+            return describe(self.task.net, self.shape, sparse=self.sparse)
         except NotAChain:
             return None
 

@@ -223,7 +223,7 @@ class _Stack:
             with torch.no_grad():
                 if optimiser.weight_decay:
                     grad = grad.add(leaf, alpha=optimiser.weight_decay)
-                if algorithm.overrides("correct", "linear"):
+                if algorithm.overrides("correct", "linear", "pace"):
                     own = {"w": leaf, "grad": grad}
                     grad = self._map(lambda me, own: algorithm.correct(me, own["w"], own["grad"]), own, count)
                 part = {key: value[:count] for key, value in slots.items()}

@@ -17,7 +17,7 @@ from torch.func import functional_call
 from unalike.errors import UserError
 from unalike.models.batch import Batch
 from unalike.models.byte_scale import ByteScale
-from unalike.models.derivatives import Derivatives, NetOperation
+from unalike.models.derivatives import Derivatives, NetOperation, RowJudge
 from unalike.models.extra import Extra
 from unalike.models.layout import Places, WeightLayout, slices_of, tensors_digest
 from unalike.models.loss import CrossEntropy, Loss
@@ -72,8 +72,9 @@ class Task(Derivatives):
     of all nets of the run, this one among them: party k has the k-th, counted round and round.
     ``least_opened`` is how many parties there must be in any part of a sum for it to be opened: 1, unless the
     channel hides single uploads. ``rehearsing`` says that nothing will be made of what the server learns now.
-    ``byte_scale`` is how rows became numbers that are bytes in memory, else None. ``operation`` is what computes
-    (w, x) -> logits, features in place of the net, where the engine has something faster.
+    ``byte_scale`` is how rows became numbers that are bytes in memory, else None. Where the engine has something
+    faster than the net, ``operation`` computes (w, x) -> logits, features in its place, and ``judge`` tells how
+    well models do on rows as they are kept.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Task(Derivatives):
         self.least_opened = 1
         self.rehearsing = False
         self.operation: NetOperation | None = None
+        self.judge: RowJudge | None = None
         self._extras: dict[str, Extra] = {}
         net = self._fresh_net(0).train()
         named = dict(net.named_parameters())

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from unalike.data.dataset import Array
 from unalike.models.batch import Batch
-from unalike.models.loss import Loss
+from unalike.models.loss import CrossEntropy, Loss
 from unalike.models.task import Task
 from unalike.rounds import local
 from unalike.rounds.rows import Rows, batch_of
@@ -97,6 +97,9 @@ def judge(
 
     @torch.no_grad()  # a thread has a grad mode of its own
     def block(part: Tensor) -> Tensor:
+        at_once = lines_at_once(task, [w], rows, part, torch.tensor([len(part)]), whole=whole)
+        if at_once is not None:
+            return at_once
         batch = batch_of(rows, part, buffers)
         return lines_of(objective, outputs_of(task, w, batch), batch.y, rows.unit, whole=whole)
 
@@ -140,6 +143,17 @@ def lines_of(objective: Loss, outputs: Tensor, y: Tensor, unit: float = 1.0, *, 
     simple = torch.stack([losses, (outputs.argmax(dim=1) == y).to(losses)], dim=1)
     # Probabilities in double precision: of a sure net they would all be 1 in single.
     return torch.cat([simple.double(), objective.predict(outputs.double())], dim=1) if whole else simple
+
+
+def lines_at_once(
+    task: Task, models: Sequence[Tensor], rows: Rows, index: Tensor, ends: Tensor, *, whole: bool
+) -> Tensor | None:
+    """The lines of rows under several models, each up to its end, where something makes them at once."""
+    if task.judge is None or whole or type(task.objective) is not CrossEntropy or rows.stored is None:
+        return None
+    if any(w.dim() != 1 for w in models):  # ensembles
+        return None
+    return task.judge(models, ends, rows.stored, index)
 
 
 def joined(each: Sequence[Judged]) -> Judged:

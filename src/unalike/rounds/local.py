@@ -114,7 +114,7 @@ def stepped(worker: Worker, me: Party, w: Tensor, grad: Tensor) -> Tensor:
     algorithm, decay = worker.recipe.algorithm, worker.recipe.optimiser.weight_decay
     if decay:
         grad = grad.add(w, alpha=decay)
-    return algorithm.correct(me, w, grad) if algorithm.overrides("correct", "linear") else grad
+    return algorithm.correct(me, w, grad) if algorithm.overrides("correct", "linear", "pace") else grad
 
 
 @torch.no_grad()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -27,7 +28,7 @@ class Population:
         """The fraction of all training rows that these parties hold."""
         return float(self.rows[list(numbers)].sum() / self.rows[self.members].sum())
 
-    @property
+    @cached_property
     def most_rows(self) -> int:
         """The training rows of the party that has most."""
         return int(self.rows.max())

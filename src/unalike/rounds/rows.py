@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from unalike.data.dataset import Array, Dataset
 from unalike.models.batch import Batch
+from unalike.models.derivatives import Stored
 
 PREPARED_BYTES = 64 * 2**20
 """Data sets up to this size are turned into floating point once instead of batch by batch."""
@@ -57,14 +59,21 @@ class Rows:
             self._joined = more, found
         return self._joined[1]
 
-    def stored(self) -> tuple[Tensor, Tensor | None, Tensor | None] | None:
-        """All rows as they are kept, and the (x - shift) / scale that is still to do; None for sparse ones."""
+    @cached_property
+    def stored(self) -> Stored | None:
+        """All rows as they are kept, and the (x - shift) / scale that is still to do.
+
+        None for sparse rows with a shift or a scale: only their batches have it.
+        """
         if self._sparse is not None:
-            return None
+            parts = (self._sparse.data, self._sparse.indptr, self._sparse.indices)
+            kinds = (self._dtype_of_net, torch.int64, torch.int32)
+            x, starts, columns = (torch.from_numpy(v).to(kind) for v, kind in zip(parts, kinds, strict=True))
+            return Stored(x, self.y, starts=starts, columns=columns) if self._plain else None
         if self._prepared or self._plain:
-            return self._x, None, None
+            return Stored(self._x, self.y)
         shift, scale = (v.broadcast_to(self._shape).contiguous() for v in (self._shift, self._scale))
-        return self._x, shift, scale
+        return Stored(self._x, self.y, shift, scale)
 
     def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """The rows and labels at ``index``, which may have any number of axes."""

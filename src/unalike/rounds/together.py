@@ -24,6 +24,7 @@ from unalike.rounds.judging import (
     fewest,
     joined,
     judge,
+    lines_at_once,
     lines_of,
     needs_probabilities,
     outputs_of,
@@ -90,7 +91,7 @@ def _blocks(
 ) -> Iterator[list[int]]:
     """The parties of a task in blocks, those with most rows first, so that those of a block have about as many."""
     own = sorted((k for k in numbers if task_of(k) is task), key=lambda k: (-len(rows[k]), k))
-    most = STACK_ROWS if _can_be_stacked(task) else local.MEASURE_ROWS
+    most = STACK_ROWS if task.judge is not None or _can_be_stacked(task) else local.MEASURE_ROWS
     while own:
         width = max(1, min(most // len(rows[own[0]]), MOST_WEIGHTS // task.size))
         yield own[:width]
@@ -102,10 +103,14 @@ def _judge_block(
     task: Task, models: Sequence[tuple[Tensor, Tensor]], data: Rows, rows: Sequence[Array], scores: Sequence[Score]
 ) -> Judged:
     """The rows of a few parties, one party after the other."""
+    whole = needs_probabilities(scores)
+    index, ends = torch.from_numpy(np.concatenate(rows)), torch.tensor([len(own) for own in rows]).cumsum(0)
+    table = lines_at_once(task, [w for w, _ in models], data, index, ends, whole=whole)
+    if table is not None:
+        return Judged(task.objective.task, table, data.y[index])
     alike = len({w.shape for w, _ in models}) == 1  # an ensemble may be beside single nets
     outputs_and_labels = _stacked if alike and _can_be_stacked(task) else _in_turn
     outputs, y = outputs_and_labels(task, models, data, rows)
-    whole = needs_probabilities(scores)
     table = lines_of(task.objective, outputs, y, data.unit, whole=whole)
     return Judged(task.objective.task, table, true_of(task, data, y))
 

@@ -107,7 +107,9 @@ class Simulation(Training):
             parties=self.cohort_size,
             shape=self.federation.dataset.shape,
             threads=spec.threads,
-            whole=whole and self.federation.train.stored() is not None,
+            whole=whole and self.federation.train.stored is not None,
+            sparse=self.federation.dataset.is_sparse,
+            readable=self.federation.train.stored is not None,
             steps=spec.rounds * self.cohort_size * spec.work.count(round(rows)),
             batch_size=min(spec.batch_size, math.ceil(rows)),
         )

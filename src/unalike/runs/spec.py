@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal
 
 from unalike.engines.table import engine_names
 from unalike.errors import UserError, unknown
 from unalike.own_code import explained, is_own, source_of
-from unalike.part_text import coerce
+from unalike.part_text import coerce, types_of
 from unalike.rounds.optimisers import LARGEST, USUAL_RATE, usual_rate
 from unalike.runs.meaning import check_meaning, protocol_of, unread, without_meaning
 from unalike.runs.parts import PARTS, registry
@@ -97,7 +97,7 @@ class RunSpec:
             object.__setattr__(self, "lr", usual_rate(registry("optimiser").build(str(self.optimiser))))
         for name in ("model", "freeze"):
             object.__setattr__(self, name, as_text_field(name, getattr(self, name)))
-        hints = get_type_hints(type(self))
+        hints = types_of(type(self))
         for field in dataclasses.fields(self):
             value = coerce(getattr(self, field.name), hints[field.name], field.name)
             object.__setattr__(self, field.name, value)
@@ -249,7 +249,7 @@ class RunSpec:
     @classmethod
     def as_recorded(cls, values: Mapping[str, Any], key: str) -> RunSpec:
         """The spec of a run as its folder has it: nothing is looked up: no data, no plug-ins."""
-        made, hints = object.__new__(cls), get_type_hints(cls)
+        made, hints = object.__new__(cls), types_of(cls)
         whole = cls.complete(values)
         known = {each.name: each.default for each in cls.options()} | {"lr": USUAL_RATE} | whole
         # Without a rate it is a protocol's, perhaps one that is not here; it has no use for what is not there.

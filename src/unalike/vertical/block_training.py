@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unalike.vertical.block_net import Blocks, as_targets, mean_loss
-from unalike.vertical.net_part import NetPart
+from unalike.vertical.net_part import NetPart, own_tensor
 from unalike.vertical.objectives import loss_of
 
 Array = NDArray[Any]
@@ -36,7 +36,7 @@ class TrainedPart:
     """A part of a net that one party trains, and what it last made of a batch, ready to go back through."""
 
     def __init__(self, part: NetPart, compute: Callable[[NetPart, Tensor], Tensor], rows: Array) -> None:
-        self.part, self._compute, self._rows = part, compute, torch.from_numpy(rows)
+        self.part, self._compute, self._rows = part, compute, own_tensor(rows)
         self._used: Array | None = None
         self._made: tuple[Place, Tensor] | None = None
 
@@ -78,7 +78,7 @@ class TrainedPart:
         """The weights, and the velocity, after a step along the derivatives of what was made of a batch."""
         made = self.made(weights, place, batch)
         self._made = None
-        made.backward(torch.from_numpy(np.array(gradient)))  # type: ignore[no-untyped-call]
+        made.backward(own_tensor(gradient))  # type: ignore[no-untyped-call]
         return self.stepped(descent, velocity)
 
 
@@ -98,9 +98,7 @@ class HeadTraining:
         """
         own = self.body.made(weights["body"], place, batch)
         self.head.use(weights["head"])
-        told = {
-            number: torch.from_numpy(np.array(embedding)).requires_grad_() for number, embedding in others.items()
-        }
+        told = {number: own_tensor(embedding).requires_grad_() for number, embedding in others.items()}
         embeddings = [made for _, made in sorted({**told, me: own}.items())]
         scores = self._blocks.scores(self.head.part, embeddings)
         loss = mean_loss(scores, self._targets[torch.from_numpy(batch)], self._classes)

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from unalike.vertical.block_net import chosen, digest, fill, float_array, int_array
 from unalike.vertical.block_training import Place, SgdStep, TrainedPart
-from unalike.vertical.net_part import NetPart, in_blocks
+from unalike.vertical.net_part import NetPart, in_blocks, own_tensor, whole_lines
 from unalike.vertical.objectives import ScoreLoss, loss_of
 
 if TYPE_CHECKING:
@@ -105,8 +105,8 @@ class LabelSide:
     """The label holder's side of transfer: its net, all of its rows and their labels."""
 
     def __init__(self, objective: TransferObjective, net: NetPart, rows: Array, signs: Array) -> None:
-        self.objective, self._signs = objective, torch.from_numpy(signs)
-        self._shares = torch.from_numpy(shares_of(signs, objective.balanced)).T
+        self.objective, self._signs = objective, own_tensor(signs)
+        self._shares = own_tensor(shares_of(signs, objective.balanced)).T
         self.part = TrainedPart(net, lambda part, x: part.module(x), rows)
 
     def _seen(self, weights: Array, place: Place, batch: Array) -> tuple[Tensor, Tensor, Tensor]:
@@ -137,7 +137,7 @@ class LabelSide:
             loss, grad = self.objective.label_loss(ours @ translator.T, signs), None
             loss.backward()  # type: ignore[no-untyped-call]
         else:
-            told = torch.from_numpy(np.array(theirs)).requires_grad_()
+            told = own_tensor(theirs).requires_grad_()
             loss = self.objective.total(translator, ours, told, signs)
             loss.backward()  # type: ignore[no-untyped-call]
             grad = told.grad
@@ -159,8 +159,8 @@ def partner_side(model: Mlp, width: int, rows: Array) -> TrainedPart:
 
 def translated(made: Array, translator: Array) -> Array:
     """The scores of rows by what a net makes of them, float64 [rows, outputs]."""
-    turned = torch.from_numpy(np.array(translator)).T
-    return in_blocks(lambda rows: rows @ turned, torch.from_numpy(np.array(made)))
+    turned = own_tensor(translator).T
+    return in_blocks(lambda rows: whole_lines(rows) @ turned, torch.from_numpy(np.array(made)))
 
 
 @dataclass(frozen=True, eq=False)

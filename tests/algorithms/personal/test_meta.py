@@ -15,7 +15,7 @@ from tests.helpers import (
     quadratic_federation,
 )
 from unalike.algorithms import ALGORITHMS, FedAvg, PerFedAvg, Reptile
-from unalike.algorithms.personal.meta import dealt
+from unalike.algorithms.terms import dealt
 from unalike.engines.sequential import Sequential
 from unalike.engines.vectorised import Vectorised
 from unalike.errors import UserError
@@ -130,7 +130,8 @@ def test_parties_with_one_row_train(engine):
     moved = play(simulation, 1).state.server["w"] - simulation.initial
     assert moved.norm() > 1e-3
     same = small_simulation("per-fedavg(alpha=0.1, order=hf, batches=same)", batch_size=1, engine=engine)
-    assert torch.allclose(play(same, 1).state.server["w"], simulation.state.server["w"], atol=1e-6)
+    # In single precision the difference of two gradients, over 2 delta, has few places left.
+    assert torch.allclose(play(same, 1).state.server["w"], simulation.state.server["w"], atol=2e-5)
 
 
 def test_batches_are_apart():

@@ -39,7 +39,9 @@ class Joint(nn.Module):
         self.merge, self.widths = merge, widths
 
     def forward(self, x):
-        parts = [body(part) for body, part in zip(self.bodies, x.split(self.widths, 1), strict=True)]
+        # A party has a table of its own: the last bits of a product may depend on where in memory numbers begin.
+        own = [part.contiguous() for part in x.split(self.widths, 1)]
+        parts = [body(part) for body, part in zip(self.bodies, own, strict=True)]
         return self.head(torch.cat(parts, 1) if self.merge == "concat" else sum(parts[1:], parts[0]))
 
 

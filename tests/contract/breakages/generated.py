@@ -1,6 +1,6 @@
 """What breaks generators, judges, FedGAN and FAug, and the tests that notice."""
 
-from tests.algorithms.generated import test_faug, test_fedgan, test_gan
+from tests.algorithms.generated import test_dense, test_faug, test_fedgan, test_forgiving, test_gan
 from tests.contract.mutations import of_file
 
 MUTATIONS = [
@@ -45,7 +45,7 @@ MUTATIONS = [
         "algorithms/generated/learning.py",
         ("Adam's bias stays", "first / (1 - BETA1 ** (step + 1))", "first"),
         ("the server goes uphill", "w -= lr * way", "w += lr * way"),
-        ("a rehearsal takes as long as a run", "1 if task.rehearsing else steps", "steps"),
+        ("a rehearsal takes as long as a run", "return 1 if task.rehearsing else count", "return count"),
         ("the same noise is in no stream", "generator=stream, dtype=task.dtype", "dtype=task.dtype"),
     ),
     *of_file(
@@ -68,6 +68,40 @@ MUTATIONS = [
             'party.received["generator"] * 0, z, y',
         ),
         ("tasks without labels are filled", "if self.fill:\n            check", "if False:\n            check"),
+    ),
+    *of_file(
+        "algorithms/generated/forgiving.py",
+        ("the strictest judge decides", "scores.max(dim=0)", "scores.min(dim=0)"),
+        ("strict judges have more say", "(self.lam * scores).softmax", "(-self.lam * scores).softmax"),
+        ("the judges' say does not depend on lam", "(self.lam * scores).softmax", "scores.softmax"),
+        (
+            "the generator is to be found out",
+            "softplus(-self.together(scores))",
+            "softplus(self.together(scores))",
+        ),
+        ("a party's judge begins anew", 'return {"judge": w}, {"judge": w}', 'return {"judge": w}, party.state'),
+        ("every round has the same noise", 'task.generator(1 + int(server["rounds"]))', "task.generator(1)"),
+    ),
+    *of_file(
+        "algorithms/generated/dense.py",
+        (
+            "rows are to be taken for other labels",
+            "functional.cross_entropy(told, made.y)",
+            "-functional.cross_entropy(told, made.y)",
+        ),
+        ("rows are to be agreed on", "- self.disagreement * apart", "+ self.disagreement * apart"),
+        ("rows count that both say the same of", "(differ * (p.exp()", "(differ**0 * (p.exp()"),
+        ("the divergence is that of the student", "(p.exp() * (p - q))", "(q.exp() * (q - p))"),
+        (
+            "statistics are added up over nets",
+            "torch.stack([gap for _, gap in said]).mean()",
+            "torch.stack([gap for _, gap in said]).sum()",
+        ),
+        ("variances are not compared", " + (spread - told_spread).norm()", ""),
+        ("hooks stay", "            hook.remove()", "            pass"),
+        ("no running statistics are sent", '{"statistics": batch.buffers}', '{"statistics": 0 * batch.buffers}'),
+        ("the student begins as one of the nets", 'replies.mean["w"], replies', "members[0].w, replies"),
+        ("the student learns nothing", "w = distil(task, w, drawn", "distil(task, w, drawn"),
     ),
     *of_file(
         "algorithms/generated/faug.py",
@@ -119,6 +153,14 @@ CHECKS = [
     (test_fedgan.test_made_rows_come_from_the_received_generator_with_labels_evenly,),
     (test_fedgan.test_after_so_many_rounds_made_rows_are_used,),
     (test_fedgan.test_a_task_of_numbers_has_a_generator_without_labels_and_nothing_to_fill_up,),
+    (test_forgiving.test_f2us_score_is_that_of_the_most_forgiving_judge_and_f2as_lies_between,),
+    (test_forgiving.test_a_row_learns_from_the_judge_that_forgives_it,),
+    (test_forgiving.test_a_party_trains_its_own_judge_on_from_where_it_left_it, "sequential"),
+    (test_forgiving.test_the_server_draws_other_noise_in_every_round,),
+    (test_dense.test_without_lessons_it_is_fedavg, "sequential"),
+    (test_dense.test_the_generators_loss_is_the_papers,),
+    (test_dense.test_statistics_are_compared_before_each_batch_norm_layer,),
+    (test_dense.test_the_student_comes_nearer_to_the_nets_where_rows_are_made,),
     (test_faug.test_where_nothing_lacks_it_is_the_base_to_the_bit, "scaffold", "sequential"),
     (test_faug.test_filled_up_labels_are_level, 0.5),
     (test_faug.test_seeds_are_rows_of_the_party_with_that_label_and_as_many_as_are_asked, 2, 1),

@@ -8,23 +8,26 @@ ONE = Sequential()
 MUTATIONS = [
     *of_file(
         "algorithms/personal/meta.py",
-        (
-            "H is left out of every order",
-            'if self.order == "fo":\n            return task',
-            "if True:\n            return task",
-        ),
+        ("H is left out of every order", 'or self.order == "fo":', 'or self.order != "":'),
         ("H is added", "gradient - self.alpha * self._bend", "gradient + self.alpha * self._bend"),
         ("H has no alpha before it", "gradient - self.alpha * self._bend", "gradient - self._bend"),
         ("the step of alpha goes uphill", "descend(here, first, self.alpha)", "descend(here, first, -self.alpha)"),
-        ("the gradient is that before the step", "w + (moved - here), second", "w, second"),
         ("both ends of the difference are one", "task.gradient(w - step, batch)", "task.gradient(w, batch)"),
-        ("the same rows serve as D and D'", "return first, second, second", "return first, first, second"),
-        ("padding is dealt out", "real * (place == k)", "(place == k) * 1.0"),
-        ("a part without rows is the mean of nothing", "torch.where(mask.sum() > 0, mask, real)", "mask"),
-        ("the model is adapted at the run's rate", 'if party.phase == "adapt" else grad', "if False else grad"),
+        ("the model is adapted at the run's rate", 'if party.phase == "adapt" else None', "if False else None"),
         ("several passes go as far as one", "self.alpha * self.adapt_epochs)", "self.alpha)"),
         ("Reptile's rate is forgotten", 'self.server_lr * replies.mean["delta"]', 'replies.mean["delta"]'),
         ("Reptile goes away from the mean", '+ self.server_lr * replies.mean["delta"]', '- replies.mean["delta"]'),
+    ),
+    *of_file(
+        "algorithms/terms.py",
+        ("the gradient is that before the step", "w + (there - here), second", "w, second"),
+        (
+            "the same rows serve as D and D'",
+            "first, second = dealt(party, batch, 2) if",
+            "first, second = dealt(party, batch, 2)[:1] * 2 if",
+        ),
+        ("padding is dealt out", "real * (place == k)", "(place == k) * 1.0"),
+        ("a part without rows is the mean of nothing", "torch.where(mask.sum() > 0, mask, real)", "mask"),
     ),
     *of_file(
         "algorithms/personal/descent.py",

@@ -21,15 +21,15 @@ CHECKS = [
 ]
 MUTATIONS = [
     *of_file(
-        "algorithms/contract.py",
+        "algorithms/terms.py",
         ("the own gradient is taken at the own model", "share * own + (1 - share) * w.detach()", "own"),
         (
             "outputs are mixed, not weights",
-            "task.loss(share * own + (1 - share) * w.detach(), batch, track=False)",
+            "fit(share * own + (1 - share) * w.detach(), track=False)",
             "task.loss_of(share * task.logits(own, batch) + (1 - share) * task.logits(w.detach(), batch), batch)",
         ),
         ("the shared model steps on both gradients", "(1 - share) * w.detach()", "(1 - share) * w"),
-        ("the shared model steps twice", "return task.loss(w, batch) +", "return 2 * task.loss(w, batch) +"),
+        ("the shared model steps twice", "return fit(w, track=True) +", "return 2 * fit(w, track=True) +"),
         ("shares are swapped", "share * own + (1 - share) * w.d", "(1 - share) * own + share * w.d"),
     ),
     *of_file(

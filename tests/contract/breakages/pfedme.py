@@ -8,10 +8,11 @@ ONE = Sequential()
 MUTATIONS = [
     *of_file(
         "algorithms/personal/pfedme.py",
-        ("theta is not held near w", "self.inner_steps, pull=self.lam)", "self.inner_steps)"),
-        ("theta is what one step gives", "self.inner_lr, self.inner_steps, pull", "self.inner_lr, 1, pull"),
-        ("w goes without lam", "self.lam * (w - theta))", "w - theta)"),
-        ("w goes away from theta", "self.lam * (w - theta))", "self.lam * (theta - w))"),
+        (
+            "theta is what one step gives",
+            "Ahead(self.inner_lr, self.inner_steps, self.lam)",
+            "Ahead(self.inner_lr, 1, self.lam)",
+        ),
         ("parties count by their rows", "return equal_weight(party)", "return party.size"),
         ("the server's beta is forgotten", "self.beta * replies", "replies"),
         (
@@ -21,14 +22,20 @@ MUTATIONS = [
         ),
         (
             "the model in use is made at the run's rate",
-            'if party.phase == "theta" else grad',
-            "if False else grad",
+            'self.inner_steps) if party.phase == "theta" else None',
+            "self.inner_steps) if False else None",
         ),
         ("a party that never trained has a model", 'party.state["trained"] * (party', "(party"),
         ("theta is near the shared w always", 'if self.around == "shared":', "if True:"),
         ("the party's own w is lost", 'kept = {"w": w,', 'kept = {"w": w * 0,'),
         ("passes go as far as one", "self.inner_lr * self.inner_steps)", "self.inner_lr)"),
         ("theta stays halfway", 'Phase("theta", epochs=self.inner_steps)', 'Phase("theta", epochs=1)'),
+    ),
+    *of_file(
+        "algorithms/terms.py",
+        ("theta is not held near w", "ahead.steps, ahead.pull)", "ahead.steps)"),
+        ("w goes without lam", "ahead.pull * (here - there))", "here - there)"),
+        ("w goes away from theta", "ahead.pull * (here - there))", "ahead.pull * (there - here))"),
     ),
     *of_file(
         "models/derivatives.py",

@@ -8,14 +8,22 @@ MUTATIONS = [
         "engines/compiled/library.py",
         ("augmented rows are taken for the same", "if not begin or steps.top is not None:", "if not begin:"),
         ("labels of other rows", "Data(values, data.y[rows])", "Data(values, data.y[: len(rows)])"),
-        (
-            "what fills up a batch is a row",
-            "torch.where(steps.index < 0, steps.index, torch.searchsorted(rows, steps.index))",
-            "torch.searchsorted(rows, steps.index)",
-        ),
-        ("rows that are seen once are kept", "if len(rows) == len(seen) or ", "if "),
+        ("rows that are seen once are kept", "if len(rows) == int((steps.index >= 0).sum()) or ", "if "),
         ("memory has no end", " or len(rows) * size * 4 > LARGEST_KEPT", ""),
         ("memory of bytes is counted in numbers", "len(rows) * size * 4 >", "len(rows) * size >"),
+    ),
+    *of_file(
+        "engines/compiled/memory.py",
+        (
+            "what fills up a batch is a row",
+            "torch.where(index < 0, index, table[index.clamp(min=0)])",
+            "table[index.clamp(min=0)]",
+        ),
+        (
+            "rows are counted from the first that is seen",
+            "table[rows] = torch.arange(len(rows))",
+            "table[rows] = rows",
+        ),
     ),
     *of_file(
         "engines/compiled/chain.py",

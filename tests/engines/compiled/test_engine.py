@@ -151,21 +151,50 @@ def test_images_too_small_to_crop():
         simulation.play_round()
 
 
-def test_sparse_rows(monkeypatch):
+def sparse_dataset():
     from scipy import sparse
 
     data = small_dataset()
-    data = dataclasses.replace(data, x=sparse.csr_matrix(data.x), x_test=sparse.csr_matrix(data.x_test))
-    states = []
+    x, x_test = (sparse.csr_matrix(np.where(np.abs(x) > 0.7, x, 0)) for x in (data.x, data.x_test))
+    return dataclasses.replace(data, x=x, x_test=x_test)
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold", "fedrep", "moon"])
+def test_sparse_rows(algorithm, monkeypatch):
+    data, states, rows = sparse_dataset(), [], []
     for engine in ("sequential", "compiled"):
         spec = RunSpec(partition="natural", model="mlp(6,4)", epochs=1, batch_size=8, engine=engine)
-        states.append(play(Simulation(spec, data=data, say=lambda line: None), 2).state.tensors())
+        spec = dataclasses.replace(spec, algorithm=algorithm)
+        simulation = Simulation(spec, data=data, say=lambda line: None)
+        if engine == "compiled":
+            monkeypatch.setattr("unalike.rounds.local.descend", None)  # no step in Python
+            monkeypatch.setattr("unalike.rounds.judging.lines_of", None)  # nor is there a filled batch to judge
+        rounds = play(simulation, 2)
+        rows.append(simulation.play_round()[1])
+        states.append(rounds.state.tensors())
+        monkeypatch.undo()
     assert distance(*states)[0] <= 1e-5
-    # No kernel reads them, so every step is one of Python's: the rule must know.
+    assert rows[0]["validation_loss"] == pytest.approx(rows[1]["validation_loss"], rel=1e-5)
+
+
+def engine_by_rule(data, monkeypatch, **fields):
     monkeypatch.setattr("unalike.engines.choose.LONG", 0.0)
     monkeypatch.setattr("unalike.engines.choose.SHORT", 0.0)
-    auto = Simulation(dataclasses.replace(spec, engine="auto"), data=data, say=lambda line: None)
-    assert auto.engine.name == "vectorised"
+    spec = RunSpec(**{"partition": "natural", "model": "mlp(6,4)", "batch_size": 8, "epochs": 1} | fields)
+    simulation = Simulation(spec, data=data, say=lambda line: None)
+    play(simulation, 1)
+    return simulation.engine.name
+
+
+def test_auto_compiles_for_sparse_rows_where_kernels_read_them_and_train_whole(monkeypatch):
+    """Elsewhere every step would fill its batch up, and the net itself is as fast."""
+    data = sparse_dataset()
+    assert engine_by_rule(data, monkeypatch) == "compiled"
+    assert engine_by_rule(data, monkeypatch, optimiser="adam", lr=0.01) == "vectorised"
+    monkeypatch.setattr("unalike.engines.choose.LARGEST_STACKED", 0)
+    assert engine_by_rule(data, monkeypatch, optimiser="adam", lr=0.01) == "sequential"
+    scaled = dataclasses.replace(data, scale=np.full(5, 2.0, np.float32))
+    assert engine_by_rule(scaled, monkeypatch) == "sequential"
 
 
 class TestFallback:

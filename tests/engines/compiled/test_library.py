@@ -194,6 +194,8 @@ def test_nothing_goes_back_beyond_the_first_layer_that_moves(setting):
     chain, index = setting.kernel.chain, INDEX[:1, :8].contiguous()
     places = _Tape(chain, vector_width()).values
     setting.train(setting.descent("plain", trains=(0, 0)), index)
+    setting.kernel._spare[1][-1].zero_()  # lanes that eight rows do not need have something of an earlier use
+    setting.train(setting.descent("plain", trains=(0, 0)), index)
     before = setting.kernel._spare[1][-1].clone()
     for k, layer in enumerate(chain.layers):
         if layer.weight >= 0:

@@ -9,6 +9,7 @@ import torch
 from tests.engines.compiled.helpers import NEEDS_COMPILER
 from tests.engines.compiled.test_library import INDEX, NETS, ROWS, Setting
 from unalike.algorithms import Algorithm
+from unalike.algorithms.terms import Ahead
 from unalike.engines.compiled import library
 from unalike.engines.compiled.asked import Steps
 from unalike.models import Batch, Task
@@ -53,9 +54,9 @@ class WithTerms(Setting):
 
     def reference(self, descent):
         """The loop that the terms' declaration is for."""
-        declared = {name: getattr(descent, name) for name in ("near", "teach", "contrast", "scales")}
-        algorithm = Declaring(**declared)
-        party, start, stop = SimpleNamespace(task=self.task), *(descent.trains or (0, self.size))
+        terms = {name: getattr(descent, name) for name in ("near", "teach", "contrast", "scales", "ahead")}
+        algorithm, party = Declaring(**terms), SimpleNamespace(task=self.task, size=torch.tensor(1.0))
+        start, stop = descent.trains or (0, self.size)
         w, velocity, losses = self.start.clone(), torch.zeros(self.size), []
         for rows in INDEX:
             rows = rows[rows >= 0]
@@ -66,7 +67,8 @@ class WithTerms(Setting):
                 loss = loss + (descent.strength * (leaf - descent.centre) ** 2).sum() / 2
             losses.append(float(loss.detach()))
             gradient = torch.autograd.grad(loss, leaf)[0] + descent.weight_decay * w
-            velocity = descent.momentum * velocity + gradient + (0 if descent.linear is None else descent.linear)
+            gradient += 0 if descent.linear is None else descent.linear
+            velocity = descent.momentum * velocity + descent.pace * gradient
             w[start:stop] -= descent.lr * velocity[start:stop]
         return w, sum(losses) / len(losses)
 
@@ -94,6 +96,44 @@ def test_a_term_where_a_part_moves(setting, term):
     for part in ("body", "head", setting.parts[2]):
         found = setting.task.slices[part]
         setting.check(setting.descent("momentum", trains=(found.start, found.stop), **setting.terms[term]))
+
+
+AHEAD = {
+    "one step": Ahead(0.2),
+    "rows apart": Ahead(0.2, 2, apart=True),
+    "held near": Ahead(0.1, 3, pull=2.0),
+    "held near, rows apart": Ahead(0.1, 1, pull=0.5, apart=True),
+}
+
+
+@pytest.mark.parametrize("which", AHEAD)
+@pytest.mark.parametrize("beside", ["plain", "everything"])
+def test_a_gradient_that_is_taken_ahead(setting, which, beside):
+    setting.check(setting.descent(beside, ahead=AHEAD[which]))
+    without = setting.train(setting.descent(beside))[0]
+    assert not torch.allclose(setting.train(setting.descent(beside, ahead=AHEAD[which]))[0], without, atol=1e-4)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_few_rows_are_dealt_out_or_serve_whole(setting, count):
+    rows, descent = INDEX[:1, :count].contiguous(), setting.descent("plain", ahead=AHEAD["rows apart"])
+    batch = Batch(setting.data.x[rows[0]], setting.data.y[rows[0]])
+    leaf = setting.start.clone().requires_grad_()
+    party = SimpleNamespace(task=setting.task, size=torch.tensor(1.0))
+    (expected,) = torch.autograd.grad(Declaring(ahead=descent.ahead).loss(party, leaf, batch), leaf)
+    assert torch.allclose(setting.start - setting.train(descent, rows)[0], descent.lr * expected, atol=1e-6)
+
+
+def test_gradients_are_multiplied_by_the_pace(setting):
+    setting.check(setting.descent(pace=0.3))
+    setting.check(setting.descent("momentum", pace=2.0, ahead=AHEAD["one step"]))
+
+
+def test_nothing_else_on_the_rows_where_a_step_looks_ahead(setting):
+    near = setting.terms["near"]["near"]
+    for more in ({"near": near}, {"trains": (0, 3)}, {"own": setting.start}):
+        with pytest.raises(ValueError, match="where a step looks ahead"):
+            setting.train(setting.descent("plain", ahead=AHEAD["one step"], **more))
 
 
 def test_features_of_nothing_but_zeros_have_torchs_gradient(setting):

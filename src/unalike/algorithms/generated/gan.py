@@ -34,11 +34,11 @@ class Gan:
     classes: int
 
     @classmethod
-    def of(cls, task: Task, noise: int) -> Gan:
-        """The nets for the rows of a task; the same whenever it is asked."""
-        shape, classes = task.shape, task.classes
-        generator = task.extra(f"generator from {noise} numbers", lambda: makes(shape, classes, noise))
-        return cls(generator, task.extra("judge", lambda: judges(shape, classes)), noise, classes)
+    def of(cls, task: Task, noise: int, classes: int | None = None) -> Gan:
+        """The nets for a task's rows, the same whenever it is asked; with ``classes=0`` they know no label."""
+        shape, classes = task.shape, task.classes if classes is None else classes
+        generator = task.extra(f"generator {noise} {classes}", lambda: makes(shape, classes, noise))
+        return cls(generator, task.extra(f"judge {classes}", lambda: judges(shape, classes)), noise, classes)
 
     def labels(self, y: Tensor, like: Tensor) -> Tensor:
         """The labels as ones and zeros, [rows, classes]."""

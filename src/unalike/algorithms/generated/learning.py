@@ -14,13 +14,18 @@ BETA1, BETA2, EPSILON = 0.5, 0.999, 1e-8
 """Adam's constants as is usual for generators (arXiv:1511.06434); the first is 0.9 elsewhere."""
 
 
+def lessons(task: Task, count: int) -> int:
+    """How often something is learnt: so many times, but once in a rehearsal, of which nothing is kept."""
+    return 1 if task.rehearsing else count
+
+
 def learnt(task: Task, start: Tensor, loss_of: Callable[[Tensor, int], Tensor], steps: int, lr: float) -> Tensor:
-    """The weights after so many steps of Adam down ``loss_of(weights, step)``; a rehearsal takes one."""
+    """The weights after so many steps of Adam down ``loss_of(weights, step)``."""
     import torch
 
     w = start.detach().clone().requires_grad_()
     first, second = torch.zeros_like(start), torch.zeros_like(start)
-    for step in range(1 if task.rehearsing else steps):
+    for step in range(lessons(task, steps)):
         with torch.enable_grad():
             (gradient,) = torch.autograd.grad(loss_of(w, step), w)
         first = BETA1 * first + (1 - BETA1) * gradient

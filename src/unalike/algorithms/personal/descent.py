@@ -10,11 +10,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def steer(w: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-    """A loss of this value whose gradient in ``w`` is the given vector, however it was made."""
-    return value.detach() + (w - w.detach()).dot(gradient.detach())
-
-
 def pace(party: Party, distance: float) -> Tensor:
     """What gradients are multiplied by, so that all steps of the phase go as far as one step of rate ``distance``.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from unalike.algorithms.contract import Algorithm, Party, Phase, Replies, Vectors, algorithm
-from unalike.algorithms.personal.descent import equal_weight, pace, steer
+from unalike.algorithms.contract import Ahead, Algorithm, Party, Phase, Replies, Vectors, algorithm
+from unalike.algorithms.personal.descent import equal_weight, pace
+from unalike.algorithms.terms import dealt, steer
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
@@ -14,18 +14,6 @@ if TYPE_CHECKING:
 
     from unalike.models.batch import Batch
     from unalike.models.task import Task
-
-
-def dealt(party: Party, batch: Batch, parts: int) -> list[Batch]:
-    """The rows of a batch dealt out in turn to ``parts`` batches; one that would be empty gets them all."""
-    import torch
-
-    place = torch.arange(len(batch.y), device=batch.y.device) % parts
-    if batch.mask is None and len(batch.y) >= 2 * parts:  # all rows are real: each part alone is computed
-        return [replace(batch, x=batch.x[place == k], y=batch.y[place == k], index=None) for k in range(parts)]
-    real = party.size.new_ones(len(batch.y)) if batch.mask is None else batch.mask
-    masks = [real * (place == k) for k in range(parts)]
-    return [replace(batch, mask=torch.where(mask.sum() > 0, mask, real)) for mask in masks]
 
 
 @algorithm("per-fedavg", paper="Fallah et al. 2020 (arXiv:2002.07948), Algorithm 1")
@@ -69,19 +57,28 @@ class PerFedAvg(Algorithm):
         """Parties count the same, whatever their rows."""
         return equal_weight(party)
 
-    def correct(self, party: Party, w: Tensor, grad: Tensor) -> Tensor:
+    def pace(self, party: Party) -> Tensor | None:
         """Where the model is adapted, the rate of a pass is alpha in place of the run's."""
-        return grad * pace(party, self.alpha * self.adapt_epochs) if party.phase == "adapt" else grad
+        return pace(party, self.alpha * self.adapt_epochs) if party.phase == "adapt" else None
+
+    def ahead(self, party: Party) -> Ahead | None:
+        """Without the Hessian a local step has its gradient where a step of rate alpha leads."""
+        if party.phase == "adapt" or self.order != "fo":
+            return None
+        return Ahead(self.alpha, apart=self.batches == "apart")
+
+    @property
+    def all_declared(self) -> bool:
+        """The Hessian is beyond what can be declared."""
+        return self.order == "fo"
 
     def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
         """The loss after the step of rate alpha, with the gradient of its order."""
+        if party.phase == "adapt" or self.order == "fo":
+            return super().loss(party, w, batch)
         task, here = party.task, w.detach()
-        if party.phase == "adapt":
-            return task.loss(w, batch)
-        first, second, third = self._batches(party, batch)
+        first, second, third = [batch] * 3 if self.batches == "same" else dealt(party, batch, 3)
         moved = task.descend(here, first, self.alpha)
-        if self.order == "fo":
-            return task.loss(w + (moved - here), second)
         gradient = task.gradient(moved, second)
         gradient = gradient - self.alpha * self._bend(task, here, gradient, third)
         return steer(w, task.loss(moved, second), gradient)
@@ -92,16 +89,6 @@ class PerFedAvg(Algorithm):
             return task.curvature(w, u, batch)
         step = self.delta * u
         return (task.gradient(w + step, batch) - task.gradient(w - step, batch)) / (2 * self.delta)
-
-    def _batches(self, party: Party, batch: Batch) -> tuple[Batch, Batch, Batch]:
-        """D, D' and D'' of the paper; "fo" has no use for the last."""
-        if self.batches == "same":
-            return batch, batch, batch
-        if self.order == "fo":
-            first, second = dealt(party, batch, 2)
-            return first, second, second
-        first, second, third = dealt(party, batch, 3)
-        return first, second, third
 
 
 @algorithm(

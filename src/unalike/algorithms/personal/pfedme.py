@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from unalike.algorithms.contract import Algorithm, Party, Phase, Replies, Vectors, algorithm
-from unalike.algorithms.personal.descent import equal_weight, pace, steer
+from unalike.algorithms.contract import Ahead, Algorithm, Party, Phase, Replies, Vectors, algorithm
+from unalike.algorithms.personal.descent import equal_weight, pace
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from unalike.models.batch import Batch
     from unalike.models.task import Task
 
 
@@ -78,16 +77,13 @@ class PFedMe(Algorithm):
         """The personal model is held near the one that it starts from."""
         return (self.lam, self.personal(party)) if party.phase == "theta" else None
 
-    def correct(self, party: Party, w: Tensor, grad: Tensor) -> Tensor:
+    def pace(self, party: Party) -> Tensor | None:
         """Where theta is computed before use, the rate of a pass is ``inner_lr``."""
-        return grad * pace(party, self.inner_lr * self.inner_steps) if party.phase == "theta" else grad
+        return pace(party, self.inner_lr * self.inner_steps) if party.phase == "theta" else None
 
-    def loss(self, party: Party, w: Tensor, batch: Batch) -> Tensor:
-        """The loss of theta on this batch, with the gradient of the Moreau envelope, lam (w - theta)."""
-        if party.phase == "theta":
-            return super().loss(party, w, batch)
-        theta = party.task.descend(w, batch, self.inner_lr, self.inner_steps, pull=self.lam)
-        return steer(w, party.task.loss(theta, batch), self.lam * (w - theta))
+    def ahead(self, party: Party) -> Ahead | None:
+        """A local step goes along the gradient of the Moreau envelope, lam (w - theta)."""
+        return None if party.phase == "theta" else Ahead(self.inner_lr, self.inner_steps, self.lam)
 
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
         """The update leaves; the party's own w stays where theta needs it."""

@@ -14,6 +14,8 @@ from unalike.models.net import Net
 
 LARGEST_KERNEL = 11
 """A row of a convolution's kernel has its sums in registers."""
+WIDEST_OF_SPARSE = 512
+"""What the first layer makes of a sparse row is summed in registers or in the first cache."""
 WIDEST = 2**31 - 1
 """Places in a block of rows are counted with 32 bits."""
 
@@ -76,6 +78,8 @@ class Chain:
     layers: tuple[Layer, ...]
     size: int
     frozen: tuple[tuple[str, int], ...] = ()
+    sparse: bool = False
+    """Whether rows are sparse; then the first layer is linear and trained."""
 
     @property
     def input(self) -> Values:
@@ -104,7 +108,7 @@ class NotAChain(Exception):
     """Why a net cannot be described."""
 
 
-def describe(net: Net, shape: tuple[int, ...]) -> Chain:
+def describe(net: Net, shape: tuple[int, ...], *, sparse: bool = False) -> Chain:
     """The chain that ``net`` is for rows of that shape; :class:`NotAChain` says why it is none."""
     if type(net) is not Net:
         raise NotAChain(f"{type(net).__name__} has a forward of its own")
@@ -137,7 +141,11 @@ def describe(net: Net, shape: tuple[int, ...]) -> Chain:
         now = layers[-1].made if layers else now
     if max(v.size for layer in layers for v in (layer.given, layer.made)) > WIDEST // 1024:
         raise NotAChain("a layer is too large")
-    return Chain(shape, tuple(layers), sum(free.values()), tuple(frozen.items()))
+    if sparse and (layers[0].kind != "linear" or layers[0].frozen):
+        raise NotAChain("sparse rows need a first layer that is linear and trained")
+    if sparse and layers[0].made.size > WIDEST_OF_SPARSE:
+        raise NotAChain(f"the first layer makes more than {WIDEST_OF_SPARSE} numbers of sparse rows")
+    return Chain(shape, tuple(layers), sum(free.values()), tuple(frozen.items()), sparse)
 
 
 def _flattened(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:

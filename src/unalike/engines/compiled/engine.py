@@ -18,7 +18,7 @@ from unalike.algorithms.contract import Algorithm, Party, Phase, parts_of
 from unalike.engines.compiled.asked import KINDS, Data, Descent, Steps
 from unalike.engines.compiled.chain import NotAChain, describe
 from unalike.engines.compiled.library import Kernel
-from unalike.engines.compiled.operation import Operation
+from unalike.engines.compiled.operation import Operation, Reader
 from unalike.engines.compiled.source import CROP
 from unalike.engines.job import Job, Say, Unfit
 from unalike.engines.sequential import Sequential
@@ -45,13 +45,19 @@ class Compiled(Sequential):
 
     @classmethod
     def of(cls, job: Job, say: Say) -> Engine:
-        """The engine for a job, whose task gets the net as one operation; nets that are no chains are refused."""
+        """The engine for a job, whose task gets the net as one operation; nets that are no chains are refused.
+
+        Of a net on sparse rows there is no operation: a step in Python fills its batch up, for the net itself.
+        """
         try:
-            engine = cls(kernel_of(job.task, job.shape, say), job.threads)
+            if not job.readable:
+                raise NotAChain("its rows are sparse, and are shifted or scaled in every batch")
+            engine = cls(kernel_of(job.task, job.shape, say, sparse=job.sparse), job.threads)
         except (NotAChain, NoCompiler) as error:
             why = f"annot be compiled ({error})"
             raise Unfit(f"c{why}", line=f"C{why}", loud=isinstance(error, NoCompiler)) from None
-        job.task.operation = Operation(engine.kernel)
+        job.task.operation = None if job.sparse else Operation(engine.kernel)
+        job.task.judge = Reader(engine.kernel)
         return engine
 
     def _descend(
@@ -73,18 +79,18 @@ class Compiled(Sequential):
         return w, w.new_tensor(loss)
 
 
-def kernel_of(task: Task, shape: tuple[int, ...], say: Say) -> Kernel:
+def kernel_of(task: Task, shape: tuple[int, ...], say: Say, *, sparse: bool = False) -> Kernel:
     """The net of a task, compiled; ``NotAChain`` or ``NoCompiler`` says why it cannot be."""
     if task.device.type != "cpu" or task.dtype != torch.float32:
         raise NotAChain(f"the kernels compute in float32 on a CPU, not in {task.dtype} on {task.device}")
     named = task.named(torch.zeros(task.size), task.initial_buffers())  # of which only frozen layers are used
-    return Kernel(describe(task.net, shape), say, frozen=named)
+    return Kernel(describe(task.net, shape, sparse=sparse), say, frozen=named)
 
 
 def trains_whole(task: Task, algorithm: Algorithm, optimiser: LocalOptimiser) -> bool:
     """Whether the kernels know the local training: SGD on cross-entropy and declared terms."""
     known = type(task.objective) is CrossEntropy and type(optimiser) is Sgd
-    return known and not algorithm.overrides("loss", "correct")
+    return known and algorithm.all_declared
 
 
 def _descent(worker: Worker, order: Order, phase: Phase, me: Party, start: Tensor) -> Descent | None:
@@ -103,7 +109,9 @@ def _descent(worker: Worker, order: Order, phase: Phase, me: Party, start: Tenso
         span = (spans[0].start, spans[0].stop) if spans else (0, 0)
     linear, share = algorithm.linear(me), algorithm.beside(me)
     near, teach, contrast = algorithm.near(me), algorithm.teach(me), algorithm.contrast(me)
-    scales = algorithm.scales(me)
+    ahead, pace, scales = algorithm.ahead(me), algorithm.pace(me), algorithm.scales(me)
+    if ahead is not None and any(other is not None for other in (span, near, teach, contrast, share, scales)):
+        return None
     sgd = Descent(
         order.lr,
         optimiser.momentum,
@@ -115,12 +123,14 @@ def _descent(worker: Worker, order: Order, phase: Phase, me: Party, start: Tenso
         near=near and (float(near[0]), near[1]),
         teach=teach,
         contrast=contrast,
+        ahead=ahead,
+        pace=1.0 if pace is None else float(pace),
         scales=scales,
     )
     if share is None:
         return sgd
     # Beside a second model the kernels know no other term.
-    if span or any(term is not None for term in (centre, linear, near, teach, contrast, scales)):
+    if span or any(term is not None for term in (centre, linear, near, teach, contrast, pace, scales)):
         return None
     return replace(sgd, own=start[worker.task.size :], part=float(share))
 
@@ -135,7 +145,4 @@ def _fits(descent: Descent, start: Tensor, size: int) -> bool:
 
 def _data(rows: Rows) -> Data | None:
     """The rows, where the kernels can read them as they are kept."""
-    stored = rows.stored()
-    if stored is None or stored[0].dtype not in KINDS:
-        return None
-    return Data(stored[0], rows.y, stored[1], stored[2])
+    return Data(*rows.stored) if rows.stored is not None and rows.stored.x.dtype in KINDS else None

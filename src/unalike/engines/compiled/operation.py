@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from unalike.engines.compiled.asked import Data, Descent, Steps
+from unalike.engines.compiled.asked import KINDS, Data, Descent, Steps
 from unalike.engines.compiled.library import Kernel
 from unalike.errors import UserError
 from unalike.models.batch import Batch
+from unalike.models.derivatives import Stored
+
+
+class Reader:
+    """What judges rows as they are kept in place of a task's net (``Task.judge``)."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def __call__(self, models: Sequence[Tensor], ends: Tensor, stored: Stored, rows: Tensor) -> Tensor | None:
+        """The losses and right answers of all rows, each under the model of its part, in one call."""
+        if stored.x.dtype not in KINDS:
+            return None
+        return self.kernel.judge(models, ends, Data(*stored), rows)
 
 
 class Operation:
@@ -30,6 +45,10 @@ class Operation:
         kept = _Kept(self.kernel, keep=torch.is_grad_enabled() and w.requires_grad)
         logits, features = _Forward.apply(w, x, kept)  # type: ignore[no-untyped-call]
         return logits, features
+
+    def gradient(self, w: Tensor, batch: Batch) -> Tensor:
+        """The gradient of the mean cross-entropy, in one call."""
+        return self.kernel.gradient(w, Data(batch.x.contiguous(), batch.y))
 
     def descend(self, w: Tensor, batch: Batch, lr: float, steps: int, pull: float) -> Tensor:
         """All steps of gradient descent on one batch, in one call."""

@@ -7,7 +7,8 @@ from importlib.resources import files
 from unalike.engines.compiled.chain import Chain, Layer
 
 KERNELS = ("vector.h", "convolution.h", "pooling.h", "linear.h")
-ENTRIES = ("rows.h", "terms.h", "entry.h")
+ENTRIES = ("data.h", "rows.h", "terms.h", "scores.h", "training.h", "entry.h", "dense.h")
+SPARSE = ("data.h", "sparse.h", "terms.h", "scores.h", "training.h", "entry.h")
 TILE_VECTORS = 2
 """As in ``vector.h``."""
 FLAT_BLOCK = 64
@@ -20,7 +21,8 @@ CROP = 4
 
 def source_of(chain: Chain, width: int) -> str:
     """The C source for vectors of ``width`` floats."""
-    parts = [_constants(chain, width), *map(_read, KERNELS), _calls(chain, width), *map(_read, ENTRIES)]
+    entries = SPARSE if chain.sparse else ENTRIES
+    parts = [_constants(chain, width), *map(_read, KERNELS), _calls(chain, width), *map(_read, entries)]
     return "\n".join(parts)
 
 
@@ -39,7 +41,8 @@ class _Tape:
 
     def __init__(self, chain: Chain, width: int) -> None:
         block, tile = block_of(chain, width), TILE_VECTORS * width
-        sizes = [chain.input.size, *(layer.made.size for layer in chain.layers)]
+        # Sparse rows are never filled up: the first values on the tape are those that the first layer makes.
+        sizes = [0 if chain.sparse else chain.input.size, *(layer.made.size for layer in chain.layers)]
         self.strides = [-(-size // tile) * tile for size in sizes]
         self.values: list[int] = []
         end = 0
@@ -51,7 +54,8 @@ class _Tape:
         flat = [s for s, layer in zip(self.strides, chain.layers, strict=False) if layer.kind == "linear"]
         self.turned = self.rows + self.strides[0] * block
         self.more = self.turned + max(flat) * block
-        self.end = self.more + sizes[-2] * block
+        self.told = self.more + sizes[-2] * block
+        self.end = self.told + sizes[-1] * block
 
 
 def _constants(chain: Chain, width: int) -> str:
@@ -74,8 +78,11 @@ def _constants(chain: Chain, width: int) -> str:
         "AT_ROWS": tape.rows,
         "ROW_STRIDE": tape.strides[0],
         "AT_MORE": tape.more,
+        "AT_TOLD": tape.told,
         "TAPE": tape.end,
     }
+    if chain.sparse:
+        constants |= _first(chain.layers[0], tape, width)
     tables = {
         "BEFORE": tape.values,  # where the values before each layer lie, and how many a row has there
         "SIZES": [given.size, *(layer.made.size for layer in chain.layers)],
@@ -85,24 +92,39 @@ def _constants(chain: Chain, width: int) -> str:
     return "".join(lines)
 
 
+def _first(layer: Layer, tape: _Tape, width: int) -> dict[str, int]:
+    """What the first layer on sparse rows is."""
+    return {
+        "AT_MADE": tape.values[1],
+        "FIRST_WEIGHT": layer.weight,
+        "FIRST_BIAS": layer.bias,
+        "FIRST_END": layer.span[1],
+        "FIRST_MADE": layer.made.size,
+        "FIRST_VECTORS": -(-layer.made.size // width),
+        "FIRST_RELU": int(layer.made.relu),
+    }
+
+
 def _calls(chain: Chain, width: int) -> str:
     tape = _Tape(chain, width)
     forward = [_forward(layer, *_places(tape, k)) for k, layer in enumerate(chain.layers)]
     backward: list[str] = []
-    for k in reversed(range(len(chain.layers))):
+    first = int(chain.sparse)
+    for k in reversed(range(first, len(chain.layers))):
         backward += _backward(chain, tape, k, width)
     return "\n".join(
         [
             "/* The layers from number `begin` up to, but not with, number `end`. */",
             "static void forward(const float *w, const float *frozen, float *tape, int lanes, int begin,",
             "                    int end) {",
-            "    (void)frozen;",
-            *(f"    if (begin <= {k} && {k} < end) {line};" for k, line in enumerate(forward)),
+            "    (void)w, (void)frozen, (void)tape, (void)lanes, (void)begin, (void)end;",
+            *(f"    if (begin <= {k} && {k} < end) {line};" for k, line in enumerate(forward) if k >= first),
             "}\n",
             "/* For the weights from `first` up to `last`: a layer with one of them gets its gradient whole. */",
             "static void backward(const float *w, const float *frozen, float *tape, const float *more,",
             "                     float *d_w, int count, int lanes, int64_t first, int64_t last) {",
-            "    (void)frozen, (void)more;",
+            "    (void)w, (void)frozen, (void)tape, (void)more, (void)d_w, (void)count, (void)lanes;",
+            "    (void)first, (void)last;",
             *(f"    {line}" for line in backward),
             "}\n",
         ]
@@ -143,8 +165,7 @@ def _shape(layer: Layer) -> str:
 
 def _forward(layer: Layer, given: str, made: str) -> str:
     weights = "" if layer.kind == "pooling" else f"{_weights(layer)}, "
-    lanes = ", lanes" if layer.kind == "linear" else ""
-    return f"{layer.kind}({weights}{given}, {made}, {_shape(layer)}, {int(layer.made.relu)}{lanes})"
+    return f"{layer.kind}({weights}{given}, {made}, {_shape(layer)}, {int(layer.made.relu)}, lanes)"
 
 
 def _backward(chain: Chain, tape: _Tape, k: int, width: int) -> list[str]:
@@ -165,7 +186,7 @@ def _gradient(chain: Chain, tape: _Tape, k: int, width: int) -> list[str]:
     layer, (given, grad) = chain.layers[k], _places(tape, k)
     if layer.kind == "convolution":
         strip = _strip(layer, block_of(chain, width))
-        return [f"convolution_weights({given}, {grad}, {_gradients(layer)}, {_shape(layer)}, {strip})"]
+        return [f"convolution_weights({given}, {grad}, {_gradients(layer)}, {_shape(layer)}, {strip}, lanes)"]
     size, stride, rows = layer.given.size, tape.strides[k], f"tape + {tape.rows if k == 0 else tape.turned}"
     turn = [f"transpose({given}, BLOCK, {rows}, {stride}, {size}, lanes)"] if k else []
     sizes = f"{size}, {stride}, {layer.made.size}, count, lanes"
@@ -177,8 +198,7 @@ def _back(chain: Chain, tape: _Tape, k: int) -> str:
     layer, (given, grad) = chain.layers[k], _places(tape, k)
     weights = "" if layer.kind == "pooling" else f"{_at(layer, 'weight', 'w', 'frozen')}, "
     more = "" if layer.kind != "linear" else "more, " if k == len(chain.layers) - 1 else "0, "
-    lanes = ", lanes" if layer.kind == "linear" else ""
-    return f"{layer.kind}_back({weights}{grad}, {more}{given}, {_shape(layer)}, {int(layer.given.relu)}{lanes})"
+    return f"{layer.kind}_back({weights}{grad}, {more}{given}, {_shape(layer)}, {int(layer.given.relu)}, lanes)"
 
 
 def _strip(layer: Layer, block: int) -> int:

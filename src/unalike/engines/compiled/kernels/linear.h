@@ -1,44 +1,44 @@
 /* A fully connected layer: input [I], output [O], weights [O][I]. */
 
-INLINE void linear_tile(const int ROWS, const float *weight, const float *bias, const float *in, float *out, int I,
-                        int has_relu) {
+INLINE void linear_tile(const int ROWS, const int VECTORS, const float *weight, const float *bias, const float *in,
+                        float *out, int I, int has_relu) {
     vector sum[TILE_ROWS][TILE_VECTORS];
-    UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int v = 0; v < TILE_VECTORS; v++)
+    UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int v = 0; v < VECTORS; v++)
         sum[r][v] = (vector){0} + (bias ? bias[r] : 0.0f);
     for (int i = 0; i < I; i++) {
         const vector *x = (const vector *)(in + i * BLOCK);
         UNROLL for (int r = 0; r < ROWS; r++) {
             const float factor = weight[r * I + i];
-            UNROLL for (int v = 0; v < TILE_VECTORS; v++) sum[r][v] += factor * x[v];
+            UNROLL for (int v = 0; v < VECTORS; v++) sum[r][v] += factor * x[v];
         }
     }
-    UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int v = 0; v < TILE_VECTORS; v++)
+    UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int v = 0; v < VECTORS; v++)
         ((vector *)(out + r * BLOCK))[v] = has_relu ? relu(sum[r][v]) : sum[r][v];
 }
 
 INLINE void linear(const float *weight, const float *bias, const float *in, float *out, int I, int O, int has_relu,
                    int lanes) {
     FOR_TILES(o, O,
-              for (int lane = 0; lane < lanes; lane += LANES)
-                  linear_tile(ROWS, weight + o * I, bias ? bias + o : 0, in + lane, out + o * BLOCK + lane, I,
-                              has_relu));
+              FOR_LANES(lane, lanes,
+                        linear_tile(ROWS, VECTORS, weight + o * I, bias ? bias + o : 0, in + lane,
+                                    out + o * BLOCK + lane, I, has_relu)));
 }
 
-INLINE void linear_back_tile(const int ROWS, const float *weight, const float *grad, const float *more, float *in,
-                             int I, int O, int has_relu) {
+INLINE void linear_back_tile(const int ROWS, const int VECTORS, const float *weight, const float *grad,
+                             const float *more, float *in, int I, int O, int has_relu) {
     vector sum[TILE_ROWS][TILE_VECTORS];
-    UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int v = 0; v < TILE_VECTORS; v++)
+    UNROLL for (int r = 0; r < ROWS; r++) UNROLL for (int v = 0; v < VECTORS; v++)
         sum[r][v] = more ? ((const vector *)(more + r * BLOCK))[v] : (vector){0};
     for (int o = 0; o < O; o++) {
         const vector *g = (const vector *)(grad + o * BLOCK);
         UNROLL for (int r = 0; r < ROWS; r++) {
             const float factor = weight[o * I + r];
-            UNROLL for (int v = 0; v < TILE_VECTORS; v++) sum[r][v] += factor * g[v];
+            UNROLL for (int v = 0; v < VECTORS; v++) sum[r][v] += factor * g[v];
         }
     }
     UNROLL for (int r = 0; r < ROWS; r++) {
         vector *x = (vector *)(in + r * BLOCK);
-        UNROLL for (int v = 0; v < TILE_VECTORS; v++) x[v] = has_relu ? keep(x[v] > 0.0f, sum[r][v]) : sum[r][v];
+        UNROLL for (int v = 0; v < VECTORS; v++) x[v] = has_relu ? keep(x[v] > 0.0f, sum[r][v]) : sum[r][v];
     }
 }
 
@@ -46,28 +46,31 @@ INLINE void linear_back_tile(const int ROWS, const float *weight, const float *g
 INLINE void linear_back(const float *weight, const float *grad, const float *more, float *in, int I, int O,
                         int has_relu, int lanes) {
     FOR_TILES(i, I,
-              for (int lane = 0; lane < lanes; lane += LANES)
-                  linear_back_tile(ROWS, weight + i, grad + lane, more ? more + i * BLOCK + lane : 0,
-                                   in + i * BLOCK + lane, I, O, has_relu));
+              FOR_LANES(lane, lanes,
+                        linear_back_tile(ROWS, VECTORS, weight + i, grad + lane,
+                                         more ? more + i * BLOCK + lane : 0, in + i * BLOCK + lane, I, O,
+                                         has_relu)));
 }
 
 /* Here the inputs are in the lanes, [BLOCK][padded I]: no sum runs across a vector. */
-INLINE void linear_weight_tile(const int ROWS, const float *rows, const float *grad, float *d_weight, int I,
-                               int stride, int columns, int count) {
+INLINE void linear_weight_tile(const int ROWS, const int VECTORS, const float *rows, const float *grad,
+                               float *d_weight, int I, int stride, int columns, int count) {
     vector sum[TILE_ROWS][TILE_VECTORS] = {{{0}}};
     for (int n = 0; n < count; n++) {
         const vector *x = (const vector *)(rows + n * stride);
         UNROLL for (int r = 0; r < ROWS; r++) {
             const float factor = grad[r * BLOCK + n];
-            UNROLL for (int v = 0; v < TILE_VECTORS; v++) sum[r][v] += factor * x[v];
+            UNROLL for (int v = 0; v < VECTORS; v++) sum[r][v] += factor * x[v];
         }
     }
     UNROLL for (int r = 0; r < ROWS; r++) {
         float *to = d_weight + r * I;
-        if (columns >= LANES)
-            UNROLL for (int v = 0; v < TILE_VECTORS; v++) ((loose *)to)[v] += sum[r][v];
-        else
-            for (int i = 0; i < columns; i++) to[i] += sum[r][i / V][i % V];
+        UNROLL for (int v = 0; v < VECTORS; v++) {
+            if (columns >= (v + 1) * V)
+                ((loose *)to)[v] += sum[r][v];
+            else if (columns > v * V) /* what is beyond the row stays as it is; there is room for a vector */
+                ((loose *)to)[v] += keep(lanes_before(columns - v * V), sum[r][v]);
+        }
     }
 }
 
@@ -77,9 +80,9 @@ INLINE void linear_weights(const float *rows, const float *grad, float *d_weight
                            int O, int count, int lanes) {
     if (d_weight)
         FOR_TILES(o, O,
-                  for (int i = 0; i < I; i += LANES)
-                      linear_weight_tile(ROWS, rows + i, grad + o * BLOCK, d_weight + o * I + i, I, stride, I - i,
-                                         count));
+                  FOR_LANES(i, lanes_for(I),
+                            linear_weight_tile(ROWS, VECTORS, rows + i, grad + o * BLOCK, d_weight + o * I + i, I,
+                                               stride, I - i, count)));
     for (int o = 0; d_bias && o < O; o++) {
         vector sum = {0};
         for (int n = 0; n < lanes; n += V) sum += *(const vector *)(grad + o * BLOCK + n);

@@ -1,10 +1,10 @@
 /* Maximum over squares of 2 x 2: input [C][H][W], output [C][H / 2][W / 2]. Nobody sees an odd last row. */
 
-INLINE void pooling(const float *in, float *out, int C, int H, int W, int has_relu) {
+INLINE void pooling(const float *in, float *out, int C, int H, int W, int has_relu, int lanes) {
     for (int c = 0; c < C; c++)
         for (int i = 0; i < H / 2; i++)
             for (int j = 0; j < W / 2; j++)
-                for (int n = 0; n < BLOCK; n += V) {
+                for (int n = 0; n < lanes; n += V) {
                     const float *from = in + PLACE(c, 2 * i, 2 * j, H, W) + n;
                     vector top = larger(*(const vector *)from, *(const vector *)(from + BLOCK));
                     from += W * BLOCK;
@@ -15,11 +15,11 @@ INLINE void pooling(const float *in, float *out, int C, int H, int W, int has_re
 }
 
 /* in: the values that went in, replaced by their gradient, which is the first largest one's of each square. */
-INLINE void pooling_back(const float *grad, float *in, int C, int H, int W, int has_relu) {
+INLINE void pooling_back(const float *grad, float *in, int C, int H, int W, int has_relu, int lanes) {
     for (int c = 0; c < C; c++) {
         for (int i = 0; i < H / 2; i++)
             for (int j = 0; j < W / 2; j++)
-                for (int n = 0; n < BLOCK; n += V) {
+                for (int n = 0; n < lanes; n += V) {
                     vector *at[4];
                     for (int k = 0; k < 4; k++)
                         at[k] = (vector *)(in + PLACE(c, 2 * i + k / 2, 2 * j + k % 2, H, W) + n);

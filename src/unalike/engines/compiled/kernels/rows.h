@@ -1,4 +1,7 @@
-/* Rows of a data set into a block, and out of it. */
+/* Rows of a data set into a block: numbers of one kind, all of them. */
+
+#define LINE 64 /* bytes that memory sends at a time */
+#define PREFETCHED 1024
 
 /* Where the pixel at `place` of a padded image is in the image itself: mirrored at its first and last one. */
 INLINE int reflect(int place, int size) {
@@ -16,13 +19,6 @@ INLINE int reflect(int place, int size) {
             for (int i = 0; i < INPUT; i++) to[i] = (float)x[i];                                                \
     } while (0)
 
-struct data {
-    const void *x; /* [rows][INPUT] */
-    const int64_t *y;
-    const float *shift, *scale; /* [INPUT], or null */
-    int64_t kind; /* of the numbers in x: a place in KINDS of library.py */
-};
-
 static void read_row(const struct data *data, int64_t number, float *to) {
     if (data->kind == 0)
         READ_ROW(float);
@@ -30,6 +26,19 @@ static void read_row(const struct data *data, int64_t number, float *to) {
         READ_ROW(uint8_t);
     else
         READ_ROW(int16_t);
+}
+
+/* Asks memory for rows and labels that are needed soon: each is somewhere else. Of long rows the beginning will
+ * do, as the processor sees by itself how it goes on. */
+static void prefetch_rows(const struct data *data, const int64_t *rows, int64_t count) {
+    const int64_t row = INPUT * (data->kind == 0 ? sizeof(float) : data->kind == 1 ? 1 : sizeof(int16_t));
+    for (int64_t n = 0; n < count; n++) {
+        if (rows[n] < 0) continue; /* fills up a short batch */
+        const char *at = (const char *)data->x + rows[n] * row;
+        for (int64_t byte = 0; byte < row && byte < PREFETCHED; byte += LINE) PREFETCH(at + byte);
+        PREFETCH(at + row - 1);
+        PREFETCH(data->y + rows[n]);
+    }
 }
 
 /* The row cropped and mirrored as unalike.data.augment does it; from: the row as it is. */
@@ -42,9 +51,6 @@ static void crop_flip(const float *from, float *to, int top, int left, int flip)
         }
 }
 
-/* The lanes that `count` rows need. */
-INLINE int lanes_for(int count) { return (count + LANES - 1) / LANES * LANES; }
-
 /* Rows `count` and up are zero; then the block has its batch innermost. */
 static void settle(float *tape, int count) {
     const int lanes = lanes_for(count);
@@ -52,14 +58,26 @@ static void settle(float *tape, int count) {
     transpose(tape + AT_ROWS, ROW_STRIDE, tape + AT_INPUT, BLOCK, lanes, INPUT);
 }
 
-/* [count][width] into [width][BLOCK] and back. */
-static void spread(const float *from, float *to, int width, int count) {
-    const int lanes = lanes_for(count);
-    for (int i = 0; i < width; i++)
-        for (int n = 0; n < lanes; n++) to[i * BLOCK + n] = n < count ? from[n * width + i] : 0;
+/* Rows `rows[0]` to `rows[count - 1]` as a block. */
+static void take_block(const float *w, const struct data *data, const int64_t *rows, int count, float *tape) {
+    (void)w;
+    for (int n = 0; n < count; n++) read_row(data, rows[n], tape + AT_ROWS + n * ROW_STRIDE);
+    settle(tape, count);
 }
 
-static void gather(const float *from, float *to, int width, int count) {
-    for (int n = 0; n < count; n++)
-        for (int i = 0; i < width; i++) to[n * width + i] = from[i * BLOCK + n];
+/* The same, each cropped and mirrored. */
+static void take_cropped(const struct data *data, const int64_t *rows, const int64_t *top, const int64_t *left,
+                         const uint8_t *flip, int count, float *tape) {
+    float *plain = tape + AT_INPUT; /* free until the block is settled */
+    for (int n = 0; n < count; n++) {
+        read_row(data, rows[n], plain);
+        crop_flip(plain, tape + AT_ROWS + n * ROW_STRIDE, (int)top[n], (int)left[n], flip[n]);
+    }
+    settle(tape, count);
+}
+
+/* What of a gradient `backward` leaves to those who know the rows: nothing. */
+static void back_to_rows(const struct data *data, const int64_t *rows, int count, const float *tape, float *d_w,
+                         int64_t first) {
+    (void)data, (void)rows, (void)count, (void)tape, (void)d_w, (void)first;
 }

@@ -1,51 +1,74 @@
-/* What a row may be asked beside its label. The tables are made before training, by models that stay as they are. */
+/* What a row may be asked beside its label. Tables are made before training, by models that stay as they are. */
 
 #define SHORTEST 1e-8f /* features that are shorter count as this long, as in torch */
+#define ROW_TOLD (CLASSES + 1)
 
-/* A term and its tables: `first` is null where there is no such term. */
+/* A term and its table, which is null where there is no such term. */
 struct kept {
     float strength, heat;
-    const int64_t *at; /* [steps][width]: which row of the tables is that of a row of a step */
-    const float *first, *second;
+    const int64_t *at; /* [steps][width]: which row of the table is that of a row of a step */
+    const float *table;
 };
 
-/* strength heat^2 KL(taught || softmax(z / heat)) of one row's logits z; `to` gets its gradient times `share`. */
-static double taught_row(const struct kept *t, const float *z, const float *taught, float share, float *to) {
-    float most = z[0], sum = 0;
-    double loss = 0;
-    for (int k = 1; k < CLASSES; k++) most = z[k * BLOCK] > most ? z[k * BLOCK] : most;
-    for (int k = 0; k < CLASSES; k++) sum += to[k] = expf((z[k * BLOCK] - most) / t->heat);
-    for (int k = 0; k < CLASSES; k++) {
-        if (taught[k] > 0) loss += taught[k] * (logf(taught[k]) - ((z[k * BLOCK] - most) / t->heat - logf(sum)));
-        to[k] = (to[k] / sum - taught[k]) * t->strength * t->heat * share;
+/* Of up to V rows' logits z: strength heat^2 KL(told || softmax(z / heat)), summed; `to` [CLASSES][BLOCK] gets its
+ * gradient times `share`. A row of the table has the probabilities told, and their sum of p log p. */
+static double taught(const struct kept *t, const float *z, int count, int64_t place, float share, float *to) {
+    const mask real = lanes_before(count);
+    vector own = {0}, most = *(const vector *)z, sum = {0}, cross = {0};
+    for (int i = 0; i < V; i++) {
+        const float *told = t->table + t->at[place + (i < count ? i : 0)] * ROW_TOLD;
+        for (int k = 0; k < CLASSES; k++) to[k * BLOCK + i] = told[k];
+        own[i] = told[CLASSES];
     }
-    return t->strength * t->heat * t->heat * loss;
+    for (int k = 1; k < CLASSES; k++) most = larger(*(const vector *)(z + k * BLOCK), most);
+    const float cool = 1.0f / t->heat;
+    for (int k = 0; k < CLASSES; k++) {
+        const vector below = (*(const vector *)(z + k * BLOCK) - most) * cool;
+        sum += exponential(below);
+        cross += *(const vector *)(to + k * BLOCK) * below;
+    }
+    const vector part = keep(real, t->strength * t->heat * share / sum);
+    const vector whole = keep(real, (vector){0} + t->strength * t->heat * share);
+    for (int k = 0; k < CLASSES; k++) {
+        vector *told = (vector *)(to + k * BLOCK);
+        *told = exponential((*(const vector *)(z + k * BLOCK) - most) * cool) * part - *told * whole;
+    }
+    return t->strength * t->heat * t->heat * sum_of(keep(real, own - cross + logarithm(sum)));
 }
 
-/* Of `count` rows' features z: strength log(1 + exp((cos(z, second) - cos(z, first)) / heat)), summed; `to` gets its
- * gradient times `share`. The rows of the tables have length 1. */
-static double contrast(const struct kept *t, const float *features, int count, int64_t place, float share, float *to) {
+/* Of `count` rows' features z: strength log(1 + exp(z apart / (||z|| heat))), summed, where `apart` is what the
+ * table has for a row: features of length 1 under the model to keep away from, less those under the one to come
+ * near to. `to` gets its gradient times `share`. */
+static double contrast(const struct kept *t, const float *features, int count, int64_t place, float share,
+                       float *to) {
     double loss = 0;
-    for (int n = 0; n < lanes_for(count); n++) {
-        if (n >= count) {
-            for (int i = 0; i < FEATURES; i++) to[i * BLOCK + n] = 0;
-            continue;
+    for (int lane = 0; lane < lanes_for(count); lane += V) {
+        const int here = at_most(V, count - lane);
+        const float *z = features + lane;
+        float *apart = to + lane;
+        vector square = {0}, gap = {0}, length;
+        for (int n = 0; n < V; n++) {
+            const float *row = t->table + t->at[place + lane + (n < here ? n : 0)] * FEATURES;
+            for (int i = 0; i < FEATURES; i++) apart[i * BLOCK + n] = row[i];
         }
-        const float *near = t->first + t->at[place + n] * FEATURES, *far = t->second + t->at[place + n] * FEATURES;
-        const float *z = features + n;
-        float square = 0, to_near = 0, to_far = 0;
         for (int i = 0; i < FEATURES; i++) {
-            square += z[i * BLOCK] * z[i * BLOCK];
-            to_near += z[i * BLOCK] * near[i];
-            to_far += z[i * BLOCK] * far[i];
+            const vector value = *(const vector *)(z + i * BLOCK);
+            square += value * value;
+            gap += value * *(const vector *)(apart + i * BLOCK);
         }
-        const float length = sqrtf(square) > SHORTEST ? sqrtf(square) : SHORTEST;
-        const float gap = (to_far - to_near) / (length * t->heat);
-        const float pushed = 1 / (1 + expf(-gap)) * t->strength * share / (t->heat * length);
-        const float along = sqrtf(square) > SHORTEST ? (to_far - to_near) / square : 0;
-        loss += t->strength * (gap > 0 ? gap + log1pf(expf(-gap)) : log1pf(expf(gap)));
-        for (int i = 0; i < FEATURES; i++)
-            to[i * BLOCK + n] = pushed * (far[i] - near[i] - along * z[i * BLOCK]);
+        for (int n = 0; n < V; n++) length[n] = sqrtf(square[n]);
+        const mask lasting = length > SHORTEST;
+        length = either(lasting, length, (vector){0} + SHORTEST);
+        const vector along = keep(lasting, gap / square);
+        gap /= length * t->heat;
+        const mask up = gap > 0.0f;
+        const vector tail = exponential(either(up, -gap, gap)), share_up = 1.0f / (1.0f + tail);
+        const vector pushed = either(up, share_up, tail * share_up) * t->strength * share / (t->heat * length);
+        loss += t->strength * sum_of(keep(lanes_before(here), keep(up, gap) + logarithm(1.0f + tail)));
+        for (int i = 0; i < FEATURES; i++) {
+            vector *g = (vector *)(apart + i * BLOCK);
+            *g = keep(lanes_before(here), pushed * (*g - along * *(const vector *)(z + i * BLOCK)));
+        }
     }
     return loss;
 }
