@@ -155,7 +155,7 @@ class Watched:
         self.engine, self.name, self.orders, self.replies = engine, engine.name, [], []
 
     def answer(self, workers, orders):
-        replies = self.engine.answer(workers, orders)
+        replies = list(self.engine.answer(workers, orders))
         self.orders.extend(orders)
         self.replies.extend(replies)
         return replies

@@ -2,6 +2,7 @@
 
 import math
 import struct
+import tracemalloc
 
 import pytest
 import torch
@@ -268,8 +269,12 @@ def test_the_most_rows_that_the_server_takes_the_sites_take_too(tmp_path):
     """A claim that only one of the two sides refuses would stop everybody's training."""
     world = World.make(tmp_path, train={"rounds": 1})
     claim_rows(world, MOST_ROWS)
+    tracemalloc.start()
     world.serve()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     assert participation(world)[1, 0] == [0, 1, 2]
+    assert most < 2**30, "a number for each of these rows would be 16 GB"
 
 
 def test_other_numbers_of_rows_after_a_restart_are_said(tmp_path):

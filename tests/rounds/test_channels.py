@@ -43,13 +43,14 @@ def test_no_channel_is_not_written_into_a_spec():
 @pytest.mark.parametrize("channel", ["clip(1.0)", "quantise(8)", "topk(0.1)+ternary", "masked(range=64)", NOISY])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_algorithm_runs_or_is_refused_in_one_line(name, channel):
-    algorithm, noisy = ALGORITHMS.build(name), "gauss" in channel
+    algorithm, noisy, fields = ALGORITHMS.build(name), "gauss" in channel, NEEDS.get(name, {})
+    hides, sampled = "masked" in channel or noisy, "sample" not in fields
     reasons = [
-        (algorithm.needs_each and ("masked" in channel or noisy), "needs to see single uploads, which --channel"),
+        (algorithm.needs_each and hides, "needs to see single uploads, which --channel"),
         (algorithm.needs_exact and noisy, "divides by sums that --channel"),
+        (algorithm.overrides("prepare") and hides and sampled, "prepares with all parties, but this channel"),
     ]
     reason = next((why for so, why in reasons if so), None)
-    fields = NEEDS.get(name, {})
     if reason:
         with pytest.raises(UserError, match=rf"{re.escape(name)} {reason}") as refused:
             small_simulation(name, channel=channel, **fields)

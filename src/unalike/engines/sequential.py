@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
@@ -37,17 +37,17 @@ class Sequential:
         """The engine for a job: it can do all."""
         return cls(job.threads)
 
-    def answer(self, workers: Workers, orders: Sequence[Order]) -> list[Reply]:
-        """The parties' replies; the same bits with any number of threads."""
+    def answer(self, workers: Workers, orders: Sequence[Order]) -> Iterator[Reply]:
+        """The parties' replies, each made when it is asked for; the same bits with any number of threads."""
         return self._each(workers, orders, local.answer)
 
     def adapt(self, workers: Workers, orders: Sequence[Order]) -> list[tuple[Tensor, Tensor]]:
         """Each party's personal model after the phases of its order, and its running statistics then."""
-        return self._each(workers, orders, local.adapt)
+        return list(self._each(workers, orders, local.adapt))
 
     def _each(
         self, workers: Workers, orders: Sequence[Order], work: Callable[[Worker, Order, Trainer], T]
-    ) -> list[T]:
+    ) -> Iterator[T]:
         def alone(order: Order) -> T:
             worker = workers.worker(order.party)
             # Layers that draw, such as dropout, have a stream of their own in each exchange.
@@ -57,8 +57,10 @@ class Sequential:
         if not self._draws and min(self.threads, len(orders)) >= 2:
             made = self._at_once(workers, orders, work)
             if made is not None:
-                return made
-        return [alone(order) for order in orders]
+                yield from made
+                return
+        for order in orders:
+            yield alone(order)
 
     def _alone(self, worker: Worker, order: Order, number: int, *given: Any) -> tuple[Tensor, Tensor]:
         """A phase, with a stream of its own where another follows: the last has that of the exchange."""

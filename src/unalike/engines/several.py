@@ -39,7 +39,11 @@ class WithFallback:
 
     def answer(self, workers: Workers, orders: Sequence[Order]) -> list[Reply]:
         """The parties' replies to their orders, in any order."""
-        made, problem = self._tried("answer", self._engine, orders, lambda engine: engine.answer(workers, orders))
+
+        def all_of(engine: Engine) -> list[Reply]:
+            return list(engine.answer(workers, orders))
+
+        made, problem = self._tried("answer", self._engine, orders, all_of)
         if problem:
             self._engine = self._adapting = self._sequential
             self.fell_back = f"cannot be vectorised: {problem}"
@@ -89,9 +93,10 @@ class PerNet:
         reasons = (getattr(engine, "fell_back", None) for engine in self._engines)
         return next((reason for reason in reasons if reason), None)
 
-    def answer(self, workers: Workers, orders: Sequence[Order]) -> list[Reply]:
-        """The parties' replies to their orders, in any order."""
-        return [reply for engine, own in self._cut(orders) for reply in engine.answer(workers, own)]
+    def answer(self, workers: Workers, orders: Sequence[Order]) -> Iterator[Reply]:
+        """The parties' replies to their orders, net by net."""
+        for engine, own in self._cut(orders):
+            yield from engine.answer(workers, own)
 
     def adapt(self, workers: Workers, orders: Sequence[Order]) -> list[tuple[Tensor, Tensor]]:
         """Each party's personal model after the phases of its order, and its running statistics then."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Protocol
 
 from torch import Tensor
@@ -22,6 +24,7 @@ STATISTICS = "running statistics"
 CHANNEL = "channel"
 """What the count of bytes calls a private channel's messages."""
 
+_NO_MESSAGE = Summand({}, 0.0)
 Sizes = dict[str, int]
 """Bytes, by what they carry."""
 
@@ -34,8 +37,8 @@ class Engine(Protocol):
         """What the run's record calls it."""
         ...
 
-    def answer(self, workers: Workers, orders: Sequence[Order]) -> list[Reply]:
-        """The parties' replies, in any order."""
+    def answer(self, workers: Workers, orders: Sequence[Order]) -> Iterable[Reply]:
+        """The parties' replies, in any order, perhaps made one by one as they are asked for."""
         ...
 
     def adapt(self, workers: Workers, orders: Sequence[Order]) -> list[tuple[Tensor, Tensor]]:
@@ -67,18 +70,33 @@ class Receiver:
 
     recipe: Recipe
 
-    def add(self, orders: Sequence[Order], replies: Sequence[Reply]) -> Gathered:
-        """The sum of these replies, made in party order: it must not depend on who answered first."""
-        replies = sorted(replies, key=lambda reply: reply.party)
-        asked = {order.party: order for order in orders}
-        self._check(asked, replies)
-        gathered = self._sum(asked[replies[0].party], replies)
+    def add(self, orders: Sequence[Order], replies: Iterable[Reply]) -> Gathered:
+        """The sum of these replies, made in party order: it must not depend on who answered first.
+
+        A message is added as soon as those of all parties before it are in, and is then let go: a round of large
+        models needs the memory of one sum, not of a cohort's messages.
+        """
+        asked, needs_each = {order.party: order for order in orders}, self.recipe.algorithm.needs_each
+        kept: list[Reply] = []
+        singles: dict[int, Vectors] = {}
+
+        def seen() -> Iterator[Reply]:
+            for reply in in_party_order(list(asked), replies):
+                self._check(asked[reply.party], reply, kept[0] if kept else reply)
+                if needs_each and reply.single is not None:
+                    singles[reply.party] = reply.single
+                kept.append(replace(reply, message=_NO_MESSAGE, single=None))
+                yield reply
+
+        coming = seen()
+        first = next(coming)
+        gathered = self._sum(asked[first.party], first.outline, chain([first], coming), singles, kept)
         return replace(
             gathered,
-            singles=gathered.singles if self.recipe.algorithm.needs_each else None,
-            states={reply.party: reply.state for reply in replies},
-            own_buffers={reply.party: reply.buffers for reply in replies if reply.buffers is not None},
-            memories={reply.party: reply.memory for reply in replies},
+            singles=singles if needs_each else None,
+            states={reply.party: reply.state for reply in kept},
+            own_buffers={reply.party: reply.buffers for reply in kept if reply.buffers is not None},
+            memories={reply.party: reply.memory for reply in kept},
         )
 
     def of_grid(self, order: Order, outline: Vectors, answered: Sequence[int], grid: Grid) -> Gathered:
@@ -89,29 +107,37 @@ class Receiver:
         total = wire.channel.from_grid(grid, layout, setting)
         return self._finished(order, wire, layout, total, answered, {}, {})
 
-    def _sum(self, order: Order, replies: Sequence[Reply]) -> Gathered:
-        wire, outline, answered = self.recipe.wire, replies[0].outline, tuple(r.party for r in replies)
+    def _sum(
+        self,
+        order: Order,
+        outline: Vectors,
+        replies: Iterable[Reply],
+        singles: dict[int, Vectors],
+        kept: Sequence[Reply],
+    ) -> Gathered:
+        """The sum of replies as they come; in the end ``kept`` has all, ``singles`` those that were opened."""
+        wire = self.recipe.wire
         if wire is None:
-            total = _added([reply.message for reply in replies if isinstance(reply.message, Summand)])
+            total = _added(reply.message for reply in replies if isinstance(reply.message, Summand))
             _check_weight(total.weight)
             mean = total.vectors.pop(BUFFERS, None)
-            up = traffic(outline, order.buffers if mean is not None else None, len(replies))
-            singles = {reply.party: reply.single for reply in replies if reply.single is not None}
-            return Gathered(total, answered, None if mean is None else mean / total.weight, up, singles=singles)
-        channel, layout = wire.channel, layout_of(self.recipe, order, outline)
-        coded = [reply.message for reply in replies if isinstance(reply.message, Coded)]
-        setting = wire.setting(order, None)
+            up = traffic(outline, order.buffers if mean is not None else None, len(kept))
+            return Gathered(total, _answered(kept), None if mean is None else mean / total.weight, up)
+        channel, layout, setting = wire.channel, layout_of(self.recipe, order, outline), wire.setting(order, None)
+        coded = ((reply.party, reply.message) for reply in replies if isinstance(reply.message, Coded))
         if channel.hidden is not None:
-            done = channel.hidden.add([each.grid for each in coded if each.grid is not None], setting)
+            done = channel.hidden.add([each.grid for _, each in coded if each.grid is not None], setting)
             total, down = channel.from_grid(done.total, layout, setting), {CHANNEL: done.down} if done.down else {}
-            return self._finished(order, wire, layout, total, answered, {CHANNEL: done.up}, down)
-        data = [each.data or b"" for each in coded]
-        opened = [channel.decode(each, layout, setting) for each in data]
-        total = opened[0].message()
-        for each in opened[1:]:
-            total = total + each.message()
-        gathered = self._finished(order, wire, layout, total, answered, {CHANNEL: sum(map(len, data))}, {})
-        return replace(gathered, singles=dict(zip(answered, (each.vectors for each in opened), strict=True)))
+            return self._finished(order, wire, layout, total, _answered(kept), {CHANNEL: done.up}, down)
+        opened, size = None, 0
+        for party, each in coded:
+            data = each.data or b""
+            one = channel.decode(data, layout, setting)
+            if self.recipe.algorithm.needs_each:
+                singles[party] = one.vectors
+            opened, size = one.message() if opened is None else opened + one.message(), size + len(data)
+        assert opened is not None
+        return self._finished(order, wire, layout, opened, _answered(kept), {CHANNEL: size}, {})
 
     def _finished(
         self,
@@ -132,21 +158,32 @@ class Receiver:
         statistics = None if change is None else order.buffers + change / total.weight
         return Gathered(replace(total, vectors=vectors), tuple(answered), statistics, up, down)
 
-    def _check(self, asked: Mapping[int, Order], replies: Sequence[Reply]) -> None:
+    def _check(self, asked: Order, reply: Reply, first: Reply) -> None:
         """Refuse uploads and states that are not alike: summed or stacked they would mean something else."""
-        name, first = type(self.recipe.algorithm).__name__, replies[0]
-        for reply in replies:
-            if _layout(reply.outline) != _layout(first.outline):
-                raise UserError(
-                    f"{name}: party {reply.party} uploads {_layout(reply.outline)}, party {first.party} "
-                    f"{_layout(first.outline)}. All parties must upload the same keys and shapes."
-                )
-            before, after = (_layout(seen_state(state)) for state in (asked[reply.party].state, reply.state))
-            if after != before:
-                raise UserError(
-                    f"{name}: the state of party {reply.party} changed from {before} to {after}. "
-                    "init_party must give all keys, with their shapes."
-                )
+        name = type(self.recipe.algorithm).__name__
+        if _layout(reply.outline) != _layout(first.outline):
+            raise UserError(
+                f"{name}: party {reply.party} uploads {_layout(reply.outline)}, party {first.party} "
+                f"{_layout(first.outline)}. All parties must upload the same keys and shapes."
+            )
+        before, after = (_layout(seen_state(state)) for state in (asked.state, reply.state))
+        if after != before:
+            raise UserError(
+                f"{name}: the state of party {reply.party} changed from {before} to {after}. "
+                "init_party must give all keys, with their shapes."
+            )
+
+
+def in_party_order(parties: Sequence[int], replies: Iterable[Reply]) -> Iterator[Reply]:
+    """Each reply as soon as all parties before have replied; in the end those that waited in vain."""
+    waiting: dict[int, Reply] = {}
+    left = deque(sorted(parties))
+    for reply in replies:
+        waiting[reply.party] = reply
+        while left and left[0] in waiting:
+            yield waiting.pop(left.popleft())
+    for party in sorted(waiting):
+        yield waiting[party]
 
 
 def replies_of(gathered: Gathered, recipe: Recipe, population: Population, buffers: Tensor) -> Replies:
@@ -167,14 +204,20 @@ def replies_of(gathered: Gathered, recipe: Recipe, population: Population, buffe
     )
 
 
-def _added(messages: Sequence[Summand]) -> Summand:
+def _answered(replies: Sequence[Reply]) -> tuple[int, ...]:
+    return tuple(reply.party for reply in replies)
+
+
+def _added(messages: Iterable[Summand]) -> Summand:
     """Their sum. In place, each message being read once; the first is copied, as it may be a party's state."""
     vectors: Vectors = {}
+    weight, losses = 0.0, []
     for message in messages:
+        weight += message.weight
+        losses += [] if message.loss is None else [message.loss]
         for key, value in message.vectors.items():
             vectors[key] = vectors[key].add_(value) if key in vectors else value.clone()
-    losses = [message.loss for message in messages if message.loss is not None]
-    return Summand(vectors, sum(message.weight for message in messages), sum(losses) if losses else None)
+    return Summand(vectors, weight, sum(losses) if losses else None)
 
 
 def _check_weight(weight: float) -> None:

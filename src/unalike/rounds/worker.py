@@ -121,7 +121,9 @@ class Worker:
 
     def steps(self, phase: Phase, order: Order) -> int:
         """How many local steps a phase has."""
-        return self.work(phase).count(len(self.rows_of(phase, order).index))
+        # Of its own rows the number is enough: a site may claim very many, and no list of them is made.
+        plain = phase.rows == "own" and not phase.copies
+        return self.work(phase).count(self.size(order) if plain else len(self.rows_of(phase, order).index))
 
     def steps_in_all(self, order: Order) -> tuple[int, ...]:
         """The local steps of each phase."""
