@@ -91,6 +91,22 @@ def test_many_nodes_and_several_parts_of_rows_for_each_thread():
         assert np.array_equal(margins, theirs.value[leaves(binned, theirs)])
 
 
+@pytest.mark.parametrize("rows", [None, np.arange(0, 500, 3)])
+def test_margins_after_a_tree_are_those_before_and_what_it_says(rows):
+    x, cuts, g, h = made(4, rows=500)
+    before = np.random.default_rng(0).normal(size=(500, 2))
+    kept, after, binned = before.copy(), np.full((500, 2), np.nan), bin_rows(x, cuts)
+    tree = grow(binned, g, h, Trees(), None, rows, after[:, 1], before=before[:, 1])
+    assert np.array_equal(after[:, 1], before[:, 1] + tree.value[leaves(binned, tree)])
+    assert np.isnan(after[:, 0]).all()
+    assert np.array_equal(before, kept)
+    again = np.zeros((500, 2))
+    by_numpy(lambda: grow(bin_rows(x, cuts), g, h, Trees(), None, rows, again[:, 1], before=before[:, 1]))
+    assert np.array_equal(again[:, 1], after[:, 1])
+    with pytest.raises(ValueError, match="must lie as those after it"):
+        grow(binned, g, h, Trees(), margins=np.zeros(500), before=before[:, 1])
+
+
 def test_wide_codes():
     """More bins in a column than a byte can name."""
     random = np.random.default_rng(0)

@@ -212,9 +212,9 @@ class Simulation(Training):
         return {"weights": self.task.size}
 
     def final_weights(self) -> Vectors:
-        """The final global model by layer name, or the server's vectors where there is no one global model."""
+        """The final global model by layer name, or the server's vectors where there is no one net."""
         w = self.algorithm.global_model(self.task, self.state.server)
-        return dict(self.state.server) if w is None else self.task.named(w, self.state.buffers)
+        return dict(self.state.server) if w is None or w.dim() > 1 else self.task.named(w, self.state.buffers)
 
     def round_models(self, state: State) -> RoundModels:
         """The models that a state gives, by layer name."""

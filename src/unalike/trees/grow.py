@@ -99,20 +99,25 @@ def grow(
     rows: NDArray[Any] | None = None,
     margins: Floats | None = None,
     threads: int | None = None,
+    before: Floats | None = None,
 ) -> Tree:
     """A whole tree of one output from a party's own rows, with the bits of the single steps.
 
     ``allowed`` says which columns may be split on, ``rows`` (ascending) which rows are looked at. To ``margins``,
-    one number for each row (a column of all margins will do), what the tree says is added in place.
+    one number for each row (a column of all margins will do), what the tree says is added in place; with
+    ``before``, which lie in memory as they do, they become the sum of those and of what it says.
     The number of ``threads`` changes no bit.
     """
+    in_one_go = rows is None and margins is not None and library.core() is not None
+    if margins is not None and before is not None and not in_one_go:
+        margins[:] = before
     if (handle := library.handle_of(binned)) is not None:
         if margins is not None and margins.dtype != np.float64:
             raise ValueError(f"margins must be float64, not {margins.dtype}.")
-        own = margins if rows is None else None
-        tree = library.grow_tree(
-            handle, g, h, settings, allowed, rows, own, threads or library.threads_for(binned.codes.size)
-        )
+        own = margins if in_one_go else None
+        old = own if before is None or own is None else before
+        many = threads or library.threads_for(binned.codes.size)
+        tree = library.grow_tree(handle, g, h, settings, allowed, rows, old, own, many)
         tree.set_thresholds(binned.cuts)
         if margins is not None and rows is not None:
             add_values(margins, binned, tree)

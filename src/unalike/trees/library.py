@@ -200,10 +200,11 @@ def grow_tree(
     settings: Trees,
     allowed: Array | None,
     rows: Array | None,
+    before: Array | None,
     margins: Array | None,
     threads: int,
 ) -> Tree:
-    """A whole tree; ``margins`` of float64 may have a stride, and gets what the tree says for these rows."""
+    """A whole tree; ``margins``, float64 with any stride, become those ``before`` and what the tree says."""
     features, nodes = int(handle.rows.features), most_nodes(settings)
     told = _SettingsC(
         settings.depth,
@@ -224,6 +225,9 @@ def grow_tree(
     g, h, rows = _checked(handle, g, h, rows, margins)
     count = int(handle.rows.rows) if rows is None else len(rows)
     stride = 0 if margins is None else margins.strides[0] // 8
+    laid = [None if one is None else (one.shape, one.strides, one.dtype) for one in (before, margins)]
+    if laid[0] != laid[1]:
+        raise ValueError("The margins before a tree must lie as those after it do.")
     arena = handle.arena()
     made = handle.library.grow_tree(
         ctypes.byref(handle.rows),
@@ -236,6 +240,7 @@ def grow_tree(
         ctypes.c_int64(count),
         ctypes.c_int64(nodes),
         ctypes.byref(parts),
+        address(before),
         address(margins),
         ctypes.c_int64(stride),
         ctypes.c_int64(threads),

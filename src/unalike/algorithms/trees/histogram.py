@@ -136,11 +136,20 @@ class HistogramTrees(BoostedTrees):
         if settings.patience:
             server = server | {"losses": server["losses"].copy()}
             server["losses"][round - 1] = validation_loss(me, party)
-        binned, after = training_bins(me, party), party["margins"].copy()
+        binned, before = training_bins(me, party), party["margins"]
+        after = np.empty_like(before)
         g, h = gradients(me, party)
         first = (round - 1) * outputs
         trees = [
-            grow(binned, g[k], h[k], settings, allowed_columns(terms, first + k), margins=after[:, k])
+            grow(
+                binned,
+                g[k],
+                h[k],
+                settings,
+                allowed_columns(terms, first + k),
+                margins=after[:, k],
+                before=before[:, k],
+            )
             for k in range(outputs)
         ]
         trees = [with_directions(tree, party) for tree in trees]

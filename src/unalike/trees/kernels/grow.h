@@ -152,12 +152,14 @@ static void decide(Growth *w) {
     }
 }
 
-// Grow a tree; returns its number of nodes, or -1 without memory. `rows` NULL: all of them.
+// Grow a tree; returns its number of nodes, or -1 without memory. `rows` NULL: all of them. `before` and `margins` have
+// the same stride.
 int64_t grow_tree(const Binned *b, const Settings *s, const int32_t *g, const int32_t *h, const uint8_t *allowed,
                   const int8_t *signs, const int32_t *rows, int64_t row_count, int64_t most_nodes, Tree *tree,
-                  double *margins, int64_t stride, int64_t threads, Arena *arena) {
+                  const double *before, double *margins, int64_t stride, int64_t threads, Arena *arena) {
     Growth w = {.b = b, .s = s, .g = g, .h = h, .allowed = allowed, .signs = signs, .tree = tree, .arena = arena};
     w.rows = row_count;
+    w.before = before;
     w.margins = margins;
     w.stride = stride;
     w.team = team_take(threads);

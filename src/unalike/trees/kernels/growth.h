@@ -57,6 +57,7 @@ typedef struct {
     int64_t wanted_count, split_count, batch, batch_count;  // the batch begins at wanted[batch]
     Partial *partial;  // [batch_count][threads]
     atomic_llong sum_g, sum_h;
+    const double *before;  // the margins before this tree; they may be `margins` themselves
     double *margins, *leaf_value;
     uint16_t *leaf;
     int64_t stride;

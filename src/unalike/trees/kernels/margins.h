@@ -30,12 +30,12 @@ static void margin_task(void *what, int64_t part, int thread) {
     }
     int64_t from = w->part[part].from, to = w->part[part].to, stride = w->stride;
     double *margins = w->margins;
-    const double *value = w->leaf_value;
+    const double *before = w->before, *value = w->leaf_value;
     const uint16_t *leaf = w->leaf;
     if (stride == 1)
-        for (int64_t i = from; i < to; i++) margins[i] += value[leaf[i]];
+        for (int64_t i = from; i < to; i++) margins[i] = before[i] + value[leaf[i]];
     else
-        for (int64_t i = from; i < to; i++) margins[i * stride] += value[leaf[i]];
+        for (int64_t i = from; i < to; i++) margins[i * stride] = before[i * stride] + value[leaf[i]];
 }
 
 // Only where no row is left out: a row's place is its number.
