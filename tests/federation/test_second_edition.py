@@ -26,6 +26,10 @@ RUNS = {
     "per-fedavg": {},
     "fedbn": {"model": "site-normed"},
     "fedmd": {"model": NETS},
+    "fd": {"model": NETS},
+    "cronus(outliers=0.4)": {"model": NETS},
+    "feddf": {},
+    "feddf-nets(batches=5)": {"model": NETS},
     "def-kt": {},
     "fedgan(fill=0.5)": {},
     "faug(steps=5)": {},
@@ -52,7 +56,8 @@ def public(tmp_path_factory):
 
 def world_of(path, name, public, **more):
     train = {"algorithm": name, "model": "mlp(6)", "rounds": 2, **RUNS.get(name, {}), **more.pop("train", {})}
-    return World.make(path, public=public if name in ("fedmd", "dapper") else None, train=train, **more)
+    used = public if name.startswith(("fedmd", "dapper", "cronus", "feddf")) else None
+    return World.make(path, public=used, train=train, **more)
 
 
 def exchanges(world):
@@ -106,6 +111,21 @@ def test_real_sites_make_the_bits_of_simulation(name, tmp_path, public):
         assert not (tmp_path / "sites" / "va" / "model.safetensors").exists()
         return
     assert_same_models(tmp_path, simulation)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("fedmd", "scores on public rows"),
+        ("cronus(outliers=0.4)", "scores on public rows"),
+        ("fd", "scores by label"),
+        ("feddf", "updates"),
+    ],
+)
+def test_the_plan_says_in_words_what_leaves_a_site_and_takes_no_others(name, words, tmp_path, public):
+    assert world_of(tmp_path / "said", name, public).plan.sends == words
+    with pytest.raises(UserError, match=f"but .* sends {words}"):
+        world_of(tmp_path / "other", name, public, sends="nothing")
 
 
 @pytest.mark.parametrize("name", ["fedamp", "ditto(base=scaffold)", "fedbn", "fedmd", "site-relay"])

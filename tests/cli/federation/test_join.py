@@ -71,6 +71,12 @@ def test_mean_rows_need_an_agreement_by_name(invited, more):
     assert Path("va/consent.json").exists()
 
 
+def test_scores_by_label_are_told_in_words(invited):
+    answer = invited("fd")("--yes")
+    assert answer.code == 0, answer.err
+    assert "which labels this site's rows have, and for each what the model of this site says" in words(answer.out)
+
+
 def test_public_rows_travel_with_the_plan_and_are_told(invited, unalike):
     join = invited("plugged-fedmd", "--public", "tables/hungarian.csv", "--model", "mlp(4)|logistic")
     plan, table = Plan.read(Path("heart")), Path("tables/hungarian.csv").read_bytes()

@@ -1,7 +1,7 @@
 """Breakages of judging many personal models at once."""
 
 from tests.contract.mutations import of_file
-from tests.rounds import test_together
+from tests.rounds import test_evaluation, test_together
 from unalike.rounds import together
 
 
@@ -36,6 +36,7 @@ MUTATIONS = [
             "np.concatenate(parts) for",
             "np.concatenate(parts[::-1]) for",
         ),
+        ("own models on rows with their labels alone", "rows.test_by_all, chosen", "rows.test_by_labels, chosen"),
     ),
 ]
 CHECKS = [
@@ -48,5 +49,6 @@ CHECKS = [
         _As,
     ),
     (test_together.test_as_one_by_one, {"model": "mlp(6,4)|logistic"}, "accuracy", together.STACK_ROWS, _As),
+    (test_evaluation.test_personal_models_on_all_test_rows,),
     (test_together.test_validation_and_held_out_rows_are_told_apart, {}),
 ]

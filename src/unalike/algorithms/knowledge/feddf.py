@@ -35,6 +35,9 @@ class FedDf(Algorithm):
     accuracy. Here the student is in evaluation mode: batch norm uses the averaged running statistics, and so do
     the teachers, whose own the server never sees (not for ``--batch-norm local``). One upload alone is its own
     average, and nothing is learnt.
+
+    On MNIST by label-dirichlet(0.1) the defaults showed no gain over FedAvg in five seeds; ``batches=500,
+    validation=0.2`` did, 1.4 points (docs/knowledge.md).
     """
 
     needs_each: ClassVar[bool] = True
