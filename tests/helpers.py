@@ -261,5 +261,6 @@ NEEDS = {
     "dapper": {"validation": 0.4},
     "xormix": {"data": small_bytes()},
     "def-kt": {"sample": 1.0},
+    "fada": {"sample": 1.0},
 }
 """The settings without which a shipped algorithm cannot be tried on the small run."""

@@ -29,6 +29,7 @@ Purpose = Literal[
     "server layers",
     "public part",
     "copies",
+    "parts of rows",
 ]
 
 _PURPOSES = {purpose: number for number, purpose in enumerate(get_args(Purpose), start=1)}

@@ -19,7 +19,7 @@ from tests.algorithms.regularised import (
 )
 from tests.helpers import ENGINES as HERE
 from tests.helpers import EVERY_ENGINE, PROBE, NormBody, probe
-from unalike.algorithms import Algorithm
+from unalike.algorithms import Algorithm, Phase
 from unalike.errors import UserError
 from unalike.runs.check import check_algorithm
 from unalike.runs.small import play, small_simulation
@@ -144,3 +144,41 @@ def test_a_term_that_is_none_is_refused(method, value, words):
     probe(**{method: lambda self, party: value})
     with pytest.raises(UserError, match=rf"{method}.* must return None, or {words}"):
         check_algorithm(PROBE)
+
+
+# --- labels ---
+
+
+def relabelled(engine, **methods):
+    """The parties' models after a phase on half of their rows, and one on public rows."""
+    own = {
+        "init_party": lambda self, task, w: {"w": w},
+        "phases": lambda self, task, round: (
+            Phase("own", part=(0, 2, 0)),
+            Phase("public", rows="public", epochs=1),
+        ),
+        "start": lambda self, party: party.state["w"],
+        "keep": lambda self, party, w: {"w": w},
+        "upload": lambda self, party, w: ({}, {"w": w}),
+    }
+    probe(**own | methods)
+    fields = {"sample": 1.0, "engine": engine, "optimiser": "sgd"}
+    return play(small_simulation(PROBE, **fields), 2).state.parties
+
+
+@EVERY_ENGINE
+def test_labels_of_an_algorithms_own_are_learnt_in_place_of_the_rows(engine):
+    """As by a loss that looks them up: own rows have classes by their place, public ones class 0."""
+
+    def labels(self, party):
+        rows = torch.arange(64)
+        return rows % 3 if party.phase == "own" else rows[: len(party.task.public.y)] * 0
+
+    def loss(self, party, w, batch):
+        label = batch.index % 3 if party.phase == "own" else batch.index * 0
+        return party.task.loss(w, replace(batch, y=label))
+
+    declared, written, plain = (relabelled(engine, **more) for more in ({"labels": labels}, {"loss": loss}, {}))
+    for number in declared:
+        assert torch.allclose(declared[number]["w"], written[number]["w"], atol=1e-6)
+        assert not torch.allclose(declared[number]["w"], plain[number]["w"], atol=1e-3)

@@ -48,7 +48,7 @@ def test_mistakes(unalike):
     for text, remedy in (
         ("hart", "Did you mean 'heart'"),
         ("csv:absent.csv", "absent.csv"),
-        ("mnist(3)", "takes no"),
+        ("digits(3)", "takes no"),
     ):
         answer = unalike("data", text)
         assert answer.code == 2

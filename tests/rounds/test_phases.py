@@ -406,3 +406,44 @@ def test_a_share_that_is_none_is_refused(share):
     counting(Phase("first", rows="public", share=share))
     with pytest.raises(UserError, match=r"must return a tuple of one Phase or more.*share above 0"):
         counted()
+
+
+# --- parts of a party's own rows ---
+
+
+@EVERY_ENGINE
+def test_parts_of_own_rows_are_dealt_once_and_for_all(engine):
+    """Each row is in one part of a deal; parts are even; another deal is another one; rounds change nothing."""
+    first, last = Phase("first", epochs=1, part=(0, 2, 0)), Phase("last", epochs=1, part=(1, 2, 0))
+    counting(first, last)
+    simulation, states = counted(engine, dtype="float32", batch_size=MOST)
+    counting(Phase("first", epochs=1, part=(0, 2, 1)), last)
+    _, others = counted(engine, dtype="float32", batch_size=MOST)
+    differ = 0
+    for number, own in sizes(simulation).items():
+        one, two = (torch.nonzero(states[number][key]).flatten().tolist() for key in ("first", "last"))
+        assert sorted(one + two) == list(range(own))
+        assert len(one) == (own + 1) // 2
+        assert torch.equal(states[number]["last"], others[number]["last"])
+        differ += not torch.equal(states[number]["first"], others[number]["first"])
+    assert differ > 1
+
+
+def test_parts_are_the_same_in_another_round_and_never_empty():
+    counting(Phase("first", part=(0, 2, 0)))
+    simulation, _ = counted("sequential")
+    worker = simulation.crew.worker(0)
+    assert [len(worker.dealt((which, 7, 0), 3)) for which in range(7)] == [1] * 7
+    assert {int(worker.dealt((which, 7, 0), 3)[0]) for which in range(3, 6)} == {0, 1, 2}
+    found = [simulation.crew.worker(5).dealt((1, 3, 2), 40).tolist() for _ in range(2)]
+    assert found[0] == found[1] == sorted(found[0])
+
+
+@pytest.mark.parametrize(
+    "phase",
+    [Phase(part=(2, 2, 0)), Phase(part=(0, 2, -1)), Phase(part=(0, 2)), Phase(part=(0, 2, 0), rows="public")],
+)
+def test_a_part_that_is_none_is_refused(phase):
+    counting(phase)
+    with pytest.raises(UserError, match=r"must return a tuple of one Phase or more.*part \(i, n, deal\)"):
+        counted()

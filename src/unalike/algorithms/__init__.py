@@ -41,8 +41,11 @@ from unalike.algorithms.generated.fedgan import FedGan
 from unalike.algorithms.generated.forgiving import F2a, F2u
 from unalike.algorithms.knowledge.cronus import Cronus
 from unalike.algorithms.knowledge.def_kt import DefKt
+from unalike.algorithms.knowledge.ensemble import OneShotEnsemble
+from unalike.algorithms.knowledge.fada import Fada
 from unalike.algorithms.knowledge.fd import Fd
 from unalike.algorithms.knowledge.feddf import FedDf, FedDfNets
+from unalike.algorithms.knowledge.fedkt import FedKt
 from unalike.algorithms.knowledge.fedmd import FedMd
 from unalike.algorithms.moon import Moon
 from unalike.algorithms.personal.apfl import Apfl
@@ -90,6 +93,7 @@ __all__ = [
     "F2a",
     "F2u",
     "FAug",
+    "Fada",
     "Fd",
     "FeSem",
     "FedAdagrad",
@@ -108,6 +112,7 @@ __all__ = [
     "FedDyn",
     "FedFmc",
     "FedGan",
+    "FedKt",
     "FedMd",
     "FedMetaMaml",
     "FedMetaSgd",
@@ -136,6 +141,7 @@ __all__ = [
     "Mocha",
     "Moon",
     "NaiveMix",
+    "OneShotEnsemble",
     "PFedMe",
     "Partial",
     "Party",

@@ -25,7 +25,7 @@ from unalike.algorithms.contract import (
     Vectors,
     parts_of,
 )
-from unalike.algorithms.exchange import PhaseRows
+from unalike.algorithms.exchange import is_work
 from unalike.algorithms.outlines import outline_of
 from unalike.algorithms.protocol import Protocol
 from unalike.algorithms.terms import Ahead
@@ -109,14 +109,7 @@ def _are_phases(value: object, least: int, task: Task) -> bool:
     if not isinstance(value, tuple) or len(value) < least or not all(isinstance(one, Phase) for one in value):
         return False
     named = {part for one in value for part in parts_of(one.trains)} - {"norm"}
-    return all(_is_work(one) for one in value) and named <= task.slices.keys()
-
-
-def _is_work(phase: Phase) -> bool:
-    """Whether a phase says its local work once, in whole numbers above 0, on rows that there are."""
-    given = [number for number in (phase.epochs, phase.steps) if number is not None]
-    known = phase.rows in get_args(PhaseRows) and 0 < phase.share <= 1 and phase.most >= 1
-    return len(given) < 2 and all(type(n) is int and n > 0 for n in given) and known
+    return all(is_work(one) for one in value) and named <= task.slices.keys()
 
 
 def _is_number(value: object) -> bool:
@@ -125,6 +118,10 @@ def _is_number(value: object) -> bool:
 
 def _is_vector(value: object, task: Task) -> bool:
     return isinstance(value, Tensor) and value.dim() == 1 and value.dtype == task.dtype
+
+
+def _are_models(value: object, task: Task) -> bool:
+    return isinstance(value, Tensor) and value.dtype == task.dtype and value.shape[-1:] == (task.size,)
 
 
 def _are_two(value: object) -> bool:
@@ -161,7 +158,8 @@ _ANSWER = _Rule(
 )
 _WORK = (
     "each of which trains a part of the net (head, body, norm, a name in task.slices, or '' for all), for epochs "
-    "or steps above 0 and not both, on rows that are own, public or own+public, with a share above 0 and at most 1"
+    "or steps above 0, not both, on rows that are own, public or own+public, with a share above 0 and at most 1, "
+    "and of own rows alone, a part (i, n, deal) with i from 0 to n - 1"
 )
 _RULES = {
     "init_server": _Rule(
@@ -191,8 +189,8 @@ _RULES = {
     "report": _ANSWER,
     "offer": _ANSWER,
     "global_model": _Rule(
-        "a vector ({0.dtype}) of the net's {0.size} weights, or None",
-        lambda value, task, server: value is None or (_is_vector(value, task) and len(value) == task.size),
+        "a vector ({0.dtype}) of the net's {0.size} weights, several of them [k, {0.size}], or None",
+        lambda value, task, server: value is None or _are_models(value, task),
     ),
     "personal": _Rule(
         "a vector ({0.task.dtype}) of the net's {0.task.size} weights",
@@ -207,6 +205,10 @@ _RULES = {
     "linear": _Rule(
         "None, or a vector ({0.task.dtype})",
         lambda value, party: value is None or _is_vector(value, party.task),
+    ),
+    "labels": _Rule(
+        "None, or a vector of whole numbers, a label for each row",
+        lambda value, party: value is None or (isinstance(value, Tensor) and not value.is_floating_point()),
     ),
     "near": _Rule(
         "None, or lam (a number) and a vector ({0.task.dtype}), the target",

@@ -156,7 +156,10 @@ class Algorithm:
         return self.fold(task, server, replies)
 
     def global_model(self, task: Task, server: Vectors) -> Tensor | None:
-        """The weights that the global test set is tried on; None where there is no one global model."""
+        """The weights that the global test set is tried on; None where there is no one global model.
+
+        Several of them, [k, d], are an ensemble, as those of ``personal`` are.
+        """
         return server["w"]
 
     # --- party ---
@@ -212,6 +215,10 @@ class Algorithm:
         ``start`` then gives both in one vector, w first. In every step v moves by a times the gradient at
         a v + (1-a) w, with w as the step found it, and w as if there were no v.
         """
+        return None
+
+    def labels(self, party: Party) -> Tensor | None:
+        """Labels in place of those that rows have, or None: that of a row is at ``batch.index``."""
         return None
 
     def near(self, party: Party) -> tuple[float | Tensor, Tensor] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from unalike.algorithms.replies import Vectors
 
@@ -50,7 +50,9 @@ class Phase:
     or both together; of the public ones, ``share`` is the fraction that each party has been given, the same rows
     in every round, and ``drawn`` is the part of all that is drawn anew for each round, the same for everybody
     (``task.public_part``). Where both are seen, ``batch.index`` counts the public rows after the party's own: the
-    p-th of all public rows is ``party.size + p``.
+    p-th of all public rows is ``party.size + p``. ``part`` (i, n, d): of its own rows the
+    i-th of n parts, into which they are dealt by the d-th random deal, the same in every round; a party with fewer
+    rows than parts has one in each.
     ``trains`` names the part of the net whose weights move ("head", "body", "norm", or any layer's name, see
     ``task.parts``), or several parts; all others keep their values exactly. Empty: all weights move.
 
@@ -73,6 +75,20 @@ class Phase:
     copies: str = ""
     most: int = 10
     drawn: float = 1.0
+    part: tuple[int, int, int] | None = None
+
+
+def is_work(phase: Phase) -> bool:
+    """Whether a phase says its local work once, in whole numbers above 0, on rows that there are."""
+    given = [number for number in (phase.epochs, phase.steps) if number is not None]
+    known = phase.rows in get_args(PhaseRows) and 0 < phase.share <= 1 and phase.most >= 1 and _is_part(phase)
+    return len(given) < 2 and all(type(n) is int and n > 0 for n in given) and known
+
+
+def _is_part(phase: Phase) -> bool:
+    """Whether a phase sees all of its rows, or a part of the party's own that there is."""
+    which, parts, deal = phase.part if isinstance(phase.part, tuple) and len(phase.part) == 3 else (0, 0, 0)
+    return phase.part is None or (phase.rows == "own" and 0 <= which < parts and deal >= 0)
 
 
 def parts_of(trains: str | tuple[str, ...]) -> tuple[str, ...]:

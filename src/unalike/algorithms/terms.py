@@ -27,6 +27,9 @@ class Ahead(NamedTuple):
 
 def declared_fit(algorithm: Algorithm, party: Party, w: Tensor, batch: Batch) -> Tensor:
     """The task's loss on a batch, and the terms ``near``, ``teach`` and ``contrast`` and a model ``beside`` w."""
+    labels = algorithm.labels(party)
+    if labels is not None:
+        batch = replace(batch, y=labels[batch.index])
     task, share, scales = party.task, algorithm.beside(party), algorithm.scales(party)
     near, teach, contrast = algorithm.near(party), algorithm.teach(party), algorithm.contrast(party)
     if (ahead := algorithm.ahead(party)) is not None:

@@ -15,7 +15,7 @@ from unalike.errors import unknown
 from unalike.registry import Registry
 from unalike.runs.parts import registry
 
-_NAMED = ("algorithm", "dataset", "partition", "model", "channel", "optimiser")
+_NAMED = ("algorithm", "dataset", "partition", "model", "channel", "optimiser", "cohort")
 _FIELDS = {**{f"{field}s": field for field in _NAMED}, "losses": "loss"}
 _KINDS = (*_FIELDS, "scores", "engines")
 

@@ -26,6 +26,7 @@ from unalike.errors import UserError, unknown
 from unalike.federation import FIXED
 from unalike.federation.envelope import ANYBODY, MOST_BYTES, SERVER
 from unalike.federation.people import FIELDS, check_people, people_rule, people_tables
+from unalike.runs.cohorts import check_at_sites
 from unalike.runs.files import atomic_write
 from unalike.runs.meaning import check_given, protocol_of
 from unalike.runs.rules import cohort_size
@@ -123,6 +124,7 @@ class Plan:
         check_people(self)
         choose(self.spec.score, "classification")  # real sites agree on classes: numbers cannot be predicted yet
         self._check_hidden()
+        check_at_sites(self.spec, len(self.parties))
 
     def _check_types(self) -> None:
         """A file may have any value anywhere."""
@@ -205,7 +207,7 @@ class Plan:
         """The fields of the run with their defaults: a later version's other default must not change a plan."""
         spec = RunSpec.from_mapping({**self.train, **self._fixed, "dataset": "people" if self.id else "sites"})
         check_given(spec, self.train)
-        return {key: value for key, value in spec.to_dict().items() if key not in FIXED}
+        return {k: v for k, v in spec.to_dict().items() if k not in FIXED and (k, v) != ("cohort", "uniform")}
 
     @property
     def _fixed(self) -> dict[str, Any]:
@@ -311,9 +313,7 @@ class Plan:
         for key in values:
             if key not in known:
                 raise unknown(f"key of {FILE}", key, known)
-        given: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
-        }
+        given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
         try:
             return cls(**given)
         except TypeError as error:

@@ -28,6 +28,7 @@ from unalike.federation.summing import Protection
 from unalike.federation.told import site_figures, wire_figures
 from unalike.federation.work import model_digest
 from unalike.own_code import explained
+from unalike.rounds.cohorts import KnownParties
 from unalike.rounds.gather import Gathered
 from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order
@@ -75,6 +76,10 @@ class RemoteTraining(Training):
             ),
             _protection(self.channel, speaker),
         )
+
+    def known_parties(self) -> KnownParties:
+        """What every site knows too, so that it can tell by itself when it is asked: nothing but their number."""
+        return KnownParties(len(self.plan.parties))
 
     @property
     def origin(self) -> str:

@@ -78,6 +78,12 @@ class SplitRows:
         return Population([len(party.train) for party in self.parties], away)
 
     @cached_property
+    def label_counts(self) -> Array:
+        """How many training rows of each label each party has, [parties, labels]."""
+        labels, width = self.dataset.labels, len(self.dataset.label_names)
+        return np.stack([np.bincount(labels[party.train], minlength=width) for party in self.parties])
+
+    @cached_property
     def test_by_labels(self) -> list[Array]:
         """For each party the rows of the global test set whose labels are among those that the party has."""
         test = np.asarray(self.dataset.y_test)

@@ -69,8 +69,10 @@ def rehearse(worker: Worker, task: Task, parties: int) -> Script:
         server, played = actor.play(algorithm.round(task, server), 1)
     finally:
         task.rehearsing = False
-    sent = outline(sent_to(algorithm.send(task, server), worker.number))
-    return Script(prepared, played, sent, algorithm.global_model(task, server) is not None)
+    sent, w = outline(sent_to(algorithm.send(task, server), worker.number)), algorithm.global_model(task, server)
+    if w is not None and w.dim() > 1:
+        raise UserError("Real sites keep one net, not an ensemble of several. Use ensemble(distil=true).")
+    return Script(prepared, played, sent, w is not None)
 
 
 class _Actor:

@@ -82,7 +82,8 @@ class Worker:
     def _rows_of(self, phase: Phase, order: Order) -> SeenRows:
         own = self.train(max(1, order.round))
         if phase.rows == "own":
-            return SeenRows(self.data, own, np.arange(len(own)))
+            places = np.arange(len(own)) if phase.part is None else self.dealt(phase.part, len(own))
+            return SeenRows(self.data, own[places], places)
         given = self.given(phase.share)
         if phase.drawn < 1:
             given = np.intersect1d(given, self.task.public_part(max(1, order.round), phase.drawn).cpu().numpy())
@@ -99,6 +100,12 @@ class Worker:
             return np.arange(count)
         chosen = stream(self.recipe.seed, "shared rows", self.number).permutation(count)[: round(share * count)]
         return np.sort(chosen)
+
+    def dealt(self, part: tuple[int, int, int], rows: int) -> Array:
+        """The places of a part of this party's rows: the i-th of n, of the d-th deal; always the same."""
+        which, parts, deal = part
+        order = stream(self.recipe.seed, "parts of rows", self.number, deal).permutation(rows)
+        return np.sort(order[which::parts]) if which < rows else order[which % rows :][:1]
 
     def measured_rows(self, order: Order) -> tuple[Rows, Array]:
         """The rows that a measuring pass goes over."""

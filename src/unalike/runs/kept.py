@@ -262,7 +262,8 @@ def net_models(simulation: Simulation, state: State) -> RoundModels:
     """The nets that a state gives, by layer name."""
     found = simulation.models_at(state)
     w, own = found.global_model, found.personal
-    if found.own_buffers is not None:  # one model with as many statistics as there are parties
+    # One model with as many statistics as there are parties, or an ensemble, are kept as the parties' own.
+    if found.own_buffers is not None or (w is not None and w.dim() > 1):
         w, own = None, own or found.shared
     shared = None if w is None else _on_cpu(simulation.task.named(w, state.buffers))
     return RoundModels(shared, None) if own is None else _collected(simulation, shared, own)

@@ -14,6 +14,7 @@ from unalike.runs.column_cast import ColumnCast
 from unalike.runs.conversing import Conversing
 from unalike.runs.playable import Playable
 from unalike.runs.selection import selected
+from unalike.runs.training import Training
 from unalike.scores import Figures
 
 COUNTED = ("bytes_up", "bytes_down", "seconds")
@@ -37,6 +38,7 @@ def outcome(played: Playable, rows: list[Figures]) -> Figures:
         **{key: sum(row[key] for row in rows) for key in COUNTED},
         "traffic": total_traffic(rows),
         **played.privacy(last),
+        **(played.cohorts.told(rows) if isinstance(played, Training) else {}),
         **_parties(played),
         "weights_sha256": played.state.digest(),
         "server_sha256": played.state.server_digest(),

@@ -15,6 +15,7 @@ PARTS = {
     "model": ("unalike.models", "MODELS"),
     "loss": ("unalike.models", "LOSSES"),
     "channel": ("unalike.channels", "CHANNELS"),
+    "cohort": ("unalike.rounds.cohorts", "COHORTS"),
 }
 """By field of RunSpec, the module and the name of its registry."""
 

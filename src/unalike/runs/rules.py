@@ -13,6 +13,7 @@ from unalike.channels.rules import FEWEST_HIDDEN
 from unalike.errors import UserError
 from unalike.models.task import Task
 from unalike.randomness import stream
+from unalike.rounds.cohorts import COHORTS, CohortRule, KnownParties
 from unalike.rounds.optimisers import build_optimiser
 from unalike.rounds.personal import FineTuned
 from unalike.rounds.upload import Wire
@@ -108,9 +109,18 @@ def asked_in(spec: RunSpec, parties: int, round: int) -> int:
     return cohort_size(spec, parties) if round else parties
 
 
-def cohort_of(spec: RunSpec, parties: int, round: int) -> list[int]:
-    """The parties of a round, ascending: the same for every algorithm with the same seed; in round 0 all."""
-    size = asked_in(spec, parties, round)
+def cohort_rule(spec: RunSpec) -> CohortRule:
+    """How the cohorts of a run are chosen."""
+    return COHORTS.build(spec.cohort)
+
+
+def cohort_of(spec: RunSpec, parties: int, round: int, known: KnownParties | None = None) -> list[int]:
+    """The parties of a round, ascending: the same for every algorithm with the same seed; in round 0 all.
+
+    ``known`` is what the rule must know of them. Where it chooses by losses, these are the candidates, as drawn.
+    """
+    size, rule = asked_in(spec, parties, round), cohort_rule(spec)
     if size == parties:
         return list(range(parties))
-    return sorted(stream(spec.seed, "cohort", round).choice(parties, size, replace=False).tolist())
+    drawn = rule.draw(stream(spec.seed, "cohort", round), rule.informed(known or KnownParties(parties)), size)
+    return drawn if rule.by_loss else sorted(drawn)

@@ -48,6 +48,8 @@ class RunFields(TypedDict, total=False):
     """factor on the learning rate after each round."""
     sample: float
     """fraction of the parties in each round."""
+    cohort: Part
+    """how they are chosen, e.g. label-balanced, clustered, power-of-choice."""
     public: float
     """fraction of the training rows that the server owns."""
     validation: float

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from torch import Tensor
+
 from unalike.algorithms.contract import Ask, Kind, Phase, Vectors
 from unalike.data import Dataset
 from unalike.engines.choose import choose_engine
@@ -14,9 +16,11 @@ from unalike.engines.compiled.engine import trains_whole
 from unalike.engines.job import Job
 from unalike.engines.several import PerNet
 from unalike.engines.vectorised import Vectorised
+from unalike.rounds.cohorts import KnownParties
+from unalike.rounds.cohorts.loss_of_model import LossOfModel
 from unalike.rounds.evaluation import Models, chosen_scores, evaluate, without_each
 from unalike.rounds.federation import Crew, Pool
-from unalike.rounds.gather import Engine, Gathered
+from unalike.rounds.gather import Engine, Gathered, Receiver
 from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order
 from unalike.rounds.personal import PersonalModels
@@ -25,7 +29,7 @@ from unalike.rounds.state import State
 from unalike.rounds.worker import Workers
 from unalike.runs.build import build_federation
 from unalike.runs.kept import RoundModels, net_models
-from unalike.runs.rules import deploying, pooled_work
+from unalike.runs.rules import cohort_rule, deploying, pooled_work
 from unalike.runs.selection import Selection
 from unalike.runs.spec import RunSpec
 from unalike.runs.training import Training
@@ -75,6 +79,22 @@ class Simulation(Training):
         if self.algorithm.pools:
             return Population([int(population.rows[population.members].sum())])
         return Population(population.rows.tolist()) if self.algorithm.sends == "nothing" else population
+
+    def known_parties(self) -> KnownParties:
+        """All that rules may choose by: here it is at hand, and the run's record says what was looked at."""
+        known, data = super().known_parties(), self.federation.dataset
+        if not cohort_rule(self.spec).needs_labels or data.task != "classification" or self.algorithm.pools:
+            return known
+        counts = self.federation.label_counts[self.population.members]
+        return replace(known, labels=counts)
+
+    def losses(self, w: Tensor, candidates: Sequence[int], number: int, ledger: Ledger) -> list[float]:
+        """The candidates' own answers, each by one pass over its training rows."""
+        recipe = replace(self.recipe, algorithm=LossOfModel(), wire=None)
+        orders = [self.order(Ask("measure", {"w": w}), k, number, ledger) for k in candidates]
+        replies = self.engine.answer(Crew(self.federation, recipe), orders)
+        found = Receiver(recipe).add(orders, replies).singles or {}
+        return [float(found[k]["loss"]) for k in candidates]
 
     def gather(self, orders: Sequence[Order]) -> Gathered:
         """The sums over all who are asked: here everybody answers."""
@@ -192,9 +212,9 @@ class Simulation(Training):
         return {"weights": self.task.size}
 
     def final_weights(self) -> Vectors:
-        """The final global model by layer name, or the server's vectors where there is no one global model."""
+        """The final global model by layer name, or the server's vectors where there is no one net."""
         w = self.algorithm.global_model(self.task, self.state.server)
-        return dict(self.state.server) if w is None else self.task.named(w, self.state.buffers)
+        return dict(self.state.server) if w is None or w.dim() > 1 else self.task.named(w, self.state.buffers)
 
     def round_models(self, state: State) -> RoundModels:
         """The models that a state gives, by layer name."""

@@ -60,6 +60,7 @@ class RunSpec:
     lr: float = _option(None, f"local learning rate [{USUAL_RATE}; adam and rmsprop 0.001]")
     lr_decay: float = _option(1.0, "factor on the learning rate after each round")
     sample: float = _option(1.0, "fraction of the parties in each round")
+    cohort: str = _option("uniform", "how they are chosen, e.g. label-balanced, clustered, power-of-choice")
     public: float = _option(0.0, "fraction of the training rows that the server owns")
     validation: float = _option(0.1, "fraction of each party's rows that selects a round")
     loss: str | None = _option(
@@ -143,6 +144,8 @@ class RunSpec:
                 )
         if not 0 < self.sample <= 1:
             raise UserError(f"sample must be above 0 and at most 1, got {self.sample}. Use 1 for all parties.")
+        if self.cohort != "uniform" and self.sample == 1 and "cohort" not in self.left_out:
+            raise UserError(f"--cohort {self.cohort} chooses among parties, but all take part. Use --sample 0.1.")
         if not 0 <= self.fine_tune <= 10**4:
             raise UserError(f"fine_tune must be from 0 to 10,000 epochs, got {self.fine_tune}. Try 1.")
         if not 0 <= self.newcomers < 1:

@@ -10,27 +10,29 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from unalike.algorithms import ALGORITHMS
 from unalike.algorithms.checked import checked
 from unalike.algorithms.contract import Ask, Replies, Vectors, sent_to
-from unalike.channels import CHANNELS, Accountant, NotFinite, Participation, parse_channel, simulated_random
+from unalike.channels import Accountant, NotFinite, Participation, parse_channel, simulated_random
 from unalike.channels.setting import Random
 from unalike.errors import UserError
 from unalike.models.task import Task
 from unalike.own_code import explained
+from unalike.rounds.cohorts import KnownParties
 from unalike.rounds.gather import Gathered, Receiver, replies_of, traffic
 from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order, phases_of
 from unalike.rounds.population import Population
 from unalike.rounds.state import State
 from unalike.rounds.upload import Wire
+from unalike.runs.cohorts import NO_AMPLIFICATION, Cohorts, invited
 from unalike.runs.rules import (
     Diverged,
     asked_in,
     check_channel,
     check_finite,
-    cohort_of,
     cohort_size,
     learning_rate,
     least_opened,
@@ -59,6 +61,7 @@ class Training(ABC):
         for task in tasks:
             task.least_opened = least_opened(self.channel, self.cohort_size, self.fewest(self.cohort_size))
         self._check_fit()
+        self.cohorts = Cohorts(spec, self.population, self.known_parties())
         self.score = choose(spec.score, self.task.objective.task)
         self.initials = [task.initial() for task in tasks]
         self.initial = self.initials[0]
@@ -66,6 +69,8 @@ class Training(ABC):
             servers = [self.algorithm.init_server(*each) for each in zip(tasks, self.initials, strict=True)]
         server, shapes = servers[0], [{key: value.shape for key, value in each.items()} for each in servers]
         self.state = State(0, server, self.task.initial_buffers(), {})
+        with explained(self.algorithm):
+            self.cohorts.check(self.algorithm, self.channel, tasks, self.initial)
         self._check_server(server, 0)
         one = len(tasks) > 1 and self.algorithm.global_model(self.task, server) is not None
         if one or any(each != shapes[0] for each in shapes):
@@ -75,7 +80,8 @@ class Training(ABC):
             )
         if spec.fine_tune:
             self._check_fine_tuning()
-        self.accountant = Accountant(self.channel, population.size, self.cohort_size)
+        # What sampling adds to privacy holds for uniform cohorts alone.
+        self.accountant = Accountant(self.channel, population.size, self.cohort_size, self.cohorts.chosen)
         self._taken: Counter[int] = Counter()
         self._taken_until = 0
 
@@ -90,6 +96,14 @@ class Training(ABC):
     def evaluate(self, after: State) -> Figures:
         """The figures of a state for the record: none, unless there are rows to try it on."""
         return {}
+
+    def known_parties(self) -> KnownParties:
+        """What is known of those who can be asked, for a rule that chooses cohorts by it."""
+        return KnownParties(self.population.size, self.population.rows[self.population.members])
+
+    def losses(self, w: Tensor, candidates: Sequence[int], number: int, ledger: Ledger) -> list[float]:
+        """The mean loss of a model on the training rows of each candidate for a round's cohort."""
+        raise UserError(f"--cohort {self.spec.cohort} asks parties for losses, which is for simulations alone.")
 
     def fewest(self, cohort: int) -> int:
         """How many of a cohort must answer."""
@@ -138,9 +152,8 @@ class Training(ABC):
         return asked_in(self.spec, self.population.size, round)
 
     def cohort(self, round: int) -> list[int]:
-        """The parties of a round, ascending; newcomers are never among them."""
-        members = self.population.members
-        return [members[place] for place in cohort_of(self.spec, len(members), round)]
+        """The parties of a round, ascending, or the candidates for one; newcomers are never among them."""
+        return self.cohorts.of(round)
 
     def task_of(self, number: int) -> Task:
         """The task of a party."""
@@ -165,9 +178,12 @@ class Training(ABC):
         # A copy: a key that the algorithm adds to what it was given must not pass for one that was there.
         server, exchanges = dict(self.state.server), self.state.exchanges
         if number == 1 and self._prepares:
+            ledger.cohort = self.cohort(0)
             server = self._converse(self.algorithm.prepare(self.task, server), 0, ledger)
             self._check_server(server, 0)
             exchanges = self._counted(exchanges, ledger.turn)
+        shared = self.algorithm.global_model(self.task, server) if self.cohorts.rule.by_loss else None
+        ledger.cohort = cohort = self.cohorts.choose(self.cohort(number), number, shared, ledger, self.losses)
         server = self._converse(self.algorithm.round(self.task, server), number, ledger)
         self._check_server(server, number)
         for k, state in ledger.states.items():
@@ -183,12 +199,12 @@ class Training(ABC):
         if number % self.spec.evaluate_every == 0 or number == self.spec.rounds:
             row |= self.evaluate(after)
         totals = {f"bytes_{way}": sum(sizes.values()) for way, sizes in ledger.traffic.items()}
-        row |= {"cohort": len(self.cohort(number)), **totals, "traffic": ledger.traffic}
+        row |= self.cohorts.row(cohort) | {**totals, "traffic": ledger.traffic}
         return after, row | {"seconds": time.perf_counter() - began}
 
     def _converse(self, script: Generator[Ask, Replies, Vectors], number: int, ledger: Ledger) -> Vectors:
         """Play a generator of exchanges to its end: the server's new state."""
-        ledger.turn, ledger.cohort = 0, self.cohort(number)
+        ledger.turn = 0
         try:
             ask = next(script)
             while True:
@@ -202,7 +218,8 @@ class Training(ABC):
         return cohort
 
     def _exchange(self, ask: Ask, number: int, ledger: Ledger) -> Replies:
-        asked = self._invited(ask, self.asked(number, ledger.turn, ledger.cohort))
+        there = self.asked(number, ledger.turn, ledger.cohort)
+        asked = invited(self.spec.algorithm, self.channel, ask, there)
         if not asked:
             raise UserError(
                 f"Nobody is there in exchange {ledger.turn} of round {number}: there is nothing to sum."
@@ -230,24 +247,6 @@ class Training(ABC):
         if self.recipe.keeps_statistics:
             ledger.own_buffers |= gathered.own_buffers
         return replies_of(gathered, self.recipe, self.population, ledger.buffers)
-
-    def _invited(self, ask: Ask, cohort: Sequence[int]) -> Sequence[int]:
-        """Those of the cohort whom an ask is for."""
-        if ask.to is None:
-            return cohort
-        if self.channel.hides_single or self.channel.noise is not None:
-            channel = CHANNELS.brief(self.channel)
-            raise UserError(
-                f"{self.spec.algorithm} asks single parties, whom a sum over a cohort cannot hide. "
-                f"Leave --channel {channel} out."
-            )
-        invited = [number for number in cohort if number in ask.to]
-        if not invited:
-            raise UserError(
-                f"{self.spec.algorithm} asks the parties {list(ask.to)}, none of whom takes part in this round. "
-                "Use --sample 1."
-            )
-        return invited
 
     def order(self, ask: Ask, party: int, number: int, ledger: Ledger) -> Order:
         """An ask as one party gets it."""
@@ -287,6 +286,8 @@ class Training(ABC):
         if noise is None or last.get("epsilon") is None:
             return {}
         what = {"epsilon": last["epsilon"], "delta": noise.delta, "neighbours": self.accountant.neighbours}
+        if self.cohorts.chosen:
+            what["sampling"] = NO_AMPLIFICATION
         return {"privacy": {**what, "noise": noise.where}}
 
     def _counted(self, known: Mapping[int, int], turns: int) -> Mapping[int, int]:

@@ -238,7 +238,12 @@ def members(spec: Mapping[str, Any], cohort: int | None, number: int) -> list[in
     parties, seed = spec.get("parties"), spec.get("seed")
     if not (isinstance(parties, int) and isinstance(seed, int) and cohort and cohort > 0 and number > 0):
         return None
-    if spec.get("newcomers", 0.0) or not 0 <= seed < 2**63 or not cohort < parties <= 10**6:
+    if (
+        spec.get("cohort", "uniform") != "uniform"
+        or spec.get("newcomers", 0.0)
+        or not 0 <= seed < 2**63
+        or not cohort < parties <= 10**6
+    ):
         return None
     if cohort > _MOST_MEMBERS:
         return None

@@ -183,7 +183,7 @@ def test_what_makes_no_sense_is_refused(fields, message):
 
 def test_numbers_to_predict_and_words_have_no_mixture():
     spec = RunSpec.from_mapping({"algorithm": "fedmix", "partition": "natural", "model": "mlp(4)"})
-    with pytest.raises(UserError, match=r"FedMix mixes labels, which must be classes; this task has numbers"):
+    with pytest.raises(UserError, match=r"FedMix is for classes: it mixes labels, and this task has numbers"):
         Simulation(spec, data=regression_data(), say=lambda line: None)
     simulation, _ = prepared("naivemix")
     me, batch = at_party(simulation)

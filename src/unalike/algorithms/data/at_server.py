@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from unalike.errors import UserError
-from unalike.models.batch import Batch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,6 +39,7 @@ class ServerWork:
         """``w`` after that work on these rows; ``place`` tells the streams of several trainings apart."""
         import torch
 
+        from unalike.models.batch import Batch
         from unalike.models.task import own_torch_stream
         from unalike.randomness import stream
 

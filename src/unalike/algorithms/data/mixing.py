@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def check_mixable(name: str, task: Task) -> None:
     """Refuse rows that have no mixture: labels must be classes, and rows numbers."""
     if not task.classes:
-        raise UserError(f"{name} mixes labels, which must be classes; this task has numbers. Use fedavg.")
+        raise UserError(f"{name} is for classes: it mixes labels, and this task has numbers. Use fedavg.")
 
 
 def check_numbers(name: str, x: Tensor) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, ClassVar
 
 from unalike.algorithms.contract import Algorithm, Ask, ByParty, Party, Payload, Replies, Vectors, algorithm
+from unalike.algorithms.fedrs import check_classes
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class DefKt(Algorithm):
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The number of rounds so far, which the pairs are drawn from."""
+        check_classes(task, "DefKt")
         if task.population < 2 * max(1, self.pairs):
             raise UserError(
                 f"DefKt needs two parties a pair, got {task.population} for {max(1, self.pairs)}. "

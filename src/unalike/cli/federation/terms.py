@@ -9,6 +9,7 @@ from unalike.federation.folders import Card
 from unalike.federation.public import TABLE
 from unalike.federation.terms import Disclosure, Terms
 from unalike.models import MODELS
+from unalike.runs.rules import cohort_rule
 from unalike.scores import choose
 
 _WORDS = {
@@ -112,8 +113,22 @@ def _what(terms: Terms) -> list[str]:
         *([f"             {terms.paper}"] if terms.paper else []),
         *_model_and_work(terms),
         f"  predicts   {plan.label}; the other {len(terms.description.columns)} columns are used{ignored}",
+        *_cohorts(terms),
         *([f"  public     {terms.public:,} rows that everybody has ({TABLE})"] if terms.public else []),
         f"  waiting    an answer may take {duration(plan.deadline)}; {needed} must answer, else training pauses",
+    ]
+
+
+def _cohorts(terms: Terms) -> list[str]:
+    """Who is asked in a round, where that goes by what the plan tells all sites of each one's rows."""
+    parties, rule = terms.plan.parties, cohort_rule(terms.plan.spec)
+    if rule.uniform or terms.plan.cohort == len(parties):
+        return []
+    groups = [group.strip() for group in getattr(rule, "declared", "").split("|")]
+    told = "; ".join(f"{name} {group}" for name, group in zip(parties, groups, strict=True))
+    return [
+        f"  cohorts    {terms.plan.cohort} of {len(parties)} sites in a round, chosen by declared label counts. "
+        f"THE PLAN TELLS THE SERVER AND ALL SITES {rule.reveals}: {told}",
     ]
 
 

@@ -30,7 +30,7 @@ from unalike.rounds.gather import Engine
 from unalike.rounds.optimisers import LocalOptimiser, Sgd
 from unalike.rounds.order import Order
 from unalike.rounds.rows import Rows
-from unalike.rounds.worker import Worker
+from unalike.rounds.worker import SeenRows, Worker
 
 
 class Compiled(Sequential):
@@ -65,8 +65,9 @@ class Compiled(Sequential):
     ) -> tuple[Tensor, Tensor]:
         """A phase in one call, or step by step where the kernels do not know its objective."""
         phase, size, given = order.phases[number], self.kernel.chain.size, self.kernel.chain.input
-        rows = worker.rows_of(phase, order).rows
-        descent, data = _descent(worker, order, phase, me, start), _data(rows)
+        seen = worker.rows_of(phase, order)
+        descent = _descent(worker, order, phase, me, start)
+        data = _data(seen.rows, _labels(seen, worker.recipe.algorithm.labels(me)))
         # Images that are too small to be cropped: the steps' own error says so.
         too_small = worker.recipe.augment and min(given.height, given.width) <= CROP
         if descent is None or data is None or not _fits(descent, start, size) or too_small:
@@ -143,6 +144,16 @@ def _fits(descent: Descent, start: Tensor, size: int) -> bool:
     return all(v.shape == (size,) and v.dtype == torch.float32 for v in vectors)
 
 
-def _data(rows: Rows) -> Data | None:
+def _labels(seen: SeenRows, labels: Tensor | None) -> Tensor:
+    """The labels of all rows in memory, with the algorithm's own where it has some for those that are seen."""
+    if labels is None:
+        return seen.rows.y
+    return seen.rows.y.index_copy(0, torch.from_numpy(seen.index), labels[torch.from_numpy(seen.places)])
+
+
+def _data(rows: Rows, labels: Tensor) -> Data | None:
     """The rows, where the kernels can read them as they are kept."""
-    return Data(*rows.stored) if rows.stored is not None and rows.stored.x.dtype in KINDS else None
+    stored = rows.stored
+    if stored is None or stored.x.dtype not in KINDS:
+        return None
+    return replace(Data(*stored), y=labels)
