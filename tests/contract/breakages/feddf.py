@@ -11,6 +11,7 @@ MUTATIONS = of_file(
     ("teachers are updates", 'Member(task, server["w"] + each["delta"], ', 'Member(task, each["delta"], '),
     ("the same batches in every round", "task.generator(round, 2, which)", "task.generator(0, 2, which)"),
     ("one party learns from itself", "len(members) == 1 or not", "not"),
+    ("the best is chosen on rows that it learns from", "validation=apart,", "validation=rows,"),
     ("rows to stop by are learnt from", "table(target, rows) if often", "table(target, task.public) if often"),
     ("the heat is lost", "Teachers(members, heat=self.heat)", "Teachers(members)"),
     ("students are means of all kinds", "if kinds[party] == kind]", "]"),
