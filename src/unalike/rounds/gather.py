@@ -132,7 +132,7 @@ class Receiver:
         opened, size = None, 0
         for party, each in coded:
             data = each.data or b""
-            one = channel.decode(data, layout, setting)
+            one = channel.decode(data, layout, setting.of(party, setting.random))
             if self.recipe.algorithm.needs_each:
                 singles[party] = one.vectors
             opened, size = one.message() if opened is None else opened + one.message(), size + len(data)
