@@ -152,6 +152,7 @@ def test_hidden_sums_add_only_what_is_sent(text, round, sent, hidden):
 def test_under_a_hidden_sum_too_what_was_left_out_is_kept():
     channel, made = parse_channel("layers(2, keep=true)+masked"), upload()
     _, memory = channel.encode(made, {}, setting(1))
+    assert set(memory) == {"residual.0"}
     assert np.array_equal(memory["residual.0"].numpy(), np.where(np.arange(41) < 30, 0, VECTOR))
     _, memory = channel.encode(made, memory, setting(2))
     assert not memory["residual.0"].any()
