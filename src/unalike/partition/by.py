@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset
@@ -53,9 +51,9 @@ class By:
         self._check(dataset, number, len(values))
         cuts = cut_evenly(counts, number)
         title = self.column if self.column in dataset.features else f"column {self.column}"
-        names: Sequence[str] = tuple(_name(title, part) for part in np.split(values, cuts))
+        names = tuple(_name(title, part) for part in np.split(values, cuts))
         if len(set(names)) < number:  # ranges that look alike when rounded
-            names = number_parties(number)
+            names = tuple(number_parties(number))
         return Partition.of_owners(recipe, np.searchsorted(cuts, place.reshape(-1), side="right"), names)
 
     def _check(self, dataset: Dataset, parties: int, values: int) -> None:

@@ -15,9 +15,11 @@ from unalike.models.task import Task
 from unalike.partition.by_party import sizes_of
 from unalike.partition.holdout import hold_out, part_sizes
 from unalike.partition.partition import Partition
+from unalike.partition.sharing import random_order
 from unalike.randomness import stream
 from unalike.rounds.population import Population
 from unalike.rounds.rows import Rows
+from unalike.rounds.tried import MOST_TRIED
 from unalike.rounds.worker import Recipe, Worker
 
 MOST_SPLIT = 2**14
@@ -64,10 +66,12 @@ class SplitRows:
         validation: float = 0.0,
         held_out: float = 0.0,
         newcomers: float = 0.0,
+        evaluate_parties: int | None = None,
         by_labels: bool = True,
     ) -> None:
         self.dataset, self.partition, self._by_labels = dataset, partition, by_labels
         self._fractions, self._newcomers = (validation, held_out), newcomers
+        self._most_tried = MOST_TRIED if evaluate_parties is None else evaluate_parties
         self._seed = seed
 
     @property
@@ -106,6 +110,15 @@ class SplitRows:
         return Population(self.part_sizes[0], away)
 
     @cached_property
+    def tried(self) -> Sequence[int]:
+        """The parties whose rows models are tried on: all, or of very many a sample that stays the same."""
+        if self._most_tried >= self.size:
+            return range(self.size)
+        drawn = random_order(self.size, stream(self._seed, "evaluated parties"))[: self._most_tried]
+        sample: list[int] = np.sort(drawn).tolist()
+        return sample
+
+    @cached_property
     def label_counts(self) -> Array:
         """How many training rows of each label each party has, [parties, labels]."""
         labels, width = self.dataset.labels, len(self.dataset.label_names)
@@ -113,15 +126,15 @@ class SplitRows:
 
     @cached_property
     def test_by_labels(self) -> list[Array]:
-        """For each party the rows of the global test set whose labels are among those that the party has."""
+        """For each party that is tried the rows of the global test set whose labels it has rows of."""
         test = np.asarray(self.dataset.y_test)
-        own = [np.unique(self.dataset.y[rows]) for rows in self.partition.rows]
+        own = [np.unique(self.dataset.y[self.partition.rows[number]]) for number in self.tried]
         return [np.flatnonzero(np.isin(test, labels)) for labels in own]
 
     @cached_property
     def test_by_all(self) -> list[Array]:
-        """For each party all rows of the global test set."""
-        return [np.arange(len(self.dataset.y_test))] * self.size
+        """For each party that is tried all rows of the global test set."""
+        return [np.arange(len(self.dataset.y_test))] * len(self.tried)
 
 
 class Federation(SplitRows):

@@ -189,8 +189,7 @@ class Simulation(Training):
         def phases(number: int) -> tuple[Phase, ...]:
             return self._adapting[number % len(self._adapting)] if adapts[number in state.parties] else ()
 
-        everybody = range(self.federation.size)
-        personal = PersonalModels(self.engine, self._deployed, everybody, order, phases)
+        personal = PersonalModels(self.engine, self._deployed, self.federation.tried, order, phases)
         return Models(
             self.algorithm.global_model(self.task, state.server),
             personal if own else None,

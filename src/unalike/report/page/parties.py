@@ -195,7 +195,7 @@ def _few(values: Array, names: Sequence[str]) -> dict[str, Any]:
         kept = np.sort(np.argsort(-counts, kind="stable")[:_SHOWN_GROUPS])
     place = {int(number): index for index, number in enumerate(kept)}
     return {
-        "names": [str(names[number]) for number in kept],
+        "names": [names[number] for number in kept.tolist()],
         "others": int(len(present) - len(kept)),
         "of": [place.get(int(value), -1) for value in values],
     }
