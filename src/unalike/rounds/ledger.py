@@ -28,6 +28,8 @@ class Ledger:
     turn: int = 0
     cohort: Sequence[int] = ()
     """who has answered so far in this round"""
+    blocks: Mapping[int, int] = field(default_factory=dict)
+    """by party, the block that it is in: of all who are asked in this round, whoever answers"""
 
     def count(self, way: str, sizes: Mapping[str, int]) -> None:
         """Add bytes sent ``up`` or ``down``, by key."""
