@@ -50,7 +50,7 @@ def blocks_in(orders: Sequence[Order]) -> dict[int, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class BlockSum:
     """A block that has answered: the sum of its messages, and what each of its parties keeps.
 
     ``total`` is None where sums are made out of sight: then ``grids`` are the single messages. ``kept`` are the

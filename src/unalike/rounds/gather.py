@@ -14,7 +14,7 @@ from unalike.algorithms.contract import ByParty, Payload, Replies, Vectors
 from unalike.channels import Layout, Summand
 from unalike.channels.stage import Grid
 from unalike.errors import UserError
-from unalike.rounds.blocks import Part, blocks_in, cut
+from unalike.rounds.blocks import BlockSum, blocks_in, cut
 from unalike.rounds.order import BUFFERS, Order, Reply, seen_state
 from unalike.rounds.population import Population
 from unalike.rounds.upload import Wire, layout_of
@@ -81,7 +81,7 @@ class Receiver:
         coming = in_party_order(list(asked), replies)
         return self.whole(orders, (self.part(asked, block) for block in cut(coming, blocks_in(orders))))
 
-    def part(self, asked: Mapping[int, Order], replies: Iterable[Reply]) -> Part:
+    def part(self, asked: Mapping[int, Order], replies: Iterable[Reply]) -> BlockSum:
         """The replies of a block, which come in party order, as one: this is all that a worker has to send."""
         wire, needs_each = self.recipe.wire, self.recipe.algorithm.needs_each
         kept: list[Reply] = []
@@ -111,9 +111,9 @@ class Receiver:
                     yield one.message()
 
         total = _block_sum(messages())
-        return Part(tuple(kept), total, tuple(grids), size, singles)
+        return BlockSum(tuple(kept), total, tuple(grids), size, singles)
 
-    def whole(self, orders: Sequence[Order], parts: Iterable[Part]) -> Gathered:
+    def whole(self, orders: Sequence[Order], parts: Iterable[BlockSum]) -> Gathered:
         """What comes of an exchange, from its blocks in their order."""
         asked = {order.party: order for order in orders}
         kept: list[Reply] = []

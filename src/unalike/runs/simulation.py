@@ -164,7 +164,7 @@ class Simulation(Training):
         return self.spec.threads if self.stacks else 1
 
     @property
-    def stacks(self) -> bool:
+    def stacks(self) -> bool:  # type: ignore[override]  # a fact of the engine, which may change
         """Whether the engine computes the parties of a block as one stack; of several nets, of any."""
         return Vectorised.name in self.engine.name.split("|")
 

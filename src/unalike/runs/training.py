@@ -20,7 +20,6 @@ from unalike.channels.setting import Random
 from unalike.errors import UserError
 from unalike.models.task import Task
 from unalike.own_code import explained
-from unalike.rounds.blocks import blocks_of
 from unalike.rounds.cohorts import KnownParties
 from unalike.rounds.gather import Gathered, Receiver, replies_of, traffic
 from unalike.rounds.ledger import Ledger
@@ -94,10 +93,8 @@ class Training(ABC):
         """Who trains, and on how many rows each: here all whom the server knows."""
         return population
 
-    @property
-    def stacks(self) -> bool:
-        """Whether the parties of a block are computed as one stack."""
-        return False
+    stacks = False
+    """Whether the parties of a block are computed as one stack."""
 
     def evaluate(self, after: State) -> Figures:
         """The figures of a state for the record: none, unless there are rows to try it on."""
@@ -184,13 +181,13 @@ class Training(ABC):
         # A copy: a key that the algorithm adds to what it was given must not pass for one that was there.
         server, exchanges = dict(self.state.server), self.state.exchanges
         if number == 1 and self._prepares:
-            self._ask_all(ledger, self.cohort(0))
+            ledger.begin(self.cohort(0), stacked=self.stacks)
             server = self._converse(self.algorithm.prepare(self.task, server), 0, ledger)
             self._check_server(server, 0)
             exchanges = self._counted(exchanges, ledger.turn)
         shared = self.algorithm.global_model(self.task, server) if self.cohorts.rule.by_loss else None
         cohort = self.cohorts.choose(self.cohort(number), number, shared, ledger, self.losses)
-        self._ask_all(ledger, cohort)
+        ledger.begin(cohort, stacked=self.stacks)
         server = self._converse(self.algorithm.round(self.task, server), number, ledger)
         self._check_server(server, number)
         for k, state in ledger.states.items():
@@ -208,10 +205,6 @@ class Training(ABC):
         totals = {f"bytes_{way}": sum(sizes.values()) for way, sizes in ledger.traffic.items()}
         row |= self.cohorts.row(cohort) | {**totals, "traffic": ledger.traffic}
         return after, row | {"seconds": time.perf_counter() - began}
-
-    def _ask_all(self, ledger: Ledger, cohort: Sequence[int]) -> None:
-        """Begin with a cohort, which is cut into blocks here, once: who is absent later moves nobody."""
-        ledger.cohort, ledger.blocks = cohort, blocks_of(cohort, stacked=self.stacks)
 
     def _converse(self, script: Generator[Ask, Replies, Vectors], number: int, ledger: Ledger) -> Vectors:
         """Play a generator of exchanges to its end: the server's new state."""
