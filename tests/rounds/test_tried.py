@@ -72,8 +72,8 @@ def test_the_sample_stays_the_same_and_goes_by_the_seed():
 
 
 def test_trees_are_tried_on_a_sample_too():
-    settings = {"partition": "natural", "algorithm": "histogram", "model": "trees", "rounds": 2, "data": small_dataset()}
-    whole, part = run(**settings), run(**settings, evaluate_parties=2)
+    settings = {"partition": "natural", "algorithm": "histogram", "model": "trees", "rounds": 2}
+    whole, part = (run(**settings, **more, data=small_dataset()) for more in ({}, {"evaluate_parties": 2}))
     numbers = part.figures["sample"]["each"]
     assert part.figures["parties"]["each"] == [whole.figures["parties"]["each"][number] for number in numbers]
     assert part.figures["weights_sha256"] == whole.figures["weights_sha256"]
