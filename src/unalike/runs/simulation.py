@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,13 +16,14 @@ from unalike.engines.compiled.engine import trains_whole
 from unalike.engines.job import Job
 from unalike.engines.several import PerNet
 from unalike.engines.vectorised import Vectorised
+from unalike.rounds.blocks import blocks_in, cut
 from unalike.rounds.cohorts import KnownParties
 from unalike.rounds.cohorts.loss_of_model import LossOfModel
 from unalike.rounds.evaluation import Models, chosen_scores, evaluate, without_each
 from unalike.rounds.federation import Crew, Pool
 from unalike.rounds.gather import Engine, Gathered, Receiver
 from unalike.rounds.ledger import Ledger
-from unalike.rounds.order import Order
+from unalike.rounds.order import Order, Reply
 from unalike.rounds.personal import PersonalModels
 from unalike.rounds.population import Population
 from unalike.rounds.state import State
@@ -98,7 +99,13 @@ class Simulation(Training):
 
     def gather(self, orders: Sequence[Order]) -> Gathered:
         """The sums over all who are asked: here everybody answers."""
-        return self.receiver.add(orders, self.engine.answer(self.crew, orders))
+        return self.receiver.add(orders, self._replies(orders))
+
+    def _replies(self, orders: Sequence[Order]) -> Iterator[Reply]:
+        """The parties' replies; of stacks block by block, as workers would make them."""
+        blocks = blocks_in(orders) if self.stacks else {}
+        for block in cut(orders, blocks) if blocks else (orders,):
+            yield from self.engine.answer(self.crew, list(block))
 
     def asked(self, round: int, turn: int, cohort: Sequence[int]) -> Sequence[int]:
         """The cohort, less those of whom it is known that they did not answer."""
@@ -154,7 +161,12 @@ class Simulation(Training):
     @property
     def threads(self) -> int:
         """A stack is one large operation, which uses the threads; elsewhere so many parties run at once."""
-        return self.spec.threads if Vectorised.name in self.engine.name.split("|") else 1
+        return self.spec.threads if self.stacks else 1
+
+    @property
+    def stacks(self) -> bool:  # type: ignore[override]  # a fact of the engine, which may change
+        """Whether the engine computes the parties of a block as one stack; of several nets, of any."""
+        return Vectorised.name in self.engine.name.split("|")
 
     @property
     def stopped(self) -> str | None:
