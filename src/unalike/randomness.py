@@ -30,6 +30,7 @@ Purpose = Literal[
     "public part",
     "copies",
     "parts of rows",
+    "evaluated parties",
     "entries sent",
 ]
 

@@ -50,7 +50,7 @@ MUTATIONS = [
     ),
     *of_file(
         "rounds/gather.py",
-        ("the server draws as for nobody", "setting.of(party, setting.random)", "setting"),
+        ("the server draws as for nobody", "wire.setting(order, reply.party)", "wire.setting(order, None)"),
     ),
     *of_file(
         "rounds/upload.py",
