@@ -168,12 +168,12 @@ CARRIERS = [
     *of_file(
         "rounds/gather.py",
         ("the cohort is everybody", "else population.share(gathered.answered)", "else 1.0"),
-        ("statistics by the number of parties", "mean / total.weight", "mean / len(replies)"),
+        ("statistics by the number of parties", "mean / total.weight", "mean / len(who)"),
         ("bytes of one party", "parties * one.numel()", "one.numel()"),
         (
             "added in the order of arrival",
-            "sorted(replies, key=lambda reply: reply.party)",
-            "list(replies)",
+            "waiting[reply.party] = reply",
+            "yield reply",
         ),
     ),
     *of_file(

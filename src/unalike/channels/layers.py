@@ -13,7 +13,7 @@ from unalike.channels.stage import Chosen
 from unalike.errors import UserError
 
 
-@register_channel("layers", paper="Chen et al. 2019, arXiv:1903.07424, section III-A")
+@register_channel("layers", paper="Chen et al. 2019, arXiv:1903.07424")
 class Layers(Chosen):
     """Sends the net's ``deep`` last layers (half of all, unless given) in every ``every``-th round only.
 
