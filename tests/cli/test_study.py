@@ -359,3 +359,49 @@ def test_trees_beside_nets_have_no_learning_rate_and_tell_what_comes_back(unalik
     assert re.search(r"trees\s+–\s+–\s+histogram\s.*mail [\d.]+ k?B; back [\d.]+ kB", out)
     assert re.search(r"mlp\(64\)\s+2\s+0.05\s+fedavg", out)
     assert "?" not in out
+
+
+# A process that takes runs beside others: ``study work``.
+
+
+def test_work_takes_runs_until_none_is_left(study, unalike):
+    answer = unalike("study", "work", study, "--runs", "shared")
+    assert answer.code == 0
+    assert "12 of 12 runs done, 0 failed." in answer.out
+    assert "unalike study report two.toml --runs shared" in answer.out
+    assert not Path("shared/results.sqlite").exists()  # several hosts would write it
+    again = unalike("study", "work", study, "--runs", "shared", "--no-wait")
+    assert (again.code, again.err) == (0, "")
+    done = unalike("study", "run", study, "--runs", "shared", "--quiet")  # whose report reads what others made
+    assert done.code == 0
+    assert "12 of 12 runs done" in done.out
+    assert Path("shared/results.sqlite").exists()
+
+
+LONG = "title = 'long'\n[base]\ndataset = 'digits'\nrounds = 2000\nsteps = 1\n"
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs POSIX signals")
+@pytest.mark.parametrize("name", ["SIGUSR1", "SIGTERM"])
+def test_a_scheduler_that_ends_a_process_may_start_it_again(start, name):
+    Path("long.toml").write_text(LONG)
+    process = start("study", "work", "long.toml", "--runs", "shared")
+    rounds = None
+    while rounds is None or rounds.stat().st_size == 0:
+        assert process.poll() is None
+        rounds = next(Path("shared").glob("digits-*/rounds.jsonl"), None)
+        time.sleep(0.02)
+    process.send_signal(getattr(signal, name))
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert out == ""
+    assert err.startswith("Ended with 0 of 1 runs done; those that were under way are saved. Go on with: ")
+    assert err.endswith("study work long.toml --runs shared\n")
+    assert list(Path("shared").glob("digits-*/checkpoint-*"))
+    assert not list(Path("shared").glob("digits-*/lease-*"))  # others may take it at once
+
+
+def test_signals_are_as_they_were_after_work(study, unalike):
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    assert unalike("study", "work", "none.toml").code == 2
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
