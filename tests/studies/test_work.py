@@ -7,7 +7,7 @@ import pytest
 from tests.studies.fake_runs import failed, finished
 from tests.studies.test_workers import TOTAL, Ear, small
 from unalike.errors import UserError
-from unalike.runs.claim import claimed
+from unalike.runs.claim import claim, claimed
 from unalike.runs.lease import InUse
 from unalike.runs.run import record_failure
 from unalike.runs.spec import RunSpec
@@ -23,16 +23,18 @@ class Stuck(Exception):
     """A process waits for longer than it ever should."""
 
 
-def taker(runs, **options):
-    naps = [0]
+def taker(runs, sleep=lambda: None, **options):
+    """Waiting takes no time: it moves the clock that the process looks at, and calls ``sleep``."""
+    now = [0.0]
 
-    def sleep(seconds):  # what is put back for later may be taken at once
-        naps[0] += 1
-        if naps[0] > 50:
+    def wait(seconds):
+        now[0] += seconds
+        if now[0] > 1000:
             raise Stuck
+        sleep()
 
     ear = Ear()
-    return Taker(small(), runs, watcher=ear, busy_seconds=0.0, sleep=options.pop("sleep", sleep), **options), ear
+    return Taker(small(), runs, watcher=ear, clock=lambda: now[0], sleep=wait, **options), ear
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def made(monkeypatch):
                     self.keys.append(spec.key)
             except InUse:
                 return Made("busy")
-            finished(runs, spec)
+            finished(runs, spec, validation_accuracy=0.5)
             return Made("done")
 
     fake = Fake()
@@ -98,12 +100,11 @@ def test_it_waits_for_what_others_make_and_goes_on_with_what_follows(tmp_path, m
     held.__enter__()
     naps = []
 
-    def sleep(seconds):
-        naps.append(seconds)
+    def sleep():
+        naps.append(1)
         if len(naps) == 3:
             held.__exit__(None, None, None)
             finished(tmp_path, first)
-        assert len(naps) < 50
 
     one, _ = taker(tmp_path, sleep=sleep)
     assert one.work().over
@@ -113,15 +114,20 @@ def test_it_waits_for_what_others_make_and_goes_on_with_what_follows(tmp_path, m
 
 
 def test_what_failed_elsewhere_meanwhile_is_not_tried_again(tmp_path, made):
+    elsewhere = []
+
     def fail_others(spec):
         made.within = lambda spec: None
         for job in list(one._schedule.pending.values()):
+            elsewhere.append(job.spec.key)
             failed(tmp_path, job.spec, "it diverged")
 
     made.within = fail_others
     one, _ = taker(tmp_path)
-    one.work()
-    assert len(made.keys) == 1
+    schedule = one.work()
+    assert len(elsewhere) == 5
+    assert not {*elsewhere} & {*made.keys}
+    assert {schedule.records[key].state for key in elsewhere} == {"failed"}
 
 
 def test_a_retried_failure_is_tried_once_by_all_together(tmp_path, made):
@@ -213,8 +219,8 @@ def test_a_run_is_made_stopped_and_gone_on_with(tmp_path):
 
 
 def test_what_can_become_of_a_run(tmp_path, monkeypatch):
-    with claimed(tmp_path / SPEC.folder):
-        monkeypatch.setattr("unalike.runs.claim._lent", __import__("contextvars").ContextVar("none", default=None))
+    (tmp_path / SPEC.folder).mkdir()
+    with claim(tmp_path / SPEC.folder):
         assert go(tmp_path)[0] == Made("busy")
     changed = errand(SPEC, 3, 0.0) | {"key": "0"}
     assert go(tmp_path, told=changed)[0] == Made("broken", CHANGED)

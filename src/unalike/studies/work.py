@@ -42,7 +42,7 @@ class Taker:
         wait: bool = True,
         watcher: StudyWatcher | None = None,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
-        busy_seconds: float = BUSY_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """``wait``: for runs that others make, since some may follow from them, or their process may die."""
@@ -51,7 +51,7 @@ class Taker:
         for model in self._plan.models():
             check_named(model)
         self._watcher = watcher or StudyWatcher()
-        self._checkpoint_seconds, self._busy_seconds, self._sleep = checkpoint_seconds, busy_seconds, sleep
+        self._checkpoint_seconds, self._clock, self._sleep = checkpoint_seconds, clock, sleep
         self._data = LoadedData()
         self._elsewhere: set[str] = set()
         """Runs that others were found to make."""
@@ -60,7 +60,7 @@ class Taker:
         """Until no run is left; the same call goes on after a stop, with what nobody has made by then."""
         with Presence(self._runs, self._study.name) as presence:
             self._presence = presence
-            self._schedule = Schedule(self._plan, self._runs, self._retry)
+            self._schedule = Schedule(self._plan, self._runs, self._retry, clock=self._clock)
             for record in self._schedule.damaged:
                 self._watcher.say(f"{record.problem} It is run again.")
             self._report()
@@ -84,7 +84,7 @@ class Taker:
             raise UserError(made.problem)
         if made.word == "busy":
             self._elsewhere.add(job.spec.key)
-            self._schedule.put_back(job, self._busy_seconds * random.uniform(0.5, 1.5))
+            self._schedule.put_back(job, BUSY_SECONDS * random.uniform(0.5, 1.5))
             return
         self._elsewhere.discard(job.spec.key)
         record = self._schedule.finished(job)
