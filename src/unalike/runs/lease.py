@@ -165,14 +165,14 @@ def _make(path: Path, data: bytes) -> None:
     """Make the file, with all that is in it, unless there is one: both in one step, where links can be made."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.unalike-tmp")
     try:
-        with open_file(temporary, "xb") as file:
+        with open_file(temporary, "xb") as file, suppress(OSError):  # a full disk: an empty one says enough
             write_all(file, data)
         try:
             path.hardlink_to(temporary)
         except FileExistsError:
             raise
         except OSError:  # no links on this file system
-            with open_file(path, "xb") as file:
+            with open_file(path, "xb") as file, suppress(OSError):
                 write_all(file, data)
     finally:
         _remove(temporary)
