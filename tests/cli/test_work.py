@@ -39,7 +39,7 @@ def test_work_takes_runs_until_none_is_left(study, unalike):
     assert Path("shared/results.sqlite").exists()
 
 
-LONG = "title = 'long'\n[base]\ndataset = 'digits'\nrounds = 2000\nsteps = 1\n"
+LONG = "title = 'long'\n[base]\ndataset = 'digits'\nrounds = 2000\nsteps = 1\nengine = 'sequential'\n"
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="needs POSIX signals")

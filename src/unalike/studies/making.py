@@ -133,6 +133,7 @@ class LoadedData:
 
 
 def _watcher(hear: Callable[[int], None], say: Callable[[str], None]) -> Any:
+    from unalike.runs.saving import OTHER_CPU
     from unalike.runs.watcher import Watcher
 
     class Following(Watcher):
@@ -153,6 +154,8 @@ def _watcher(hear: Callable[[int], None], say: Callable[[str], None]) -> Any:
                 hear(row["round"])
 
         def say(self, message: str) -> None:
-            say(message)
+            """Of what a run says only what matters among many."""
+            if OTHER_CPU in message:
+                say(" ".join(message.split()))
 
     return Following()
