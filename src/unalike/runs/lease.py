@@ -122,7 +122,7 @@ class Lease:
             )
 
     def release(self) -> None:
-        """Give the folder back."""
+        """Give the folder back, so that others may take it."""
         self._over.set()
         _remove(self._path)
 
@@ -197,7 +197,7 @@ def _written(path: Path) -> float:
 
 
 def _count(rounds: Path) -> int:
-    """The lines of a file."""
+    """How many lines a file has."""
     return (read_bytes(rounds) or b"").count(b"\n")
 
 
