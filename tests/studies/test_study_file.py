@@ -37,8 +37,6 @@ BUILT_IN = {
     "cfl-tree",
     "trees-noniid",
     "vertical-noniid",
-    "few-rounds",
-    "single-label",
     "quick",
 }
 
