@@ -34,7 +34,7 @@ class Layers(Chosen):
 
     @property
     def alike(self) -> bool:
-        """All parties send the same layers."""
+        """Always: which layers are sent depends on the round alone."""
         return True
 
     def check(self, layers: Sequence[tuple[str, int]]) -> None:

@@ -35,7 +35,7 @@ class Subsample(Chosen):
 
     @property
     def alike(self) -> bool:
-        """As the user says."""
+        """Whether the draw is that of the exchange, and not of each party."""
         return self.same
 
     def choose(self, layout: Layout, setting: ChannelSetting) -> tuple[Array, float]:
