@@ -13,6 +13,14 @@ from unalike.runs.folder import RunDirectory
 from unalike.runs.playable import Playable
 from unalike.runs.state_log import STATES, StateLog
 
+OTHER_CPU = "was begun on another kind of CPU"
+"""In the line about a run that goes on where kernels may round otherwise."""
+
+
+def cpu_kind() -> str:
+    """The instructions that torch's kernels use here: AVX2, for example. Other ones may give other bits."""
+    return str(torch.backends.cpu.get_cpu_capability())
+
 
 def save(played: Playable, folder: RunDirectory) -> None:
     """Save the selected round's state, then the checkpoint: that state is never behind it."""
@@ -29,8 +37,8 @@ def save(played: Playable, folder: RunDirectory) -> None:
 def _checkpoint(played: Playable, state: State, log: StateLog) -> Checkpoint:
     """The checkpoint of a state. What very many parties keep is not in it: it goes into the log."""
     states, rest = log.append(state), state.with_packed(dict.fromkeys(state.packed))
-    meta = {**_origin(played), "engine": played.engine_name, "digest": rest.digest(), **states}
-    return Checkpoint(state.round, rest.tensors(), meta)
+    about = {"engine": played.engine_name, "digest": rest.digest(), "cpu": cpu_kind()}
+    return Checkpoint(state.round, rest.tensors(), {**_origin(played), **about, **states})
 
 
 def _origin(played: Playable) -> dict[str, str]:
@@ -72,6 +80,8 @@ def restore(played: Playable, folder: RunDirectory, say: Callable[[str], None]) 
     saved = folder.load_checkpoint(say, lambda checkpoint: _foreign(checkpoint, played, log))
     if saved is None:
         return None
+    if (cpu := saved.meta.get("cpu", cpu_kind())) != cpu_kind():
+        say(f"The run {OTHER_CPU} ({cpu}, here {cpu_kind()}): its last bits may differ from those of one machine.")
     if saved.meta["engine"] != played.engine_name:
         played.use(str(saved.meta["engine"]), say)
     played.state = log.state_of(saved, played.placed)
