@@ -84,14 +84,15 @@ def train(parties: int, rounds: int, folder: Path) -> dict[str, Any]:
     import unalike
     from unalike.runs import run as runs
 
-    saves, save = [], runs.save
+    saves: list[float] = []
+    save = vars(runs)["save"]
 
     def timed(*given: Any) -> None:
         began = time.perf_counter()
         save(*given)
         saves.append(time.perf_counter() - began)
 
-    runs.save = timed
+    vars(runs)["save"] = timed
     made = fields(parties, rounds, algorithm="scaffold", evaluate_every=rounds // 10)
     result = unalike.run(data=dataset(parties), runs=folder, **made)
     return {"sha256": result.figures["weights_sha256"], "saves": saves, "peak": peak()}
@@ -172,16 +173,19 @@ def main() -> None:
         import torch
 
         torch.set_num_threads(1)
-        folder, *numbers = given.train or [""]
-        print(json.dumps(start(given.start) if given.start else train(*map(int, numbers), Path(folder))))
+        if given.start:
+            print(json.dumps(start(given.start)))
+        else:
+            folder, parties, rounds = given.train
+            print(json.dumps(train(int(parties), int(rounds), Path(folder))))
         return
     sizes = PARTIES[:2] if given.quick else PARTIES
-    rounds = 60 if given.quick else given.rounds
+    played = 60 if given.quick else given.rounds
     found = {parties: answer("--start", parties) for parties in sizes}
     with tempfile.TemporaryDirectory() as folder:
-        plain = answer("--train", Path(folder) / "plain", sizes[-1], rounds)
-        again = killed(sizes[-1], rounds, Path(folder) / "killed")
-    text = show(found, plain, again, rounds)
+        plain = answer("--train", Path(folder) / "plain", sizes[-1], played)
+        again = killed(sizes[-1], played, Path(folder) / "killed")
+    text = show(found, plain, again, played)
     print(text)
     if given.write and not given.quick:
         put(ROOT / "docs" / "scale.md", "million", text)
