@@ -5,8 +5,8 @@ forward pass, as much again for the gradient of the weights, and as much again f
 input, which the first layer does not need. Pooling, ReLU, the loss and the optimiser count nothing: no net can
 reach the limit.
 
-A library's product of matrices is not all that a processor can do: ``peak`` is what a loop of multiply-adds that do
-not wait for each other does, in registers, with vectors of this machine.
+A library's product of matrices is not all that a processor can do: ``peak`` is what a loop of multiply-adds does
+that do not wait for each other, in registers, with vectors of this machine.
 """
 
 from __future__ import annotations

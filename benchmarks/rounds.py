@@ -221,7 +221,7 @@ def show(results: list[Found], repeats: int) -> str:
             ]
         )
     versions = ", ".join(f"{name} {version}" for name, version in VERSIONS.items()) or "no peers"
-    limit, peak = (statistics.median(values) / 1e9 for values in zip(*((r.limit, r.peak) for r in results)))
+    limit, peak = (statistics.median(getattr(r, name) for r in results) / 1e9 for name in ("limit", "peak"))
     return "\n\n".join(
         [
             f"Rows trained per CPU-second of whole rounds, one thread, medians of {repeats} interleaved "

@@ -1,19 +1,20 @@
 """Memory that a cohort's messages have used is given back to the system while the cohort is still at work.
 
-glibc cannot use the place of a large aligned block for another one of its size once something small has settled at its
-edge, so the process grows by most of a cohort's messages in every round although none of them is kept.
+glibc cannot use the place of a large aligned block for another one of its size once something small has settled
+at its edge, so the process would grow by most of a cohort's messages in every round, although none is kept.
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Mapping
 
 from torch import Tensor
 
 OFTEN = 32 * 2**20
-"""Bytes of messages after which memory is given back: seldom enough to cost a few hundredths of a round at most."""
-_trim = None if not hasattr(ctypes, "CDLL") else getattr(ctypes.CDLL(None), "malloc_trim", None)
+"""Bytes of messages after which memory is given back: seldom enough to cost a twentieth of a round at most."""
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
 
 class Freed:
