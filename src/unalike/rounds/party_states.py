@@ -176,8 +176,10 @@ class PartyStates(Mapping[int, Vectors]):
 
     def changed_since(self, before: PartyStates) -> list[int]:
         """The parties whose rows are others than in another version, those that have none now included."""
-        pages, found = self._pages.keys() | before._pages.keys(), []
-        for page in sorted(page for page in pages if self._pages.get(page) is not before._pages.get(page)):
+        pages = [page for page, own in self._pages.items() if before._pages.get(page) is not own]
+        pages += [page for page in before._pages if page not in self._pages]
+        found: list[int] = []
+        for page in sorted(pages):
             (_, now), (_, then) = self._pages.get(page, _NOTHING), before._pages.get(page, _NOTHING)
             found += compress(range(page * _PAGE, (page + 1) * _PAGE), map(is_not, now, then))
         return found
