@@ -36,6 +36,9 @@ from unalike.runs.spec import RunSpec
 from unalike.runs.training import Training
 from unalike.scores import Figures
 
+MANY = 100_000
+"""Parties from which on one waits for their rows to be split, and is told so."""
+
 
 class Simulation(Training):
     """A federation trained in one process, round by round.
@@ -54,6 +57,8 @@ class Simulation(Training):
         say: Callable[[str], None] = print,
         participation: Mapping[tuple[int, int], Sequence[int]] | None = None,
     ) -> None:
+        if (spec.parties or 0) >= MANY:
+            say(f"Splitting the rows between {spec.parties:,} parties.")
         self.federation = build_federation(spec, data)
         super().__init__(spec, self.federation.tasks, self.federation.population)
         self.crew: Workers = Crew(self.federation, self.recipe)
@@ -192,11 +197,11 @@ class Simulation(Training):
         own = self.algorithm.overrides("personal") or self.adapts
         kind: Kind = "measure+train" if self.algorithm.measures_personal else "train"
         ask = Ask(kind, self.algorithm.send(self.task, state.server) if own else {})
-        ledger = Ledger(state.buffers, dict(state.parties), dict(state.own_buffers))
+        ledger = Ledger(state.buffers)
         adapts = [self._deploying.algorithm.adapts(known) for known in (False, True)]
 
         def order(number: int) -> Order:
-            return self.order(ask, number, max(1, state.round), ledger)
+            return self.order(ask, number, max(1, state.round), ledger, state)
 
         def phases(number: int) -> tuple[Phase, ...]:
             return self._adapting[number % len(self._adapting)] if adapts[number in state.parties] else ()

@@ -134,10 +134,10 @@ def test_the_unevenness_of_labels_is_the_divergence_from_uniform():
 
 
 def test_one_label_each_is_grouped_into_even_mediators():
-    counts = {k: torch.eye(3)[k % 3] * 5 for k in range(6)}
-    found = mediators(counts, 3)
+    labels = (0, 1, 0, 2, 1, 2)
+    found = mediators({number: torch.eye(3)[label] * 5 for number, label in enumerate(labels)}, 3)
     assert sorted(map(len, found)) == [3, 3]
-    assert all(sorted(number % 3 for number in chain) == [0, 1, 2] for chain in found)
+    assert all(sorted(labels[number] for number in chain) == [0, 1, 2] for chain in found)
 
 
 @pytest.mark.parametrize("gamma", [1, 2, 4, 9])
@@ -185,6 +185,21 @@ def test_mediators_are_averaged_by_their_rows():
         ends.append(w)
     rows = torch.stack([held[chain].sum() for chain in chains])
     assert torch.allclose(after.server["w"], rows @ torch.stack(ends) / rows.sum(), atol=1e-12)
+
+
+def test_a_cohort_that_never_told_its_counts_trains_all_the_same():
+    """Who was away when counts were told is known by none: chains of such are averaged alike."""
+    simulation = play(small_simulation("astraea(alpha=0, gamma=2)", dtype="float64", **WHOLE), 1)
+    simulation.state.server["counts"].zero_()
+    before, task, ends = simulation.state.server["w"], simulation.task, []
+    for chain in ((0, 1), (2, 3), (4, 5)):
+        w = before
+        for number in chain:
+            own = torch.from_numpy(simulation.federation.parties[number].train)
+            w = w - 0.05 * task.gradient(w, Batch(*simulation.federation.train.take(own), training=True))
+        ends.append(w)
+    after, _ = simulation.play_round()
+    assert torch.allclose(after.server["w"], sum(ends) / 3, atol=1e-12)
 
 
 def test_mediators_are_made_of_those_who_are_there():

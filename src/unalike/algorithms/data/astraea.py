@@ -59,7 +59,7 @@ class Astraea(Algorithm):
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The model, how often rows of a class are seen, and where there are mediators everybody's counts."""
         if not task.classes:
-            raise UserError("Astraea levels classes; this task has numbers to predict. Use fedavg.")
+            raise UserError("Astraea is for classes, which it levels; this task has numbers. Use fedavg.")
         counts = {"counts": w.new_zeros(task.population, task.classes)} if self.gamma > 1 else {}
         return {"w": w, "copies": w.new_ones(task.classes), **counts}
 
@@ -129,8 +129,9 @@ class Astraea(Algorithm):
             models = models.clone()
             for number, told in replies.each.items():
                 models[asked[number]] += told["delta"]
-        rows = torch.stack([counts[chain].sum() for chain in chains])
-        return server | {"w": rows @ models / rows.sum().clamp(min=1)}
+        # Parties that were not there to tell their counts are not nothing: a chain of such counts as one row.
+        rows = torch.stack([counts[chain].sum() for chain in chains]).clamp(min=1)
+        return server | {"w": rows @ models / rows.sum()}
 
 
 def mediators(counts: dict[int, Tensor], gamma: int) -> list[list[int]]:
