@@ -16,7 +16,7 @@ from unalike.channels.own import check_own
 from unalike.channels.rules import check_cohort, check_order
 from unalike.channels.sent import Sent, kept_rest, sent_by, with_rest
 from unalike.channels.setting import ChannelSetting
-from unalike.channels.stage import Bound, Chosen, Coder, Grid, Hidden, Noise, Sparse
+from unalike.channels.stage import Bound, Coder, Grid, Hidden, Noise, Selected, Sparse
 from unalike.errors import UserError
 from unalike.own_code import explained
 from unalike.registry import CompositionRegistry
@@ -78,9 +78,9 @@ class Channel:
         return found
 
     @cached_property
-    def chosen(self) -> Chosen | None:
+    def chosen(self) -> Selected | None:
         """The stage that leaves out entries which both sides work out, or None."""
-        found: Chosen | None = self._part(Chosen)
+        found: Selected | None = self._part(Selected)
         return found
 
     @property

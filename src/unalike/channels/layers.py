@@ -9,12 +9,12 @@ import numpy as np
 from unalike.channels.channel import register_channel
 from unalike.channels.layout import Array, Layout
 from unalike.channels.setting import ChannelSetting
-from unalike.channels.stage import Chosen
+from unalike.channels.stage import Selected
 from unalike.errors import UserError
 
 
 @register_channel("layers", paper="Chen et al. 2019, arXiv:1903.07424")
-class Layers(Chosen):
+class Layers(Selected):
     """Sends the net's ``deep`` last layers (half of all, unless given) in every ``every``-th round only.
 
     In other rounds the server keeps its own values of them. The paper's parties go on from deep layers of their

@@ -9,7 +9,7 @@ import numpy as np
 from unalike.channels.errors import NotFinite
 from unalike.channels.layout import Array, Layout, Vectors
 from unalike.channels.setting import ChannelSetting
-from unalike.channels.stage import Chosen
+from unalike.channels.stage import Selected
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Sent:
         return scaled
 
 
-def sent_by(stage: Chosen | None, layout: Layout, setting: ChannelSetting) -> Sent:
+def sent_by(stage: Selected | None, layout: Layout, setting: ChannelSetting) -> Sent:
     """What a stage sends of such an upload in this exchange; without one, everything."""
     if stage is None:
         return Sent(layout)

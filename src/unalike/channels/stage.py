@@ -69,7 +69,7 @@ class Sparse(Stage, ABC):
         """The vector, with zeros for what was not sent."""
 
 
-class Chosen(Stage, ABC):
+class Selected(Stage, ABC):
     """Sends entries that both sides work out by themselves: no byte says which they are.
 
     ``keep``: what was left out is added to the party's next upload.

@@ -9,13 +9,13 @@ import numpy as np
 from unalike.channels.channel import register_channel
 from unalike.channels.layout import Array, Layout
 from unalike.channels.setting import ChannelSetting
-from unalike.channels.stage import Chosen
+from unalike.channels.stage import Selected
 from unalike.errors import UserError
 from unalike.randomness import stream
 
 
 @register_channel("subsample", paper="Konečný et al. 2016, arXiv:1610.05492, section 3")
-class Subsample(Chosen):
+class Subsample(Selected):
     """Sends a ``fraction`` of entries, drawn anew in each exchange; the server divides them by it.
 
     So the sum is right on average, as the paper's. Each party draws for itself, and errors of many parties average
