@@ -95,15 +95,15 @@ class Simulation(Training):
     def trained_by(self, population: Population) -> Population:
         """All but newcomers; everybody where nothing is shared; or one party that has all rows."""
         if self.algorithm.pools:
-            return Population([int(population.rows[population.members].sum())])
-        return Population(population.rows.tolist()) if self.algorithm.sends == "nothing" else population
+            return Population([int(population.member_rows.sum())])
+        return Population(population.rows) if self.algorithm.sends == "nothing" else population
 
     def known_parties(self) -> KnownParties:
         """All that rules may choose by: here it is at hand, and the run's record says what was looked at."""
         known, data = super().known_parties(), self.federation.dataset
         if not cohort_rule(self.spec).needs_labels or data.task != "classification" or self.algorithm.pools:
             return known
-        counts = self.federation.label_counts[self.population.members]
+        counts = self.federation.label_counts[list(self.population.members)]
         return replace(known, labels=counts)
 
     def losses(self, w: Tensor, candidates: Sequence[int], number: int, ledger: Ledger) -> list[float]:
@@ -226,8 +226,7 @@ class Simulation(Training):
         def phases(number: int) -> tuple[Phase, ...]:
             return self._adapting[number % len(self._adapting)] if adapts[number in state.parties] else ()
 
-        everybody = range(self.federation.size)
-        personal = PersonalModels(self.engine, self._deployed, everybody, order, phases)
+        personal = PersonalModels(self.engine, self._deployed, self.federation.tried, order, phases)
         return Models(
             self.algorithm.global_model(self.task, state.server),
             personal if own else None,

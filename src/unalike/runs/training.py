@@ -102,7 +102,7 @@ class Training(ABC):
 
     def known_parties(self) -> KnownParties:
         """What is known of those who can be asked, for a rule that chooses cohorts by it."""
-        return KnownParties(self.population.size, self.population.rows[self.population.members])
+        return KnownParties(self.population.size, self.population.member_rows)
 
     def losses(self, w: Tensor, candidates: Sequence[int], number: int, ledger: Ledger) -> list[float]:
         """The mean loss of a model on the training rows of each candidate for a round's cohort."""
