@@ -1,7 +1,7 @@
 """Our numbers beside the papers' in docs/results.md, from the finished runs of a study.
 
 unalike study run niid-table3 --only dataset=adult,dataset=covtype --runs RUNS
-python -m benchmarks.results niid-table3 --runs RUNS --only dataset=adult [--scale 0.1] [--plugin FILE.py]
+python -m benchmarks.results niid-table3 --runs RUNS --only dataset=adult [--page PAGE.md] [--plugin FILE.py]
 
 Writes a table, and the notes of the cells outside, between the page's two comments of that name (the study's, or
 ``--name``), and all runs as docs/results/NAME.csv.
@@ -80,19 +80,20 @@ def main() -> None:
     parser.add_argument(
         "--reduced", default="", help="in what the setting is less than the paper's: nothing is judged"
     )
+    parser.add_argument("--page", default=PAGE.name, help="the page in docs/ that has a place for it")
     parser.add_argument("--plugin", type=Path, action="append", default=[])
     given = parser.parse_args()
     load_plugins(given.plugin)
     study, only, name = load_study(given.study), parse_only(given.only), given.name or Path(given.study).stem
     results = study_results(study, given.runs, given.scale, only)
-    put(PAGE, name, text_of(results, given.reduced))
+    put(PAGE.parent / given.page, name, text_of(results, given.reduced))
     file = PAGE.parent / "results" / f"{name}.csv"
     file.parent.mkdir(exist_ok=True)
     keys = study_keys(study, given.runs, given.scale, only)
     with Store(given.runs) as store:
         store.sync()
         file.write_bytes(csv_bytes([row for row in store.rows() if row.get("key") in keys]))
-    print(f"{results.done} of {results.total} runs; {file.relative_to(ROOT)}, docs/{PAGE.name}")
+    print(f"{results.done} of {results.total} runs; {file.relative_to(ROOT)}, docs/{given.page}")
 
 
 if __name__ == "__main__":
