@@ -87,7 +87,7 @@ _NAMES = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 @cache
 def _token_file() -> Path:
-    """A file with a token that nobody else can read; one for the life of this process, since Ray keeps it so long."""
+    """A file with a token that nobody else can read, for the life of this process: Ray remembers it so long."""
     folder = Path(tempfile.mkdtemp(prefix="un-ray-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     token = folder / "token"
