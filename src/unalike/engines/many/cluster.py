@@ -8,13 +8,13 @@ is read, printed or kept.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import secrets
 import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ _QUIET = {
 }
 
 
-@contextmanager
+@contextlib.contextmanager
 def connected(machines: Machines, cpus: float, data_bytes: int) -> Iterator[tuple[Any, int]]:
     """Ray, and how many workers there will be; what was started here is stopped in the end.
 
@@ -96,13 +96,17 @@ def _token_file() -> Path:
     return token
 
 
-@contextmanager
+@contextlib.contextmanager
 def _local_token() -> Iterator[None]:
     """The token for workers of this machine alone, unless the user has settled that."""
     if any(os.environ.get(name) for name in _NAMES):
         yield
         return
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(_token_file())}
+    with contextlib.suppress(ImportError, AttributeError):  # as Ray does where the program had imported it before
+        from ray._raylet import Config
+
+        Config.initialize("")
     try:
         yield
     finally:
