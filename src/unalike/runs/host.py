@@ -106,7 +106,7 @@ class Failed:
         return RuntimeError(f"{where}{self.line}\n\nIn a worker:\n{self.trace}")
 
 
-class Host:
+class BlockWorker:
     """Answers blocks. It keeps nothing between them: whoever asks has all that changes."""
 
     def __init__(self, recipe: WorkerRecipe, data: Dataset, split: Partition) -> None:

@@ -18,7 +18,7 @@ from unalike.own_code import is_own
 from unalike.own_files import code_files, loaded
 from unalike.rounds.blocks import BlockSum, blocks_in, cut
 from unalike.rounds.order import Order
-from unalike.runs.host import Failed, Host, OwnCode, Proof, WorkerRecipe, prove
+from unalike.runs.host import BlockWorker, Failed, OwnCode, Proof, WorkerRecipe, prove
 from unalike.runs.parts import PARTS, registry
 from unalike.runs.playable import Playable
 from unalike.runs.simulation import Simulation
@@ -75,7 +75,7 @@ class Many:
         return {} if self._hosts is None else {"workers": self._hosts.counts.told()}
 
     def close(self) -> None:
-        """Let the workers go."""
+        """Let the workers go, if any were started."""
         if self._hosts is not None:
             self._hosts.close()
 
@@ -87,7 +87,7 @@ class Many:
         self._proof = prove(self.simulation)
         recipe = recipe_of(self.simulation)
         kept = ray.put(data), ray.put(split)  # each host gets them once; held here, so that they are never lost
-        actor = ray.remote(Host).options(
+        actor = ray.remote(BlockWorker).options(
             num_cpus=cpus, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
         )
         self.say(f"{wanted} workers by Ray.{self._hint(wanted)}")

@@ -34,7 +34,7 @@ class Counts:
     mixed: bool = False
 
     def told(self) -> dict[str, Any]:
-        """The same as figures."""
+        """The same as figures of the run."""
         return {
             "workers": self.workers,
             "hosts": len(self.hosts),
@@ -95,7 +95,7 @@ class Hosts:
                 out += 1
 
     def close(self) -> None:
-        """Let all workers go."""
+        """Let all workers go, whatever they are doing."""
         for worker in self._workers:
             with contextlib.suppress(Exception):
                 self._ray.kill(worker.actor)
