@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import os
 import secrets
 import shutil
@@ -104,9 +105,7 @@ def _local_token() -> Iterator[None]:
         return
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(_token_file())}
     with contextlib.suppress(ImportError, AttributeError):  # as Ray does where the program had imported it before
-        from ray._raylet import Config
-
-        Config.initialize("")
+        importlib.import_module("ray._raylet").Config.initialize("")
     try:
         yield
     finally:
