@@ -33,6 +33,7 @@ from unalike.runs.rules import (
     asked_in,
     check_channel,
     check_finite,
+    check_states,
     cohort_size,
     learning_rate,
     least_opened,
@@ -186,8 +187,7 @@ class Training(ABC):
         ledger.cohort = cohort = self.cohorts.choose(self.cohort(number), number, shared, ledger, self.losses)
         server = self._converse(self.algorithm.round(self.task, server), number, ledger)
         self._check_server(server, number)
-        for k, state in ledger.states.items():
-            check_finite(self.spec, state, number, f"party {k}'s ")
+        check_states(self.spec, ledger.states, number)
         states = {k: _owned(state) for k, state in ledger.states.items() if state}
         parties = {**self.state.parties, **states}
         memories = {**self.state.memories, **{k: kept for k, kept in ledger.memories.items() if kept}}
