@@ -30,6 +30,7 @@ Purpose = Literal[
     "public part",
     "copies",
     "parts of rows",
+    "evaluated parties",
 ]
 
 _PURPOSES = {purpose: number for number, purpose in enumerate(get_args(Purpose), start=1)}

@@ -3,7 +3,8 @@ import pytest
 import torch
 
 from tests.helpers import ENGINES, Quadratics, federation_of, one_round, quadratic_federation, rounds_by_hand
-from unalike.algorithms import QFedAvg
+from unalike.algorithms import ALGORITHMS, QFedAvg
+from unalike.errors import UserError
 from unalike.rounds.work import LocalWork
 from unalike.runs.small import play, small_simulation
 
@@ -19,9 +20,9 @@ def test_q_zero_is_fedavg(engine):
     assert torch.allclose(fair, plain, rtol=0, atol=1e-10)
 
 
-def by_hand(parties, w, q, lr, steps):
+def by_hand(parties, w, q, lr, steps, lipschitz=None):
     """Algorithm 2 in numpy: every party's rows are (c, a), each step sees all of them."""
-    changes, hs, lipschitz = 0.0, 0.0, 1 / lr
+    changes, hs, lipschitz = 0.0, 0.0, lipschitz or 1 / lr
     for rows in parties:
         rows, v = np.array(rows), w.copy()
         c, a = rows[:, :-1], rows[:, -1:]
@@ -49,6 +50,25 @@ def test_a_round_is_the_papers(engine, q, most):
         assert torch.allclose(after, torch.from_numpy(by_hand(parties, w, q, 0.1, 3)), rtol=0, atol=1e-8)
         two = one_round(QFedAvg(q=q), federation, {"w": torch.from_numpy(w)}, {}, cohort=[0, 2], **how)["w"]
     assert torch.allclose(two, torch.from_numpy(by_hand(parties[::2], w, q, 0.1, 3)), rtol=0, atol=1e-8)
+
+
+@ENGINES
+@pytest.mark.parametrize("lipschitz", [1.0, 4.0])
+def test_a_constant_of_ones_own_takes_the_place_of_one_over_the_rate(engine, lipschitz):
+    rng = np.random.default_rng(1)
+    parties = [np.column_stack([rng.normal(size=(n, 2)), rng.uniform(0.5, 2, n)]).tolist() for n in (5, 3)]
+    federation, w = federation_of(Quadratics(2), parties), np.array([0.7, -0.4])
+    how = {"work": LocalWork(7, steps=3), "lr": 0.1, "engine": engine}
+    fair = QFedAvg(q=1.0, lipschitz=lipschitz)
+    after = one_round(fair, federation, {"w": torch.from_numpy(w)}, {}, **how)["w"].numpy()
+    assert np.allclose(after, by_hand(parties, w, 1.0, 0.1, 3, lipschitz), rtol=0, atol=1e-8)
+    assert not np.allclose(after, by_hand(parties, w, 1.0, 0.1, 3), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("text", ["qfedavg(lipschitz=-1)", "qfedavg(lipschitz=inf)", "qfedavg(1, round, 2)"])
+def test_constants_that_mean_nothing_are_refused(text):
+    with pytest.raises(UserError, match="lipschitz"):
+        ALGORITHMS.build(text)
 
 
 def losses_at_the_end(q, steps=1):
@@ -84,7 +104,6 @@ def test_a_party_without_loss_is_no_trouble():
 
 def test_by_the_round_a_long_round_is_a_long_step():
     """On linear losses K steps of rate eta are one of rate K eta: with length=round the server moves the same."""
-    from unalike.algorithms import QFedAvg
 
     def moved(text, **fields):
         simulation = play(small_simulation(text, sample=1.0, dtype="float64", **fields), 1)

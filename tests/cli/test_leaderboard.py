@@ -90,10 +90,27 @@ def test_the_published_table_alone(unalike):
     assert "sent" not in answer.out
 
 
+def test_several_stored_tables_are_ranked_apart(unalike, tmp_path):
+    names = ("niid-bench-table3", "unalike-table3")
+    both = [part for name in names for part in ("--published", name)]
+    answer = unalike("leaderboard", *both, "--tree", "tree.svg")
+    assert answer.code == 0
+    assert "niid-bench-table3: all settings (41 compared)" in answer.out
+    assert "unalike-table3: all settings (14 compared)" in answer.out
+    assert (tmp_path / "tree.svg").exists()
+    found = unalike("leaderboard", *both, "--json").json
+    alone = [unalike("leaderboard", "--published", name, "--json").json for name in names]
+    assert [each["ranking"] for each in found["tables"]] == [t["ranking"] for one in alone for t in one["tables"]]
+    count = {leaf["kind"]: leaf["comparisons"] for leaf in found["tree"]}
+    assert count == {leaf["kind"]: leaf["comparisons"] for leaf in alone[0]["tree"]}  # ours are cells of theirs
+    assert unalike("leaderboard", *both[:2], *both[:2], "--json").json == alone[0]
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
         ([], "No finished runs in runs"),
+        (["--published", "niid-bench-table3", "--published", "unalike"], "Did you mean 'unalike-table3'"),
         (["--published", "table3"], "Unknown published table 'table3'"),
         (["--published", "niid-bench-table3", "--algorithm", "scafold"], "Did you mean 'scaffold'"),
         (["--published", "niid-bench-table3", "-o", "x.gif"], ".svg, .png or .pdf"),

@@ -8,9 +8,13 @@ FEW = ["--dataset", "digits", "--parties", "10"]
 def test_recommends_with_reasons_and_the_next_command(unalike, tmp_path):
     result = unalike("recommend", *FEW, "--partition", "label-count(1)", "--runs", str(tmp_path))
     assert result.code == 0
-    assert result.out.startswith("fedprox(mu=0.01), medium confidence (one label each)")
+    assert result.out.startswith("fedavg, medium confidence (one label each)")
     assert "Table 3" in result.out
-    assert '--algorithm "fedprox(mu=0.01)"' in result.out
+    assert '--algorithm "fedavg"' in result.out
+    (head,) = [line.split() for line in result.out.splitlines() if "median gain" in line and "published" in line]
+    assert head[-2:] == ["published", "ours"]
+    (fedprox,) = [line for line in result.out.splitlines() if line.startswith("2  fedprox(mu=0.01)")]
+    assert fedprox.split()[-8:] == ["5,", "1,", "7:", "+8.5", "1,", "2,", "3:", "-3.2"]  # whose figures they are
 
 
 def test_where_no_difference_is_shown_fedavg_is_as_good(unalike, tmp_path):
@@ -90,6 +94,16 @@ def test_deep_json_is_one_line(unalike, tmp_path):
     assert len(result.err.strip().splitlines()) == 1
 
 
+@pytest.fixture
+def fedprox_first(monkeypatch):
+    from unalike.ranking import advice
+    from unalike.ranking.standing import Standing
+
+    better = Standing("fedprox", 7, 6, 1, 8.5, -6.1, 0.72, 0.04)
+    monkeypatch.setattr(advice, "evidence", lambda kind: [better])
+
+
+@pytest.mark.usefixtures("fedprox_first")
 def test_after_a_stop_the_chosen_algorithm_goes_on(unalike, monkeypatch):
     from unalike.cli.signals import StopRequested
     from unalike.runs import run as engine
@@ -105,6 +119,7 @@ def test_after_a_stop_the_chosen_algorithm_goes_on(unalike, monkeypatch):
         assert "auto" not in result.err
 
 
+@pytest.mark.usefixtures("fedprox_first")
 def test_auto_is_what_is_recommended(unalike, tmp_path):
     common = [*FEW, "--partition", "label-count(1)", "--model", "mlp(8)", "--rounds", "1", "--epochs", "1"]
     result = unalike("run", *common, "--algorithm", "auto", "--json", "--runs", str(tmp_path))

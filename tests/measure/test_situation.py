@@ -36,6 +36,29 @@ def test_kinds_are_told_apart(partition, kind, seed):
     assert of(partition, seed=seed).kind == kind
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_features_that_labels_do_not_explain_are_not_called_label_skew(seed):
+    """Synthetic's parties have models and features of their own, .60 apart, beside labels that differ."""
+    found = of("natural", parties=None, dataset=f"synthetic(seed={seed})")
+    assert found.feature > 0.5
+    assert found.kind == "label and feature skew"
+
+
+@pytest.mark.parametrize("partition", ["label-dirichlet(0.1)", "label-count(2)", "shards(2)"])
+def test_labels_alone_never_move_features_by_more_than_they_differ(partition):
+    """The bound that tells them apart: a mixture of the same rows by label has K-S of at most its labels' TV."""
+    found = of(partition)
+    assert found.feature_skewed
+    assert not found.features_of_their_own
+    assert found.kind == "label skew"
+
+
+def test_without_rows_by_label_the_bound_alone_tells():
+    assert Situation(0.3, 0.01, 0.0, 0.0, 0.4, 0.01).kind == "label and feature skew"
+    assert Situation(0.3, 0.01, 0.0, 0.0, 0.25, 0.01).kind == "label skew"
+    assert Situation(0.9, 0.01, 0.0, 1.0, 0.95, 0.01).kind == "one label each"
+
+
 def test_by_chance_is_what_a_random_split_shows():
     found = [of("iid", seed=seed) for seed in range(10)]
     for name in ("label", "feature"):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from unalike.errors import UserError
 from unalike.partition import hold_out
+from unalike.partition.holdout import part_sizes
 
 
 def split(
@@ -35,6 +36,16 @@ def test_parts_are_disjoint_complete_and_of_the_right_size(
     assert wanted[0] - lacking <= len(validation) <= wanted[0]
     assert wanted[1] - lacking <= len(held_out) <= wanted[1]
     assert all((np.diff(part) > 0).all() for part in (train, validation, held_out))
+
+
+@given(
+    rows=st.lists(st.integers(1, 60), min_size=1, max_size=20),
+    fractions=st.tuples(st.floats(0, 1), st.floats(0, 1)).filter(lambda pair: sum(pair) < 1),
+)
+def test_sizes_are_known_without_splitting(rows: list[int], fractions: tuple[float, float]) -> None:
+    known = np.stack(part_sizes(np.array(rows), *fractions), axis=1)
+    made = [[len(part) for part in split(np.arange(n), np.zeros(n, np.int64), *fractions)] for n in rows]
+    assert known.tolist() == made
 
 
 @pytest.mark.parametrize("seed", range(20))

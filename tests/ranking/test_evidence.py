@@ -5,8 +5,10 @@ import pytest
 from tests.studies.made_up import DEGREES, write_run
 from unalike import run
 from unalike.measure.situation import Situation
+from unalike.ranking.advice import recommend
 from unalike.ranking.blocks import run_blocks
 from unalike.ranking.evidence import own_comparisons
+from unalike.ranking.tree import grow
 from unalike.runs.results import read_records, settings
 from unalike.runs.spec import RunSpec
 
@@ -85,3 +87,41 @@ def test_runs_of_a_task_are_compared_by_their_own_score(tmp_path):
     here = Situation(**{**DEGREES, "feature_expected": None})
     assert own_comparisons(tmp_path, here) == [pytest.approx({"moon": 20})]
     assert own_comparisons(tmp_path, here, "regression") == [pytest.approx({"moon": 10})]  # percent of FedAvg's
+
+
+def similar(folder, algorithm, values, **fields):
+    for number, value in enumerate(values):
+        failed = value is None
+        write_run(folder, accuracies=(0.1, 0.5 if failed else value), result=not failed,
+                  failure="diverged" if failed else None, algorithm=algorithm, partition=f"shards({number + 2})",
+                  **fields)  # fmt: skip
+
+
+HERE = Situation(**{**DEGREES, "feature_expected": None})
+
+
+def test_a_run_that_failed_counts_as_one_with_nothing_right(tmp_path):
+    """Else an algorithm that diverges in four settings of five would stand as one that is always better."""
+    similar(tmp_path, "fedavg", [0.5] * 5)
+    similar(tmp_path, "moon", [0.6, None, None, None, None])
+    assert own_comparisons(tmp_path, HERE) == [pytest.approx({"moon": gain}) for gain in (10, -50, -50, -50, -50)]
+
+
+def test_of_several_parameters_the_one_that_validation_rows_choose_is_compared(tmp_path):
+    similar(tmp_path, "fedavg", [0.5] * 2)
+    for mu, value in ((0.1, 0.4), (1.0, 0.9)):
+        similar(tmp_path, f"fedprox({mu})", [value] * 2)
+    (first, second) = own_comparisons(tmp_path, HERE)  # no validation figures: each is apart
+    assert first == second == pytest.approx({"fedprox(0.1)": -10, "fedprox(1.0)": 40})
+
+
+@pytest.mark.parametrize("moon", [[0.6] * 5, [0.4] * 5, [0.9, 0.9, None, None, 0.6]])
+def test_the_tree_and_the_advice_agree_on_the_same_runs(tmp_path, moon):
+    similar(tmp_path, "fedavg", [0.5] * 5)
+    similar(tmp_path, "moon", moon)
+    similar(tmp_path, "scaffold", [0.7] * 4)  # too few
+    leaves = grow(run_blocks(settings(read_records(tmp_path))))
+    (leaf,) = [one for one in leaves if one.kind == HERE.kind]
+    advice = recommend(HERE, own_comparisons(tmp_path, HERE))
+    assert leaf.best == advice.ranking[0]
+    assert "your own" in advice.source

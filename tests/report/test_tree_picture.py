@@ -1,12 +1,13 @@
 import pytest
 
 from tests.report.pages import check_page, written
-from unalike.ranking.blocks import KINDS, Block, Trial, published_blocks
+from unalike.ranking.blocks import Block, Trial, published_blocks
+from unalike.ranking.splits import PAPER
 from unalike.ranking.tree import grow
 from unalike.report.tree_picture import tree_picture
 
 
-def blocks(count, gain, name="moon", kinds=KINDS):
+def blocks(count, gain, name="moon", kinds=tuple(PAPER)):
     return [
         Block(f"{kind} {i}", kind, {"fedavg": {0: Trial(50.0, "fedavg")}, name: {0: Trial(50.0 + gain, name)}})
         for kind in kinds
@@ -37,7 +38,7 @@ def test_leaves_hold_their_texts(name):
     figure = tree_picture(grow(CASES[name]), "made up")
     figure.draw_without_rendering()
     boxes = [patch.get_window_extent() for patch in figure.findobj(FancyBboxPatch)]
-    assert len(boxes) == 1 + 4 + 2 + 2 * len(KINDS)
+    assert len(boxes) == 1 + 4 + 2 + 2 * len(PAPER)
     inside = 0
     for text in figure.axes[0].texts:
         extent = text.get_window_extent()

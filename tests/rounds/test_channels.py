@@ -48,6 +48,7 @@ def test_every_algorithm_runs_or_is_refused_in_one_line(name, channel):
     reasons = [
         (algorithm.needs_each and hides, "needs to see single uploads, which --channel"),
         (algorithm.needs_exact and noisy, "divides by sums that --channel"),
+        (algorithm.needs_whole, "sends rows, labels or counts, which --channel"),
         (algorithm.overrides("prepare") and hides and sampled, "prepares with all parties, but this channel"),
     ]
     reason = next((why for so, why in reasons if so), None)
@@ -63,9 +64,19 @@ def test_every_algorithm_runs_or_is_refused_in_one_line(name, channel):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_clip_that_never_clips_changes_nothing(name):
     fields = {"engine": "sequential", **NEEDS.get(name, {})}
+    if ALGORITHMS.build(name).needs_whole:
+        pytest.skip("a channel that may shorten rows is refused, however little it does")
     free = play(small_simulation(name, **fields), 2)
     clipped = play(small_simulation(name, channel="clip(1e9)", **fields), 2)
     assert free.state.digest() == clipped.state.digest()
+
+
+@pytest.mark.parametrize("channel", ["clip(1.0)", "quantise(8)", "topk(0.1)", "ternary", "masked", NOISY])
+@pytest.mark.parametrize("text", ["naivemix", "fedmix", "hybrid-fl", "xormix", "faug", "astraea(gamma=2)"])
+def test_no_channel_makes_other_rows_labels_or_counts_of_what_is_sent(text, channel):
+    """Clipped to length 1 a label would be 0, and a count of rows the less the more there are."""
+    with pytest.raises(UserError, match="--channel"):
+        small_simulation(text, channel=channel, sample=1.0)
 
 
 @pytest.mark.parametrize("name", ["fedavg", "scaffold", "rfedavg+"])

@@ -8,9 +8,11 @@ from scipy import sparse
 from unalike.data import Dataset
 from unalike.errors import UserError
 from unalike.models import Mlp, Task
-from unalike.partition import PARTITIONS, Partition
+from unalike.partition import PARTITIONS, Partition, hold_out, make_partition
 from unalike.partition.partition import register_partition
-from unalike.rounds.federation import Federation, take_public
+from unalike.randomness import stream
+from unalike.rounds import federation as federations
+from unalike.rounds.federation import Federation, SplitRows, take_public
 from unalike.rounds.rows import Rows
 from unalike.runs.simulation import Simulation
 from unalike.runs.small import distance, play, small_dataset, small_simulation
@@ -212,3 +214,46 @@ def test_data_of_a_users_file_are_in_the_key(tmp_path):
 def test_testing_by_labels_needs_classes_and_says_so_before_training():
     with pytest.raises(UserError, match=r"--test-by labels needs classes.*Leave it out"):
         Simulation(RunSpec(dataset="diabetes", parties=3, test_by="labels"))
+
+
+SPLITS = (
+    *("iid", "natural", "label-dirichlet(0.5)", "label-count(2)", "shards", "quantity-dirichlet(0.5)", "temporal"),
+    *("label-dirichlet(0.5)+quantity-power(1)", "iid+feature-noise(0.3)", "copies(2)", "similarity(50)"),
+)
+
+
+@pytest.mark.parametrize("text", SPLITS)
+def test_parties_are_split_when_asked_for_as_if_all_had_been_split_at_once(text, monkeypatch):
+    monkeypatch.setattr(federations, "MOST_SPLIT", 2)  # so that most are split more than once
+    data = small_dataset()
+    partition = make_partition(text, data, None if text == "natural" else 4, 3)
+    made = SplitRows(data, partition, seed=5, validation=0.15, held_out=0.25)
+    expected = [
+        hold_out(np.array(rows), data.labels[rows], 0.15, 0.25, stream(5, "holdout", number))
+        for number, rows in enumerate(partition.rows)
+    ]
+    assert made.population.rows.tolist() == [len(train) for train, _, _ in expected]
+    assert made.population.most_rows == max(len(train) for train, _, _ in expected)
+    for number in [*reversed(range(partition.parties)), *range(partition.parties)]:
+        own = made.parties[number]
+        for part, rows in zip((own.train, own.validation, own.held_out), expected[number], strict=True):
+            assert np.array_equal(part, rows)
+    assert len(made.parties) == len(list(made.parties)) == partition.parties
+
+
+def test_nobody_is_split_who_is_not_asked(monkeypatch):
+    split: list[int] = []
+
+    plain = SplitRows._split
+
+    def counted(self, number):
+        split.append(number)
+        return plain(self, number)
+
+    monkeypatch.setattr(SplitRows, "_split", counted)
+    spec = {**SMALL, "partition": "iid", "parties": 40, "sample": 0.1, "rounds": 3, "evaluate_every": 9}
+    simulation = Simulation(RunSpec(**spec), data=small_dataset())
+    assert split == []
+    play(simulation, 2)
+    assert set(split) == {*simulation.cohort(1), *simulation.cohort(2)}
+    assert len(split) == len(set(split))

@@ -10,7 +10,11 @@ from unalike.runs.run import run
 from unalike.runs.selection import Selection, selected
 from unalike.scores import named
 
-ROWS = [{"round": number, "validation_accuracy": value} for number, value in enumerate((0.5, 0.7, 0.7, 0.6), 1)]
+ON_TEST = (0.4, 0.1, 0.2, 0.9)
+ROWS = [
+    {"round": number, "validation_accuracy": value, "accuracy": other}
+    for number, (value, other) in enumerate(zip((0.5, 0.7, 0.7, 0.6), ON_TEST, strict=True), 1)
+]
 
 
 def test_of_equal_rounds_the_earliest_is_selected_both_while_it_trains_and_afterwards():

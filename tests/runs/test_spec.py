@@ -36,6 +36,7 @@ def test_texts_become_canonical_so_that_equal_runs_have_equal_keys():
         {"public": 0.1}, {"augment": "crop-flip"}, {"batch_norm": "local"},
         {"validation": 0.2}, {"held_out": 0.2},
         {"fine_tune": 1}, {"newcomers": 0.2}, {"test_by": "labels"},
+        {"evaluate_parties": 3}, {"cohort": "clustered", "sample": 0.5},
         {"evaluate_every": 2}, {"seed": 1}, {"engine": "sequential"}, {"dtype": "float64"}, {"threads": 2},
         {"init": __file__}, {"freeze": "body.0"},
         {"device": "cuda"}, {"channel": "quantise"}, {"score": "auroc"}, {"loss": "squared-error"},

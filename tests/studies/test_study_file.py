@@ -35,6 +35,8 @@ BUILT_IN = {
     "cfl-tree",
     "trees-noniid",
     "vertical-noniid",
+    "few-rounds",
+    "single-label",
     "quick",
 }
 

@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 
 _SCRIPTS = ("prepare", "round")
 """Methods that are generators of exchanges."""
-_NEEDS = ("needs_each", "needs_sgd", "needs_features", "needs_exact", "measures_personal", "keeps_statistics")
+_NEEDS = (
+    *("needs_each", "needs_sgd", "needs_features", "needs_exact", "needs_whole"),
+    *("measures_personal", "keeps_statistics"),
+)
 """What is needed around an algorithm, and so around one that it is the base of."""
 
 

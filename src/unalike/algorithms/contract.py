@@ -121,6 +121,8 @@ class Algorithm:
     """True: the loss looks at the features, so a net whose body has no weights makes no sense."""
     needs_exact: ClassVar[bool] = False
     """True: the server divides by what parties add up, which noise could make zero or less."""
+    needs_whole: ClassVar[bool] = False
+    """True: what parties send are rows, labels or counts, of which a channel must leave nothing out."""
     measures_personal: ClassVar[bool] = False
     """True: before ``personal`` a party passes over its training rows with ``measure`` (``party.measured``)."""
     keeps_statistics: ClassVar[bool] = False

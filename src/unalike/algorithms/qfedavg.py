@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Literal
 
@@ -36,14 +37,20 @@ class QFedAvg(Algorithm):
     server: q has to be small (0.01 and less for ten epochs), or the rounds short, as in the papers that use q =
     1 (five steps). ``length="round"`` departs from the paper: L = 1 / (eta ||a||_1), so that dw_k is a mean
     gradient of the round's steps (``party.step_sum``) and q means the same for long and short rounds.
+    ``lipschitz``: a constant L in place of 1 / eta, as rFedAvg's authors play it (1); 0 leaves it as in the paper.
     """
 
     q: float = 1.0
     length: Literal["step", "round"] = "step"
+    lipschitz: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.q >= 0:
             raise UserError(f"QFedAvg.q must be >= 0, got {self.q}. Use 0 for FedAvg.")
+        if not 0 <= self.lipschitz < math.inf:
+            raise UserError(f"QFedAvg.lipschitz must be >= 0, got {self.lipschitz}. Use 0 for 1 / lr.")
+        if self.lipschitz and self.length == "round":
+            raise UserError("QFedAvg.lipschitz is L itself: length=round has no say then. Leave one of them out.")
 
     def round(self, task: Task, server: Vectors) -> Generator[Ask, Replies, Vectors]:
         """The loss at the received model, then training."""
@@ -57,7 +64,7 @@ class QFedAvg(Algorithm):
     def upload(self, party: Party, w: Tensor) -> tuple[Vectors, Vectors]:
         """Delta_k and h_k of the paper's Algorithm 2: the scaled update, and what the server divides by."""
         steps = party.step_sum if self.length == "round" else 1
-        lipschitz, loss = 1 / (party.lr * steps), party.measured["loss"] + _LEAST_LOSS
+        lipschitz, loss = self.lipschitz or 1 / (party.lr * steps), party.measured["loss"] + _LEAST_LOSS
         change = lipschitz * (party.received["w"] - w)
         h = self.q * loss ** (self.q - 1) * change.dot(change) + lipschitz * loss**self.q
         return {"change": loss**self.q * change, "h": h}, party.state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +26,7 @@ from unalike.cli.show import (
     table,
 )
 from unalike.errors import UserError, unknown
-from unalike.ranking.published import TABLES
+from unalike.ranking.published import OURS, TABLES
 from unalike.ranking.ranking import ALPHA
 
 if TYPE_CHECKING:
@@ -50,11 +51,11 @@ def show_leaderboard(
         ),
     ] = None,
     published: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="TABLE",
-            help=f"rank a paper's numbers instead: {', '.join(TABLES)}",
-            autocompletion=complete.choices(*TABLES),
+            help=f"rank stored numbers instead: a paper's, {', '.join(TABLES)}, or ours, {OURS}; repeatable",
+            autocompletion=complete.choices(*TABLES, OURS),
         ),
     ] = None,
     algorithm: Annotated[
@@ -90,23 +91,22 @@ def show_leaderboard(
     \b
     Examples:
       unalike leaderboard --runs runs -o ranks.svg --tree tree.svg
-      unalike leaderboard --published niid-bench-table3
+      unalike leaderboard --published niid-bench-table3 --published unalike-table3
 
     A setting is all but the algorithm and the seed; its runs are ranked by their score, accuracy or another.
     Runs that failed come last in theirs. Models of the parties' own are ranked apart, on the parties' own rows.
     """
-    from unalike.ranking.blocks import published_blocks
     from unalike.ranking.tree import grow
 
     load_plugins(plugin)
     for file in (output, tree):
         _check_file(file)
-    own: list[Block] = []
-    if published is not None:
-        blocks, source = published_blocks(published), TABLES[published]
+    if published:
+        blocks, tables, source = _stored(list(dict.fromkeys(published)), algorithm or (), alpha)
+        personal: list[Table] = []
     else:
         blocks, own, source = _own(runs or [DEFAULT_RUNS], target, apart=apart)
-    tables, personal = _tables((blocks, own), algorithm or (), alpha)
+        tables, personal = _tables((blocks, own), algorithm or (), alpha)
     if output is not None:
         from unalike.report.leaderboard_picture import leaderboard_picture
 
@@ -127,6 +127,25 @@ def show_leaderboard(
         )
     else:
         _print([*tables, *personal], source, None if published else target or "fedavg")
+
+
+def _stored(names: Sequence[str], algorithms: Sequence[str], alpha: float) -> tuple[list[Block], list[Table], str]:
+    """The blocks of stored tables, each table ranked by itself, and what they are from."""
+    from unalike.ranking.shipped import SHIPPED, blocks_of
+
+    found = {name: blocks_of(name) for name in names}
+    ranked = {name: _tables((blocks, []), algorithms, alpha)[0] for name, blocks in found.items()}
+    if len(names) > 1:  # whose figures they are stands above each
+        ranked = {
+            name: [replace(each, category=f"{name}: {each.category}") for each in made]
+            for name, made in ranked.items()
+        }
+    source = "; ".join(SHIPPED[name] for name in names)
+    return (
+        [each for blocks in found.values() for each in blocks],
+        [each for made in ranked.values() for each in made],
+        source,
+    )
 
 
 def _own(folders: Sequence[Path], target: str | None, *, apart: bool) -> tuple[list[Block], list[Block], str]:

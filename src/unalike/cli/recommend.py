@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from unalike.data.dataset import Dataset
     from unalike.measure.situation import Situation
     from unalike.ranking.advice import Advice
+    from unalike.ranking.standing import Standing
     from unalike.tallies import Kind as Task
 
 
@@ -72,11 +73,11 @@ def recommend_algorithm(
       unalike measure --partition "label-count(1)" --json > labels.json
       unalike recommend --measurement labels.json
 
-    Labels and features are measured first. The ranking is from NIID-Bench's published tables, or from your own
-    runs once there are enough with similar parties: of regression there are no tables. Where each party is judged
-    on its own rows (--own-rows), or gives the same rows other labels, models of the parties' own are compared,
-    from runs made with this package. "unalike run --algorithm auto" takes the first. For rows of a table, it says
-    how boosted trees compare with nets.
+    Labels and features are measured first. The ranking is from NIID-Bench's published table and this project's
+    runs of its cells, or from your own runs once there are enough with similar parties: of regression there are no
+    tables. Where each party is judged on its own rows (--own-rows), or gives the same rows other labels, models of
+    the parties' own are compared, from runs made with this package. "unalike run --algorithm auto" takes the
+    first. For rows of a table, it says how boosted trees compare with nets.
     """
     from unalike.ranking.evidence import advise
 
@@ -173,7 +174,7 @@ def _other_question(advice: Advice) -> list[str]:
 
 
 def _evidence(advice: Advice) -> list[str | Table | Paragraph]:
-    from unalike.ranking.advice import text_of
+    from unalike.ranking.advice import PLACES, text_of
     from unalike.ranking.ranking import ALPHA
     from unalike.ranking.standing import DRAW, REFERENCE
 
@@ -187,15 +188,25 @@ def _evidence(advice: Advice) -> list[str | Table | Paragraph]:
             f"{one.median_gain:+.1f}",
             f"{one.worst_gain:+.1f}",
             "" if one.algorithm == advice.reference else f"{one.p:.3f}",
+            *(_alone(found, one.algorithm) for found in advice.by_source.values()),
         ]
         for place, one in enumerate(advice.ranking, start=1)
     ]
     columns = ["", "algorithm", "better", "worse", "of", "median gain", "worst", "p"]
+    columns += [PLACES[name] for name in advice.by_source]
     right = [column for column in columns if column != "algorithm"]
     name = "FedAvg" if advice.reference == REFERENCE else f"{advice.reference!r}"
     note = Paragraph(
         f"Against {name}, in percentage points, or in percent of it where a score is a plain number; up to {DRAW} "
         f"is a draw. p: how likely chance gives such gains; what is below {ALPHA} goes before {name}. "
         f"From {advice.source}."
+        + " Published, ours: better, worse, of, and median gain, in each of them alone."
+        * bool(advice.by_source)
     )
     return [table(columns, rows, right=right, spare=["worst", "of"]), note, ""]
+
+
+def _alone(found: Sequence[Standing], algorithm: str) -> str:
+    """How an algorithm stands by one source: better, worse, of, and the median gain."""
+    one = next((one for one in found if one.algorithm == algorithm), None)
+    return "" if one is None else f"{one.better}, {one.worse}, {one.comparisons}: {one.median_gain:+.1f}"

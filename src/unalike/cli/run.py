@@ -16,7 +16,17 @@ from unalike.cli.complete import choices
 from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, Quiet, RunsFolder
 from unalike.cli.plugin import load_plugins
 from unalike.cli.program import program
-from unalike.cli.show import costs, draw, figures_table, gain_line, print_json, privacy_line, say, stopped_line
+from unalike.cli.show import (
+    costs,
+    draw,
+    figures_table,
+    gain_line,
+    print_json,
+    privacy_line,
+    sample_line,
+    say,
+    stopped_line,
+)
 from unalike.cli.signals import StopRequested
 from unalike.cli.spec_flags import with_flags
 from unalike.runs.checkpoint import CHECKPOINT_SECONDS
@@ -217,6 +227,7 @@ def _print(result: Result, runs: Path) -> None:
         "",
         *gain_line(result.figures),
         costs(result.figures),
+        *sample_line(result.figures),
         *stopped_line(result.figures),
         *privacy_line(result.figures),
         f"Kept in {result.run_dir}",

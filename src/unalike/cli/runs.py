@@ -25,6 +25,7 @@ from unalike.cli.show import (
     indented,
     print_json,
     privacy_line,
+    sample_line,
     say,
     sparkline,
     stopped_line,
@@ -118,7 +119,14 @@ def show_run(
         return
     draw(f"{run.path}  ({run.state}, {run.rounds_done} of {run.spec['rounds']} rounds)", "", *_spec_lines(run), "")
     if run.result is not None:
-        draw(figures_table(run.result), "", *gain_line(run.result), costs(run.result), *stopped_line(run.result))
+        draw(
+            figures_table(run.result),
+            "",
+            *gain_line(run.result),
+            costs(run.result),
+            *sample_line(run.result),
+            *stopped_line(run.result),
+        )
         draw(*privacy_line(run.result), *engine_line(run.result))
         draw(*importance_line(run.result))
     elif run.figures:

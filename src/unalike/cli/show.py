@@ -158,6 +158,15 @@ def privacy_line(figures: Mapping[str, Any]) -> list[str]:
     return [told + (", for each party's upload." if privacy["noise"] == "party" else ".")]
 
 
+def sample_line(figures: Mapping[str, Any]) -> list[str]:
+    """Whose own rows were tried, where it was not everybody's."""
+    sample = figures.get("sample")
+    if not sample:
+        return []
+    who = f"a sample of {sample['count']:,} of {sample['of']:,} parties"
+    return [f"Parties and validation: of {who}, the same in every round (--evaluate-parties)."]
+
+
 def stopped_line(figures: Mapping[str, Any]) -> list[str]:
     """Where and why training ended before its last round, if it did."""
     early = figures.get("stopped")

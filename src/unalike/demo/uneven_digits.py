@@ -105,7 +105,7 @@ def compare_digits(seeds: tuple[int, ...], rounds: int, tick: Tick) -> UnevenDig
     data = load_dataset("digits")
     partition = make_partition(SPLITS[FIVE], data, PARTIES, seeds[0])
     methods = {split: {name: _method(split, name, seeds, rounds, tick) for name in METHODS} for split in SPLITS}
-    return UnevenDigits(partition.names, data.classes, partition.label_counts(data), methods, seeds, rounds)
+    return UnevenDigits(tuple(partition.names), data.classes, partition.label_counts(data), methods, seeds, rounds)
 
 
 def specs(split: str, method: str, seeds: tuple[int, ...], rounds: int) -> list[RunSpec]:

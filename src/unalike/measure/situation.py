@@ -18,7 +18,7 @@ from unalike.measure.plain import plain_figures
 from unalike.measure.publish import FederationDegrees
 from unalike.partition import Partition, as_seen, seen_by
 
-Kind = Literal["one label each", "label skew", "feature skew", "quantity skew", "alike"]
+Kind = Literal["one label each", "label and feature skew", "label skew", "feature skew", "quantity skew", "alike"]
 
 Wishes = Literal["alike", "differ", "unclear", "not measured"]
 """Whether parties give the same rows other labels, as far as that can be told."""
@@ -34,6 +34,7 @@ _LEAST = 0.02
 _PART = 0.25
 _UNEVEN = 0.1
 _MOST_HAVE_ONE = 0.5
+_MOST_BETWEEN = 0.5
 _MOST_KNOWN = 1000
 _KNOWN: dict[str, Situation] = {}  # by the fingerprint of data set and partition
 
@@ -72,6 +73,18 @@ class Situation:
         return any(degree is not None and _clearly(degree, by_chance or 0.0) for degree, by_chance in degrees)
 
     @property
+    def features_of_their_own(self) -> bool:
+        """Whether features differ by more than parties' labels explain.
+
+        Were rows of one label alike everywhere, no feature's K-S could exceed the labels' total variation: that it
+        does, or that more than half of the spread within the labels lies between parties, labels do not make.
+        """
+        if not self.feature_skewed:
+            return False
+        beyond = self.feature is not None and _beyond(self.feature, self.feature_expected) > self.label
+        return beyond or (self.concept is not None and self.concept > _MOST_BETWEEN)
+
+    @property
     def wishes(self) -> Wishes:
         """Whether parties give the same rows other labels: P(y | x) differs.
 
@@ -86,11 +99,15 @@ class Situation:
 
     @property
     def kind(self) -> Kind:
-        """The branch of NIID-Bench's decision tree. Label skew comes first: it costs most, and shifts features."""
+        """The branch of NIID-Bench's decision tree. Label skew comes first: it costs most, and shifts features.
+
+        Where features differ by more than that (``features_of_their_own``), it is both, for which the tree has no
+        branch.
+        """
         if self.one_label > _MOST_HAVE_ONE and self.label_skewed:
             return "one label each"
         if self.label_skewed:
-            return "label skew"
+            return "label and feature skew" if self.features_of_their_own else "label skew"
         if self.feature_skewed:
             return "feature skew"
         return "quantity skew" if self.quantity > _UNEVEN else "alike"

@@ -53,7 +53,7 @@ class By:
         title = self.column if self.column in dataset.features else f"column {self.column}"
         names = tuple(_name(title, part) for part in np.split(values, cuts))
         if len(set(names)) < number:  # ranges that look alike when rounded
-            names = number_parties(number)
+            names = tuple(number_parties(number))
         return Partition.of_owners(recipe, np.searchsorted(cuts, place.reshape(-1), side="right"), names)
 
     def _check(self, dataset: Dataset, parties: int, values: int) -> None:

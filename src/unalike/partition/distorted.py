@@ -10,6 +10,7 @@ import numpy as np
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
 from unalike.own_code import called, place
+from unalike.partition.by_party import RowsByParty, all_rows, sizes_of
 from unalike.partition.partition import Distortion, Partition
 
 
@@ -22,7 +23,7 @@ def as_seen(dataset: Dataset, partition: Partition) -> tuple[Dataset, Partition]
     """
     if not partition.distortions and not partition.shares_rows:
         return dataset, partition
-    sizes = [len(rows) for rows in partition.rows]
+    sizes = sizes_of(partition.rows)
     ends = np.cumsum(sizes)
     x, y = _lay_out(dataset, partition, ends)
     changes: dict[str, Any] = {}
@@ -33,8 +34,9 @@ def as_seen(dataset: Dataset, partition: Partition) -> tuple[Dataset, Partition]
             "scale": np.ones((), np.float32),
         }
     group = np.repeat(np.arange(partition.parties), sizes)
-    laid_out = replace(dataset, x=x, y=y, group=group, group_names=partition.names, group_test=None, **changes)
-    rows = tuple(np.split(np.arange(ends[-1]), ends[:-1]))
+    names = tuple(partition.names)
+    laid_out = replace(dataset, x=x, y=y, group=group, group_names=names, group_test=None, **changes)
+    rows = RowsByParty(np.arange(ends[-1]), sizes)
     return laid_out, replace(partition, rows=rows, distortions=(), shares_rows=False, leaves_rows=False)
 
 
@@ -103,7 +105,7 @@ def _lay_out(dataset: Dataset, partition: Partition, ends: Array) -> tuple[Any, 
         if x is None:
             x = np.empty((ends[-1], *dataset.shape), seen.dtype)
         x[end - len(seen) : end] = seen
-    return dataset.x[np.concatenate(partition.rows)] if dataset.is_sparse else x, y
+    return dataset.x[all_rows(partition.rows)] if dataset.is_sparse else x, y
 
 
 def _distort(partition: Partition, party: int, x: Array, y: Array) -> tuple[Array, Array]:

@@ -18,20 +18,27 @@ def hold_out(
     ``round(n * held_out)`` are held out; where that leaves no row to train on, the larger of the two parts
     gives one up. The number of rows of a label in a part is within two of its even share.
     """
-    if not (validation >= 0 and held_out >= 0 and validation + held_out < 1):
-        raise UserError(
-            f"The validation and held-out fractions must be >= 0 and sum to less than 1, got "
-            f"{validation} and {held_out}. Use 0.1 and 0.1."
-        )
     if len(rows) != len(labels):
         raise UserError(f"{len(rows)} rows have {len(labels)} labels. Give the label of each of these rows.")
-    if len(rows) == 0:
-        raise UserError("A party of 0 rows cannot be split. Use fewer parties.")
-    chosen, judged = round(len(rows) * validation), round(len(rows) * held_out)
-    if chosen + judged == len(rows):  # rounding adds less than one row to a sum of less than n
-        chosen, judged = (chosen - 1, judged) if chosen > judged else (chosen, judged - 1)
+    _, chosen, judged = (int(size[0]) for size in part_sizes(np.array([len(rows)]), validation, held_out))
     # A label's rows are spread evenly over (0, 1), so each stretch of that line has each label's share.
     place = (random_rank(labels, rng) + rng.random(len(rows))) / np.bincount(labels)[labels]
     order = rows[np.argsort(place, kind="stable")]
     parts = np.split(order, [chosen, chosen + judged])
     return np.sort(parts[2]), np.sort(parts[0]), np.sort(parts[1])
+
+
+def part_sizes(rows: Array, validation: float, held_out: float) -> tuple[Array, Array, Array]:
+    """How many rows of parties with so many rows are in each of the parts, as ``hold_out`` splits them."""
+    if not (validation >= 0 and held_out >= 0 and validation + held_out < 1):
+        raise UserError(
+            f"The validation and held-out fractions must be >= 0 and sum to less than 1, got "
+            f"{validation} and {held_out}. Use 0.1 and 0.1."
+        )
+    if (rows == 0).any():
+        raise UserError("A party of 0 rows cannot be split. Use fewer parties.")
+    chosen, judged = (np.rint(rows * share).astype(np.int64) for share in (validation, held_out))
+    none_left = chosen + judged == rows  # rounding adds less than one row to a sum of less than n
+    fewer = none_left & (chosen > judged)
+    chosen, judged = chosen - fewer, judged - (none_left & ~fewer)
+    return rows - chosen - judged, chosen, judged

@@ -68,7 +68,7 @@ def read_table(path: Path) -> Table:
     """The parties, the labels and the counts in a file."""
     if is_saved(path):
         saved = load_partition(path)
-        return saved.names, saved.classes, saved.label_counts.astype(np.float64)
+        return tuple(saved.names), saved.classes, saved.label_counts.astype(np.float64)
     content = read_content(path)
     try:
         text = content.decode("utf-8-sig")

@@ -8,6 +8,7 @@ import numpy as np
 
 from unalike.data.dataset import Array, Dataset, Holders
 from unalike.errors import UserError
+from unalike.partition.by_party import RowsByParty
 from unalike.partition.groups import of_groups
 from unalike.partition.partition import PARTITIONS, Partition, count_parties, register_partition
 
@@ -50,7 +51,7 @@ class Natural:
         made = of_groups(PARTITIONS.describe(self), number, kept, parties or len(kept), rng)
         if len(rows) == dataset.size:
             return made
-        return replace(made, rows=tuple(rows[part] for part in made.rows), leaves_rows=True)
+        return replace(made, rows=RowsByParty.of(made.rows).among(rows), leaves_rows=True)
 
     def _of_holders(self, dataset: Dataset, holders: Holders, parties: int | None) -> Partition:
         """Each site that brought columns is a party: it has these, and all common people."""

@@ -11,6 +11,7 @@ import numpy as np
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
 from unalike.own_code import called
+from unalike.partition.by_party import NumberedNames, RowsByParty, all_rows, sizes_of
 from unalike.partition.disagreement import Inconsistency
 from unalike.randomness import stream
 from unalike.registry import CompositionRegistry
@@ -45,10 +46,10 @@ class Partition:
     """
 
     recipe: str
-    rows: tuple[Array, ...]
-    names: tuple[str, ...]
+    rows: Sequence[Array]
+    names: Sequence[str]
     distortions: tuple[Distortion, ...] = ()
-    seasons: tuple[Array, ...] | None = None
+    seasons: Sequence[Array] | None = None
     rounds_per_season: int = 1
     columns: tuple[Array, ...] | None = None
     label_holder: int = 0
@@ -57,11 +58,10 @@ class Partition:
     disagreement: Inconsistency | None = None
 
     @classmethod
-    def of_owners(cls, recipe: str, owner: Array, names: tuple[str, ...]) -> Partition:
+    def of_owners(cls, recipe: str, owner: Array, names: Sequence[str]) -> Partition:
         """The partition in which row i belongs to party ``owner[i]``."""
         order = np.argsort(owner, kind="stable")  # stable: a party's rows stay ascending
-        ends = np.cumsum(np.bincount(owner, minlength=len(names)))
-        return cls(recipe, tuple(np.split(order, ends[:-1])), names)
+        return cls(recipe, RowsByParty(order, np.bincount(owner, minlength=len(names))), names)
 
     @classmethod
     def from_indices(cls, indices: Sequence[Any], names: Sequence[str] | None = None) -> Partition:
@@ -83,7 +83,7 @@ class Partition:
         taken = np.concatenate(rows)
         return cls(
             "by hand",
-            tuple(np.sort(each.astype(np.int64)) for each in rows),
+            RowsByParty.of(np.sort(each.astype(np.int64)) for each in rows),
             number_parties(len(rows)) if names is None else tuple(map(str, names)),
             shares_rows=len(np.unique(taken)) < len(taken),
             leaves_rows=True,
@@ -96,9 +96,10 @@ class Partition:
 
     def label_counts(self, dataset: Dataset) -> Array:
         """The party-by-label table: how many rows of each label each party holds."""
-        return np.stack(
-            [np.bincount(dataset.labels[rows], minlength=len(dataset.label_names)) for rows in self.rows]
-        )
+        labels, width = dataset.labels, len(dataset.label_names)
+        if isinstance(self.rows, RowsByParty):
+            return self.rows.counts(labels, width)
+        return np.stack([np.bincount(labels[rows], minlength=width) for rows in self.rows])
 
 
 class Rule(Protocol):
@@ -209,9 +210,9 @@ def count_parties(dataset: Dataset, parties: int | None) -> int:
     return wanted
 
 
-def number_parties(parties: int) -> tuple[str, ...]:
+def number_parties(parties: int) -> Sequence[str]:
     """Names for parties that have none of their own."""
-    return tuple(f"party {k}" for k in range(parties))
+    return NumberedNames(parties)
 
 
 def _check(partition: Partition, dataset: Dataset) -> None:
@@ -221,15 +222,16 @@ def _check(partition: Partition, dataset: Dataset) -> None:
         raise UserError(
             f"{broken} has {len(partition.rows)} parties and {len(partition.names)} names. Give each party one."
         )
-    for name, rows in zip(partition.names, partition.rows, strict=True):
+    taken = all_rows(partition.rows) if isinstance(partition.rows, RowsByParty) else None
+    for name, rows in zip(partition.names, partition.rows if taken is None else [taken], strict=taken is None):
         if np.ndim(rows) != 1 or (len(rows) and np.asarray(rows).dtype.kind not in "iu"):
             raise UserError(
                 f"{broken} must give the rows of {name!r} as a vector of their numbers. Mend the rule."
             )
-    empty = [name for name, rows in zip(partition.names, partition.rows, strict=True) if len(rows) == 0]
-    if empty:
-        raise UserError(f"{broken} leaves {empty[0]!r} without rows. Use fewer parties.")
-    taken = np.concatenate(partition.rows)
+    empty = np.flatnonzero(sizes_of(partition.rows) == 0)
+    if len(empty):
+        raise UserError(f"{broken} leaves {partition.names[int(empty[0])]!r} without rows. Use fewer parties.")
+    taken = all_rows(partition.rows) if taken is None else taken
     if taken.min() < 0 or taken.max() >= dataset.size:
         raise UserError(
             f"{broken} names rows {taken.min()} to {taken.max()}, but {dataset.name} has "

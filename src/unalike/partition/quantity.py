@@ -14,6 +14,7 @@ import numpy as np
 
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
+from unalike.partition.by_party import RowsByParty
 from unalike.partition.partition import PARTITIONS, Partition, count_parties, number_parties, register_partition
 from unalike.partition.sharing import (
     apportion,
@@ -113,7 +114,7 @@ def _thinned(partition: Partition, weights: Array, minimum: int, rng: np.random.
     seasons = partition.seasons
     return replace(
         partition,
-        rows=tuple(rows[own] for rows, own in zip(partition.rows, kept, strict=True)),
+        rows=RowsByParty.of(rows[own] for rows, own in zip(partition.rows, kept, strict=True)),
         seasons=seasons and tuple(season[own] for season, own in zip(seasons, kept, strict=True)),
         leaves_rows=True,
     )

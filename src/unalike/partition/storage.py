@@ -14,6 +14,7 @@ import json
 import math
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from unalike.data.dataset import Array, Dataset
 from unalike.data.unpack import NPY_HEADER, read_member, read_npy
 from unalike.data.whole_file import whole_file
 from unalike.errors import UserError
+from unalike.partition.by_party import RowsByParty, all_rows, sizes_of
 from unalike.partition.partition import Partition
 
 FORMAT = "unalike partition 2"
@@ -58,12 +60,12 @@ class SavedPartition:
         return self.partition.recipe
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Sequence[str]:
         """What the parties are called, in their order."""
         return self.partition.names
 
     @property
-    def rows(self) -> tuple[Array, ...]:
+    def rows(self) -> Sequence[Array]:
         """The rows of each party, ascending."""
         return self.partition.rows
 
@@ -81,13 +83,13 @@ def save_partition(path: str | Path, partition: Partition, dataset: Dataset, see
     """
     arrays = {
         "rows": _differences(partition.rows),
-        "sizes": _lengths(partition.rows),
+        "sizes": sizes_of(partition.rows),
         "label_counts": partition.label_counts(dataset).ravel(),
     }
     for name, parts in (("seasons", partition.seasons), ("columns", partition.columns)):
         if parts is not None:
-            arrays[name] = np.concatenate(parts)
-            arrays[f"{name}_sizes"] = _lengths(parts)
+            arrays[name] = all_rows(parts)
+            arrays[f"{name}_sizes"] = sizes_of(parts)
     header = {
         "format": FORMAT,
         "recipe": partition.recipe,
@@ -126,13 +128,13 @@ def _saved(header: dict[str, Any], arrays: dict[str, Array], sha256: str) -> Sav
     """The saved partition; a ValueError where its parts do not fit together, as a forged checksum may hide."""
     partition = Partition(
         recipe=header["recipe"],
-        rows=tuple(np.cumsum(part) for part in _split(arrays["rows"], arrays["sizes"])),
+        rows=RowsByParty.of(map(np.cumsum, _split(arrays["rows"], arrays["sizes"]))),
         names=tuple(header["names"]),
         seasons=_split(arrays["seasons"], arrays["seasons_sizes"]) if "seasons" in arrays else None,
         columns=_split(arrays["columns"], arrays["columns_sizes"]) if "columns" in arrays else None,
         **{flag: header[flag] for flag in _FLAGS},
     )
-    rows = np.concatenate(partition.rows)
+    rows = all_rows(partition.rows)
     fits = len(partition.names) == partition.parties and rows.min() >= 0 and rows.max() < header["size"]
     if header["format"] != FORMAT or not fits or (partition.seasons and not _same_lengths(partition)):
         raise ValueError
@@ -165,7 +167,7 @@ def read_content(path: Path) -> bytes:
         raise UserError(f"Cannot read {path}: {reason}. Check the path.") from None
 
 
-def _differences(rows: tuple[Array, ...]) -> Array:
+def _differences(rows: Sequence[Array]) -> Array:
     """The first row of each party and the steps between its rows: small numbers, which compress well."""
     steps = [np.diff(party, prepend=0) for party in rows]
     if any((step[1:] <= 0).any() for step in steps):
@@ -181,10 +183,6 @@ def _split(values: Array, sizes: Array) -> tuple[Array, ...]:
 
 def _same_lengths(partition: Partition) -> bool:
     return [len(part) for part in partition.seasons or ()] == [len(rows) for rows in partition.rows]
-
-
-def _lengths(parts: tuple[Array, ...]) -> Array:
-    return np.array([len(part) for part in parts])
 
 
 def _digest(header: dict[str, Any], arrays: dict[str, Array]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from unalike.data.dataset import Array, Dataset
 from unalike.data.split import grouped_order
 from unalike.errors import UserError
+from unalike.partition.by_party import RowsByParty
 from unalike.partition.columns import column_values
 from unalike.partition.partition import PARTITIONS, Partition, count_parties, number_parties, register_partition
 from unalike.partition.sharing import deal, even_sizes, random_order
@@ -62,7 +63,7 @@ class Temporal:
         # In turn through all seasons, in random order within each: an even share of each season for each party.
         owner[grouped_order(season, rng)] = np.arange(dataset.size) % number
         made = Partition.of_owners(recipe, owner, names)
-        return replace(made, seasons=tuple(season[rows] for rows in made.rows), rounds_per_season=self.every)
+        return replace(made, seasons=RowsByParty.of(made.rows).among(season), rounds_per_season=self.every)
 
     def _order(self, dataset: Dataset, rng: np.random.Generator) -> Array:
         """The rows in order of time."""

@@ -15,10 +15,10 @@ from typing import get_args
 from unalike.algorithms.personal.baselines import POOLED
 from unalike.errors import UserError, unknown
 from unalike.measure.situation import Kind, Situation
-from unalike.ranking.advice import SPLITS
 from unalike.ranking.deployed import WORST_TENTH, family
 from unalike.ranking.published import SCORE as PUBLISHED_SCORE
-from unalike.ranking.published import TABLES, published
+from unalike.ranking.published import TABLES, published, seeds_of
+from unalike.ranking.splits import SPLITS
 from unalike.ranking.standing import REFERENCE, Comparison
 from unalike.runs.differences import differences, field_told
 from unalike.runs.results import Line, Record, Setting, first_round, mean_validation
@@ -41,6 +41,8 @@ class Trial:
     rounds_to_target: int | None = None
     worst_tenth: float | None = None
     """Of the parties' own scores, the mean over the worst tenth; of a global model there is none."""
+    seeds: int = 1
+    """Over how many seeds the value is a mean: a paper prints no others."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Block:
     trials: Mapping[str, Mapping[int, Trial]] = field(default_factory=dict)
     score: str = PUBLISHED_SCORE
     dataset: str = ""
+    table: str = ""
+    """The table that ships with the package and has it; blocks of the same name in several are one setting."""
 
     @property
     def scale(self) -> Scale:
@@ -107,28 +111,44 @@ def published_blocks(table: str) -> list[Block]:
         raise unknown("published table", table, TABLES)
     rows: dict[tuple[str, str, str], dict[str, Mapping[int, Trial]]] = defaultdict(dict)
     for cell in published(table):
-        rows[cell.dataset, cell.partition, cell.setting][cell.algorithm] = {0: Trial(cell.mean, cell.algorithm)}
-    return [
-        Block(", ".join(filter(None, place)), _published_kind(place[1]), trials, dataset=place[0])
-        for place, trials in rows.items()
-    ]
+        trial = Trial(cell.mean, cell.algorithm, seeds=seeds_of(table))
+        rows[cell.dataset, cell.partition, cell.setting][cell.algorithm] = {0: trial}
+    return [table_block(table, place, trials) for place, trials in rows.items()]
+
+
+def table_block(table: str, place: tuple[str, ...], trials: Mapping[str, Mapping[int, Trial]]) -> Block:
+    """A row of a table: data set, partition, and perhaps what else tells it from others."""
+    name, kind = ", ".join(filter(None, place)), _published_kind(place[1])
+    return Block(name, kind, trials, dataset=place[0], table=table)
 
 
 def comparisons(blocks: Sequence[Block], reference: str = REFERENCE) -> list[Comparison]:
-    """By block, gains over the reference on the seeds that the two share; a failed run has the worst score."""
-    made: list[Comparison] = []
-    for block in blocks:
+    """By setting, gains over the reference on the seeds that the two share; a failed run has the worst score.
+
+    A setting that several tables have counts once, with the mean over all of their seeds.
+    """
+    found: dict[object, dict[str, list[tuple[float, int]]]] = defaultdict(lambda: defaultdict(list))
+    for number, block in enumerate(blocks):
+        setting = block.name if block.table else number
         plain = block.trials.get(reference, {})
-        gains = {
-            name: statistics.fmean(
-                block.scale.gain(found[seed].value, plain[seed].value) for seed in found.keys() & plain.keys()
-            )
-            for name, found in block.trials.items()
-            if name != reference and found.keys() & plain.keys()
-        }
-        if gains:
-            made.append(gains)
-    return made
+        for name, trials in block.trials.items():
+            for seed in sorted(trials.keys() & plain.keys()) if name != reference else ():
+                gain = block.scale.gain(trials[seed].value, plain[seed].value)
+                found[setting][name].append((gain, min(trials[seed].seeds, plain[seed].seeds)))
+    return [{name: _mean_over_seeds(gains) for name, gains in each.items()} for each in found.values()]
+
+
+def _mean_over_seeds(gains: Sequence[tuple[float, int]]) -> float:
+    return math.fsum(gain * seeds for gain, seeds in gains) / sum(seeds for _, seeds in gains)
+
+
+def texts_of(blocks: Sequence[Block]) -> dict[str, str]:
+    """By algorithm, its text with parameters where these are the same in all settings."""
+    found: dict[str, set[str]] = {}
+    for block in blocks:
+        for name, trials in block.trials.items():
+            found.setdefault(name, set()).update(trial.text for trial in trials.values())
+    return {name: next(iter(texts)) if len(texts) == 1 else name for name, texts in found.items()}
 
 
 def kind_of(records: Iterable[Record]) -> str:

@@ -15,6 +15,7 @@ from importlib import resources
 
 from unalike.data.dataset import Dataset
 from unalike.measure.situation import Kind
+from unalike.ranking.splits import kinds_beside
 from unalike.ranking.standing import REFERENCE, Standing, standings
 
 TREES = "histogram"
@@ -81,7 +82,7 @@ def trees_beside(net: str, kind: Kind) -> Standing | None:
     """How trees stand against a net of FedAvg's by accuracy, over the settings of a kind of skew."""
     found: dict[tuple[str, str, int], dict[str, float]] = {}
     for row in tree_rows():
-        if row.kind == kind and row.method in (TREES, net):
+        if row.kind in kinds_beside(kind) and row.method in (TREES, net):
             found.setdefault(row.setting, {})[row.method] = row.accuracy
     gains = [{TREES: both[TREES] - both[net]} for both in found.values() if len(both) == 2]
     return next((one for one in standings(gains) if one.algorithm != REFERENCE), None)
@@ -101,12 +102,13 @@ def words_on_trees(data: Dataset, kind: Kind) -> tuple[str, ...]:
         said.append("Missing values were kept (missing=keep): only trees can read these rows, no net can.")
     one, other = (trees_beside(net, kind) if data.task == "classification" else None for net in (NET, LINEAR))
     if one is not None and other is not None:
-        tables = ", ".join(sorted({row.dataset for row in tree_rows() if row.kind == kind}))
+        kinds = [each for each in kinds_beside(kind) if any(row.kind == each for row in tree_rows())]
+        tables = ", ".join(sorted({row.dataset for row in tree_rows() if row.kind in kinds}))
         said.append(
             f"These rows are a table, and for tables there are boosted trees: {TREES} was better than FedAvg with "
             f"mlp(32,16) in {one.better} and worse in {one.worse} of {one.comparisons} settings with parties of "
-            f"this kind ({kind}; {tables}), by {one.median_gain:+.1f} points of accuracy in the median and "
-            f"{one.worst_gain:+.1f} at worst; than FedAvg with logistic regression in "
+            f"this kind ({' or '.join(kinds)}; {tables}), by {one.median_gain:+.1f} points of accuracy in the "
+            f"median and {one.worst_gain:+.1f} at worst; than FedAvg with logistic regression in "
             f"{other.better} and {other.worse}, by {other.median_gain:+.1f} and {other.worst_gain:+.1f} "
             "(docs/trees.md)."
         )

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import statistics
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from unalike.algorithms.personal.baselines import POOLED
 from unalike.data import Dataset, load_dataset
 from unalike.measure.situation import Situation, simulated_situation
 from unalike.partition import make_partition
 from unalike.ranking.advice import Advice, recommend
-from unalike.ranking.blocks import Block, run_blocks
+from unalike.ranking.blocks import Block, comparisons, run_blocks, texts_of
 from unalike.ranking.boosted import words_on_trees
 from unalike.ranking.deployed import by_global_model, by_own_models
 from unalike.ranking.own_models import recommend_own
-from unalike.ranking.standing import REFERENCE, Comparison
+from unalike.ranking.standing import Comparison
 from unalike.runs.results import Record, read_records, settings
 from unalike.runs.spec import RunSpec
 from unalike.tallies import Kind as Task
@@ -28,31 +25,37 @@ SIMILAR = 0.1
 
 
 def own_comparisons(runs: Path, situation: Situation, task: Task = "classification") -> list[Comparison]:
-    """The comparisons with FedAvg among the finished runs of a task in a folder; damaged runs are passed over.
+    """The comparisons with FedAvg among the runs of a task in a folder, by global models, each by its own score.
 
-    Each setting is compared by its own score, that of global models; ``own_blocks`` has those of the parties' own.
+    A setting's parametrisations of an algorithm are one comparison, as in the leaderboard and its tree: that which
+    is best on validation rows. A run that failed counts as one with the worst score; damaged ones are passed over.
     """
-    groups: dict[str, dict[str, dict[int, Record]]] = defaultdict(lambda: defaultdict(dict))
-    for record in by_global_model(read_records(runs)):
-        found = _situation(record.figures)
-        if record.value is None or record.scale.score.task != task or found is None or record.algorithm == POOLED:
-            continue
-        if situation.distance(found) <= SIMILAR:
-            groups[record.setting][record.algorithm][record.seed] = record
-    return [made for group in groups.values() if (made := _comparison(group))]
+    blocks = run_blocks(settings(_similar(by_global_model(read_records(runs)), situation, task)))
+    texts = texts_of(blocks)
+    return [{texts[name]: gain for name, gain in one.items()} for one in comparisons(blocks)]
 
 
 def own_blocks(runs: Path, situation: Situation, task: Task = "classification") -> list[Block]:
-    """The settings of finished runs of a task with models of the parties' own, with parties about as unalike."""
-    similar = [
-        record
-        for record in read_records(runs)
+    """The settings of runs of a task with models of the parties' own, with parties about as unalike."""
+    return run_blocks(settings(by_own_models(_similar(read_records(runs), situation, task))))
+
+
+def _similar(records: Sequence[Record], situation: Situation, task: Task) -> list[Record]:
+    """Those whose parties are about as unalike. A failed run has no degrees: those of others in its place do."""
+    places = {
+        _place(record)
+        for record in records
         if record.state == "finished"
         and record.scale.score.task == task
         and (found := _situation(record.figures)) is not None
         and situation.distance(found) <= SIMILAR
-    ]
-    return run_blocks(settings(by_own_models(similar)))
+    }
+    return [record for record in records if record.state != "unfinished" and _place(record) in places]
+
+
+def _place(record: Record) -> str:
+    """What runs with the same parties share; who failed may not know its score."""
+    return repr((record.seed, sorted((key, value) for key, value in record.shared.items() if key != "score")))
 
 
 def advise(
@@ -74,19 +77,6 @@ def advise_run(spec: RunSpec, runs: Path) -> Advice:
     data = load_dataset(spec.dataset)
     situation = simulated_situation(data, make_partition(spec.partition, data, spec.parties, spec.seed))
     return advise(situation, runs, data.task)
-
-
-def _comparison(group: dict[str, dict[int, Record]]) -> dict[str, float]:
-    """Gains over FedAvg, each averaged over the seeds that the two have in common."""
-    plain = group.get(REFERENCE, {})
-    made = {}
-    for name, seeds in group.items():
-        common = plain.keys() & seeds.keys()
-        if name != REFERENCE and common:
-            made[name] = statistics.fmean(
-                seeds[seed].scale.gain(seeds[seed].value, plain[seed].value) for seed in common
-            )
-    return made
 
 
 def _situation(figures: Mapping[str, Any]) -> Situation | None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from unalike.errors import unknown
-from unalike.ranking.blocks import KINDS, UNKNOWN, Block, Trial
+from unalike.ranking.blocks import KINDS, UNKNOWN, Block, Trial, texts_of
 from unalike.ranking.ranking import ALPHA, Ranking, rank
 
 OVERALL = "all settings"
@@ -69,7 +69,7 @@ def leaderboard(
         if name not in present:
             raise unknown("algorithm in these results", name, present)
     wanted = set(algorithms or present)
-    labels = _labels(blocks)
+    labels = texts_of(blocks)
     categories = [kind for kind in (*KINDS, UNKNOWN) if any(block.kind == kind for block in blocks)]
     tables = [_table(OVERALL, blocks, wanted, alpha, labels)]
     tables += [_table(kind, [b for b in blocks if b.kind == kind], wanted, alpha, labels) for kind in categories]
@@ -117,15 +117,6 @@ def _intersections(patterns: set[frozenset[str]]) -> set[frozenset[str]]:
 
 def _seeds(block: Block) -> set[int]:
     return {seed for found in block.trials.values() for seed in found}
-
-
-def _labels(blocks: Sequence[Block]) -> dict[str, str]:
-    """By algorithm, its text with parameters where these are the same in all settings."""
-    texts: dict[str, set[str]] = {}
-    for block in blocks:
-        for name, found in block.trials.items():
-            texts.setdefault(name, set()).update(trial.text for trial in found.values())
-    return {name: next(iter(found)) if len(found) == 1 else name for name, found in texts.items()}
 
 
 def _table(

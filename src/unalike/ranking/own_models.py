@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from unalike.measure.situation import Situation
+from unalike.measure.situation import Kind, Situation
 from unalike.ranking.advice import ENOUGH, UNTRIED, Advice, confidence_of
-from unalike.ranking.blocks import Block, Trial, comparisons
+from unalike.ranking.blocks import Block, Trial, comparisons, texts_of
 from unalike.ranking.deployed import family
 from unalike.ranking.ranking import ranks
+from unalike.ranking.splits import kinds_beside
 from unalike.ranking.standing import REFERENCE, Standing, standings
 from unalike.tallies import Kind as Task
 
@@ -65,11 +66,14 @@ def shipped() -> Iterator[Row]:
 
 
 @cache
-def shipped_blocks(kind: str | None) -> tuple[Block, ...]:
+def shipped_blocks(kind: Kind | None) -> tuple[Block, ...]:
     """The settings of a kind of skew; None: those whose parties give the same rows other labels."""
     found: dict[tuple[str, str, int], dict[str, Mapping[int, Trial]]] = {}
     for row in shipped():
-        if (None if row.wishes == "differ" else row.kind) == kind:
+        wanted = (
+            row.wishes == "differ" if kind is None else row.wishes != "differ" and row.kind in kinds_beside(kind)
+        )
+        if wanted:
             trial = Trial(row.mean, row.algorithm, worst_tenth=row.worst_tenth)
             found.setdefault((row.dataset, row.partition, row.parties), {})[family(row.algorithm)] = {0: trial}
     return tuple(
@@ -118,21 +122,12 @@ def ranked(blocks: Sequence[Block]) -> tuple[list[Standing], str] | None:
     reference = best_simple(blocks)
     if reference is None:
         return None
-    texts = _texts(blocks)
+    texts = texts_of(blocks)
     found = standings(comparisons(blocks, reference), reference)
     often = [one for one in found if one.comparisons >= ENOUGH]
     if not any(one.algorithm != reference for one in often):
         return None
     return [one.named(texts[one.algorithm]) for one in often], texts[reference]
-
-
-def _texts(blocks: Sequence[Block]) -> dict[str, str]:
-    """By algorithm, its text with parameters where these are the same in all settings."""
-    found: dict[str, set[str]] = {}
-    for block in blocks:
-        for name, trials in block.trials.items():
-            found.setdefault(name, set()).update(trial.text for trial in trials.values())
-    return {name: next(iter(texts)) if len(texts) == 1 else name for name, texts in found.items()}
 
 
 def _why(situation: Situation) -> str:

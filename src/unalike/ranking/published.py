@@ -16,8 +16,11 @@ TABLES = {
 }
 """The tables at hand, and where they are from."""
 
+OURS = "unalike-table3"
+"""The table of this project's own runs (``shipped``)."""
 SCORE = "accuracy"
 """What all of them have, in percent."""
+_SEEDS = {"niid-bench-table3": 3, "rfedavg-tables1-2": 1}
 _ROUNDED_TO = {"niid-bench-table3": 0.1, "rfedavg-tables1-2": 0.01}
 
 
@@ -64,6 +67,11 @@ def published(table: str) -> Iterator[Cell]:
             row.get("setting", ""),
             _ROUNDED_TO[table],
         )
+
+
+def seeds_of(table: str) -> int:
+    """Over how many seeds a table's numbers are means: NIID-Bench ran three; rFedAvg's are of its last rounds."""
+    return _SEEDS[table]
 
 
 def _partition(text: str) -> str:

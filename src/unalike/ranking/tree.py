@@ -8,8 +8,10 @@ from functools import cache
 from typing import Any, Literal
 
 from unalike.measure.situation import Kind
-from unalike.ranking.advice import ENOUGH, PAPER
-from unalike.ranking.blocks import KINDS, Block, comparisons, published_blocks
+from unalike.ranking.advice import ENOUGH
+from unalike.ranking.blocks import Block, comparisons
+from unalike.ranking.shipped import PUBLISHED, evidence
+from unalike.ranking.splits import PAPER
 from unalike.ranking.standing import REFERENCE, Comparison, Standing, standings
 
 Evidence = Literal["enough", "few", "none"]
@@ -39,8 +41,8 @@ class Leaf:
 
 
 def grow(blocks: Sequence[Block]) -> list[Leaf]:
-    """A leaf for each kind of skew, from comparisons with FedAvg in these blocks."""
-    return [_leaf(kind, _of_kind(blocks, kind)) for kind in KINDS]
+    """A leaf for each kind of skew that the paper's tree has, from comparisons with FedAvg in these blocks."""
+    return [_leaf(kind, _of_kind(blocks, kind)) for kind in PAPER]
 
 
 def _leaf(kind: Kind, compared: Sequence[Comparison]) -> Leaf:
@@ -61,4 +63,4 @@ def _of_kind(blocks: Sequence[Block], kind: Kind) -> list[Comparison]:
 
 @cache
 def _in_the_paper(kind: Kind) -> tuple[Standing, ...]:
-    return tuple(standings(_of_kind(published_blocks("niid-bench-table3"), kind)))
+    return tuple(evidence(kind, (PUBLISHED,)))

@@ -63,7 +63,7 @@ def _horizontal_picture(portrait: Portrait) -> Figure:
     height = float(np.clip(_LINE * partition.parties, least, 5.2))
     above = _above(dataset.label_names)
     figure, top, bottom = _new(portrait, height, above)
-    left = _left(partition.names)
+    left = _left(tuple(partition.names))
     beside = _beside_width(portrait, height)
     room = _WIDTH * (_RIGHT - left) - beside - 0.95 - (0.55 + 11 * left * 0.85 if beside else 0.5)
     grid = figure.add_gridspec(

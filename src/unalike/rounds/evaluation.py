@@ -6,7 +6,7 @@ final round and the round selected on validation rows are reported; the best tes
 
 Papers on personal models try each party on rows of the *test* set that have its labels, or each party's own model
 on all of it: ``test_by`` adds that.
-Newcomers, which never train, select no round and are reported apart.
+Newcomers, which never train, select no round and are reported apart. Of very many parties a fixed sample is tried.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from unalike.data.dataset import Array
+from unalike.models.task import Task
 from unalike.rounds.federation import Federation, SplitRows
 from unalike.rounds.judging import Judged, fewest, judge
 from unalike.rounds.rows import Rows
@@ -77,7 +78,7 @@ class RoundLook(Protocol):
         ...
 
     def each(self, use: Use, of: Source, sets: Sequence[Sequence[Array]], scores: Sequence[Score]) -> list[Judged]:
-        """Each of several sets of rows by party, judged party after party."""
+        """Each of several sets of rows, by party that is tried, judged party after party."""
         ...
 
     def fewest(self, number: int) -> int:
@@ -110,39 +111,47 @@ def figures_of_round(
     figures: Figures = {"score": chosen.name, "loss": None, **{score.key: None for score in scores}}
     if "shared" in look.uses:
         figures |= look.test(scores)
-    newcomers = set(rows.population.newcomers)
+    if len(rows.tried) < rows.size:
+        figures["sample"] = {"count": len(rows.tried), "of": rows.size, "each": list(rows.tried)}
+    away = set(rows.population.newcomers)
+    newcomers = {place for place, number in enumerate(rows.tried) if number in away}
     nothing = np.zeros(0, np.int64)
-    validation = [nothing if k in newcomers else own.validation for k, own in enumerate(rows.parties)]
+    tried = [rows.parties[number] for number in rows.tried]
+    validation = [nothing if place in newcomers else own.validation for place, own in enumerate(tried)]
     # A personal model, where the algorithm has one, is what the parties would deploy: it selects the round.
     few = [score for score in scores if score is chosen or score.name == "accuracy"]
-    held_out = [party.held_out for party in rows.parties]
+    held_out = [own.held_out for own in tried]
     judged = look.each(look.uses[-1], "train", [validation, held_out], few) if look.uses else None
     keys = ("loss", *(score.key for score in few))
     selecting = dict.fromkeys(keys) if judged is None else judged[0].figures(few)
     figures |= {f"validation_{key}": selecting[key] for key in keys}
-    figures |= _parties(look, newcomers, "train", held_out, chosen, None if judged is None else judged[1])
+    figures |= _parties(
+        look, rows.tried, newcomers, "train", held_out, chosen, None if judged is None else judged[1]
+    )
     if test_by == "labels":
-        found = _parties(look, newcomers, "test", rows.test_by_labels, chosen)
+        found = _parties(look, rows.tried, newcomers, "test", rows.test_by_labels, chosen)
         figures |= {f"{key}_by_labels": value for key, value in found.items()}
     elif test_by == "all" and "personal" in look.uses:  # under the model that all share it is the global figure
-        found = _parties(look, newcomers, "test", rows.test_by_all, chosen)
+        found = _parties(look, rows.tried, newcomers, "test", rows.test_by_all, chosen)
         figures |= {f"{key}_global": value for key, value in found.items() if key != "parties"}
     return figures
 
 
 def _parties(
     look: RoundLook,
+    tried: Sequence[int],
     newcomers: set[int],
     of: Source,
     rows: Sequence[Array],
     chosen: Score,
     judged: Judged | None = None,
 ) -> Figures:
-    """How the parties fare one by one on rows of their own, under the global model and under personal ones.
+    """How the parties ``tried`` fare one by one on rows of their own, under the global model and personal ones.
 
+    ``newcomers`` are places among them.
     ``judged`` are these rows under the model that parties would deploy, where somebody has looked already.
     """
-    enough = [len(own) >= look.fewest(k) for k, own in enumerate(rows)]
+    enough = [len(own) >= look.fewest(k) for k, own in zip(tried, rows, strict=True)]
     sizes = np.array([len(own) if there else 0 for own, there in zip(rows, enough, strict=True)])
     figures: Figures = {}
     for use in look.uses:
@@ -219,7 +228,7 @@ class NetLook:
         if models.own_buffers is None:
             return figures(models.buffers)
         # By number, not as they came: a run that goes on has them in another order, and a sum's bits depend on it.
-        each = [figures(models.own_buffers[number]) for number in sorted(models.own_buffers)]
+        each = [figures(models.own_buffers[k]) for k in federation.tried if k in models.own_buffers]
         found = each or [figures(models.buffers)]
         known = {key: [one[key] for one in found if one[key] is not None] for key in found[0]}
         return {key: math.fsum(values) / len(values) if values else None for key, values in known.items()}
@@ -228,11 +237,18 @@ class NetLook:
         """Each of several sets of rows by party, judged party after party."""
         task, models = self.federation.task, self.models
         data = self.federation.train if of == "train" else self.federation.test
-        model = models.personal if use == "personal" else models.shared
-        assert model is not None
+        by_number = models.personal if use == "personal" else models.shared
+        assert by_number is not None
+        tried = self.federation.tried
         if use == "shared" and models.own_buffers is None and task.rows_are_apart:
-            return [self._together(model, data, rows, scores) for rows in sets]
-        task_of = self.federation.task_of
+            return [self._together(by_number, data, rows, scores) for rows in sets]
+
+        def model(place: int) -> tuple[Tensor, Tensor]:
+            return by_number(tried[place])
+
+        def task_of(place: int) -> Task:
+            return self.federation.task_of(tried[place])
+
         if not all(each.rows_are_apart for each in self.federation.tasks):  # then a set's rows are a batch
             return [judge_each(task_of, model, data, rows, scores, self.threads) for rows in sets]
         joint = [np.concatenate(parts) for parts in zip(*sets, strict=True)]

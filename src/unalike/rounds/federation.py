@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, overload
 
 import numpy as np
 
 from unalike.data.dataset import Array, Dataset
 from unalike.errors import UserError
 from unalike.models.task import Task
-from unalike.partition.holdout import hold_out
+from unalike.partition.by_party import sizes_of
+from unalike.partition.holdout import hold_out, part_sizes
 from unalike.partition.partition import Partition
+from unalike.partition.sharing import random_order
 from unalike.randomness import stream
 from unalike.rounds.population import Population
 from unalike.rounds.rows import Rows
+from unalike.rounds.tried import MOST_TRIED
 from unalike.rounds.worker import Recipe, Worker
+
+MOST_SPLIT = 2**14
+"""Parties whose split is remembered; those of others are made again when they are asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +33,25 @@ class PartyRows:
     train: Array
     validation: Array
     held_out: Array
+
+
+class SplitParties(Sequence[PartyRows]):
+    """All parties' rows. A party's own are split when somebody asks for them, and forgotten by and by."""
+
+    def __init__(self, size: int, split: Callable[[int], PartyRows]) -> None:
+        self._numbers, self._split = range(size), lru_cache(MOST_SPLIT)(split)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, number: int) -> PartyRows: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[PartyRows]: ...
+    def __getitem__(self, number: int | slice) -> PartyRows | list[PartyRows]:
+        if isinstance(number, slice):
+            return [self._split(k) for k in self._numbers[number]]
+        return self._split(self._numbers[number])
 
 
 class SplitRows:
@@ -40,10 +66,12 @@ class SplitRows:
         validation: float = 0.0,
         held_out: float = 0.0,
         newcomers: float = 0.0,
+        evaluate_parties: int | None = None,
         by_labels: bool = True,
     ) -> None:
         self.dataset, self.partition, self._by_labels = dataset, partition, by_labels
         self._fractions, self._newcomers = (validation, held_out), newcomers
+        self._most_tried = MOST_TRIED if evaluate_parties is None else evaluate_parties
         self._seed = seed
 
     @property
@@ -52,19 +80,23 @@ class SplitRows:
         return self.partition.parties
 
     @cached_property
-    def parties(self) -> list[PartyRows]:
-        """Each party's rows, split the same way for the same seed.
+    def parties(self) -> SplitParties:
+        """Each party's rows, split when they are asked for, the same way for the same seed."""
+        return SplitParties(self.size, self._split)
+
+    def _split(self, number: int) -> PartyRows:
+        """One party's rows.
 
         Labels have nearly even shares in the parts, unless most parties have none and could not see to that.
         """
-        labels = self.dataset.labels if self._by_labels else np.zeros(len(self.dataset.y), np.int64)
-        made = []
-        for number, rows in enumerate(self.partition.rows):
-            rng = stream(self._seed, "holdout", number)
-            made.append(PartyRows(*hold_out(rows, labels[rows], *self._fractions, rng)))
-            if not len(made[-1].train):
-                raise UserError(f"Party {number} has no training rows. Use fewer parties or hold out less.")
-        return made
+        rows = self.partition.rows[number]
+        labels = self.dataset.labels[rows] if self._by_labels else np.zeros(len(rows), np.int64)
+        return PartyRows(*hold_out(rows, labels, *self._fractions, stream(self._seed, "holdout", number)))
+
+    @cached_property
+    def part_sizes(self) -> tuple[Array, Array, Array]:
+        """How many rows each party trains on, selects rounds by and is judged on: no rows are looked at."""
+        return part_sizes(sizes_of(self.partition.rows), *self._fractions)
 
     @cached_property
     def population(self) -> Population:
@@ -75,7 +107,16 @@ class SplitRows:
         if share and not count:
             raise UserError(f"--newcomers {share} of {self.size} parties is none. Raise it, or leave it out.")
         away = stream(self._seed, "newcomers").permutation(self.size)[:count].tolist()
-        return Population([len(party.train) for party in self.parties], away)
+        return Population(self.part_sizes[0], away)
+
+    @cached_property
+    def tried(self) -> Sequence[int]:
+        """The parties whose rows models are tried on: all, or of very many a sample that stays the same."""
+        if self._most_tried >= self.size:
+            return range(self.size)
+        drawn = random_order(self.size, stream(self._seed, "evaluated parties"))[: self._most_tried]
+        sample: list[int] = np.sort(drawn).tolist()
+        return sample
 
     @cached_property
     def label_counts(self) -> Array:
@@ -85,15 +126,15 @@ class SplitRows:
 
     @cached_property
     def test_by_labels(self) -> list[Array]:
-        """For each party the rows of the global test set whose labels are among those that the party has."""
+        """For each party that is tried the rows of the global test set whose labels it has rows of."""
         test = np.asarray(self.dataset.y_test)
-        own = [np.unique(self.dataset.y[rows]) for rows in self.partition.rows]
+        own = [np.unique(self.dataset.y[self.partition.rows[number]]) for number in self.tried]
         return [np.flatnonzero(np.isin(test, labels)) for labels in own]
 
     @cached_property
     def test_by_all(self) -> list[Array]:
-        """For each party all rows of the global test set."""
-        return [np.arange(len(self.dataset.y_test))] * self.size
+        """For each party that is tried all rows of the global test set."""
+        return [np.arange(len(self.dataset.y_test))] * len(self.tried)
 
 
 class Federation(SplitRows):
@@ -139,17 +180,21 @@ class Federation(SplitRows):
         """
         if self.partition.seasons is None:
             return self.parties[number].train
-        seasons, now = self._by_season[number], (round - 1) // self.partition.rounds_per_season
+        seasons, now = self._by_season(number), (round - 1) // self.partition.rounds_per_season
         return seasons[max((season for season in seasons if season <= now), default=min(seasons))]
 
     @cached_property
-    def _by_season(self) -> list[dict[int, Array]]:
-        """Each party's training rows by season: asked for several times in an exchange, so cut once."""
-        made, known = [], self.partition.seasons or ()
-        for own, rows, seasons in zip(self.parties, self.partition.rows, known, strict=True):
-            season = seasons[np.searchsorted(rows, own.train)]
-            made.append({int(one): own.train[season == one] for one in np.unique(season)})
-        return made
+    def _by_season(self) -> Callable[[int], dict[int, Array]]:
+        """A party's training rows by season: asked for several times in an exchange, so cut once."""
+
+        @lru_cache(MOST_SPLIT)
+        def cut(number: int) -> dict[int, Array]:
+            assert self.partition.seasons is not None
+            own, seasons = self.parties[number].train, self.partition.seasons[number]
+            season = seasons[np.searchsorted(self.partition.rows[number], own)]
+            return {int(one): own[season == one] for one in np.unique(season)}
+
+        return cut
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,9 +11,10 @@ from typing import Protocol
 from torch import Tensor
 
 from unalike.algorithms.contract import ByParty, Payload, Replies, Vectors
-from unalike.channels import Coded, Layout, Summand
+from unalike.channels import Layout, Summand
 from unalike.channels.stage import Grid
 from unalike.errors import UserError
+from unalike.rounds.blocks import BlockSum, blocks_in, cut
 from unalike.rounds.order import BUFFERS, Order, Reply, seen_state
 from unalike.rounds.population import Population
 from unalike.rounds.upload import Wire, layout_of
@@ -71,29 +72,72 @@ class Receiver:
     recipe: Recipe
 
     def add(self, orders: Sequence[Order], replies: Iterable[Reply]) -> Gathered:
-        """The sum of these replies, made in party order: it must not depend on who answered first.
+        """The sum of these replies, block by block in party order: it must not depend on who answered first.
 
         A message is added as soon as those of all parties before it are in, and is then let go: a round of large
         models needs the memory of one sum, not of a cohort's messages.
         """
-        asked, needs_each = {order.party: order for order in orders}, self.recipe.algorithm.needs_each
-        kept: list[Reply] = []
-        singles: dict[int, Vectors] = {}
+        asked = {order.party: order for order in orders}
+        coming = in_party_order(list(asked), replies)
+        return self.whole(orders, (self.part(asked, block) for block in cut(coming, blocks_in(orders))))
 
-        def seen() -> Iterator[Reply]:
-            for reply in in_party_order(list(asked), replies):
-                self._check(asked[reply.party], reply, kept[0] if kept else reply)
+    def part(self, asked: Mapping[int, Order], replies: Iterable[Reply]) -> BlockSum:
+        """The replies of a block, which come in party order, as one: this is all that a worker has to send."""
+        wire, needs_each = self.recipe.wire, self.recipe.algorithm.needs_each
+        kept: list[Reply] = []
+        grids: list[Grid] = []
+        singles: dict[int, Vectors] = {}
+        size = 0
+
+        def messages() -> Iterator[Summand]:
+            nonlocal size
+            for reply in replies:
+                order, message = asked[reply.party], reply.message
+                self._check(order, reply, kept[0] if kept else reply)
+                kept.append(replace(reply, message=_NO_MESSAGE, single=None))
                 if needs_each and reply.single is not None:
                     singles[reply.party] = reply.single
-                kept.append(replace(reply, message=_NO_MESSAGE, single=None))
-                yield reply
+                if isinstance(message, Summand):
+                    yield message
+                elif message.grid is not None:
+                    grids.append(message.grid)
+                else:
+                    assert wire is not None
+                    data, layout = message.data or b"", layout_of(self.recipe, order, reply.outline)
+                    size += len(data)
+                    one = wire.channel.decode(data, layout, wire.setting(order, None))
+                    if needs_each:
+                        singles[reply.party] = one.vectors
+                    yield one.message()
 
-        coming = seen()
-        first = next(coming)
-        gathered = self._sum(asked[first.party], first.outline, chain([first], coming), singles, kept)
+        total = _block_sum(messages())
+        return BlockSum(tuple(kept), total, tuple(grids), size, singles)
+
+    def whole(self, orders: Sequence[Order], parts: Iterable[BlockSum]) -> Gathered:
+        """What comes of an exchange, from its blocks in their order."""
+        asked = {order.party: order for order in orders}
+        kept: list[Reply] = []
+        grids: list[Grid] = []
+        singles: dict[int, Vectors] = {}
+        size = 0
+
+        def totals() -> Iterator[Summand]:
+            nonlocal size
+            for part in parts:
+                first = part.kept[0]
+                self._check(asked[first.party], first, kept[0] if kept else first)
+                kept.extend(part.kept)
+                grids.extend(part.grids)
+                singles.update(part.singles)
+                size += part.size
+                if part.total is not None:
+                    yield part.total
+
+        total = _added(totals())
+        gathered = self._sum(asked[kept[0].party], kept, total, grids, size)
         return replace(
             gathered,
-            singles=singles if needs_each else None,
+            singles=singles if self.recipe.algorithm.needs_each else None,
             states={reply.party: reply.state for reply in kept},
             own_buffers={reply.party: reply.buffers for reply in kept if reply.buffers is not None},
             memories={reply.party: reply.memory for reply in kept},
@@ -108,36 +152,21 @@ class Receiver:
         return self._finished(order, wire, layout, total, answered, {}, {})
 
     def _sum(
-        self,
-        order: Order,
-        outline: Vectors,
-        replies: Iterable[Reply],
-        singles: dict[int, Vectors],
-        kept: Sequence[Reply],
+        self, order: Order, kept: Sequence[Reply], total: Summand, grids: Sequence[Grid], size: int
     ) -> Gathered:
-        """The sum of replies as they come; in the end ``kept`` has all, ``singles`` those that were opened."""
-        wire = self.recipe.wire
+        """The sum as the server may use it; ``order`` is that of the first who answered."""
+        wire, outline, who = self.recipe.wire, kept[0].outline, _answered(kept)
         if wire is None:
-            total = _added(reply.message for reply in replies if isinstance(reply.message, Summand))
             _check_weight(total.weight)
             mean = total.vectors.pop(BUFFERS, None)
             up = traffic(outline, order.buffers if mean is not None else None, len(kept))
-            return Gathered(total, _answered(kept), None if mean is None else mean / total.weight, up)
+            return Gathered(total, who, None if mean is None else mean / total.weight, up)
         channel, layout, setting = wire.channel, layout_of(self.recipe, order, outline), wire.setting(order, None)
-        coded = ((reply.party, reply.message) for reply in replies if isinstance(reply.message, Coded))
-        if channel.hidden is not None:
-            done = channel.hidden.add([each.grid for _, each in coded if each.grid is not None], setting)
-            total, down = channel.from_grid(done.total, layout, setting), {CHANNEL: done.down} if done.down else {}
-            return self._finished(order, wire, layout, total, _answered(kept), {CHANNEL: done.up}, down)
-        opened, size = None, 0
-        for party, each in coded:
-            data = each.data or b""
-            one = channel.decode(data, layout, setting)
-            if self.recipe.algorithm.needs_each:
-                singles[party] = one.vectors
-            opened, size = one.message() if opened is None else opened + one.message(), size + len(data)
-        assert opened is not None
-        return self._finished(order, wire, layout, opened, _answered(kept), {CHANNEL: size}, {})
+        if channel.hidden is None:
+            return self._finished(order, wire, layout, total, who, {CHANNEL: size}, {})
+        done = channel.hidden.add(grids, setting)
+        total, down = channel.from_grid(done.total, layout, setting), {CHANNEL: done.down} if done.down else {}
+        return self._finished(order, wire, layout, total, who, {CHANNEL: done.up}, down)
 
     def _finished(
         self,
@@ -218,6 +247,13 @@ def _added(messages: Iterable[Summand]) -> Summand:
         for key, value in message.vectors.items():
             vectors[key] = vectors[key].add_(value) if key in vectors else value.clone()
     return Summand(vectors, weight, sum(losses) if losses else None)
+
+
+def _block_sum(messages: Iterator[Summand]) -> Summand | None:
+    """The sum of a block; of one message it is the message, of none (they went out of sight) there is none."""
+    first = next(messages, None)
+    second = next(messages, None)
+    return first if first is None or second is None else _added(chain([first, second], messages))
 
 
 def _check_weight(weight: float) -> None:

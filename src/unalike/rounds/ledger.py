@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from unalike.algorithms.contract import Vectors
+from unalike.rounds.blocks import blocks_of
 
 Traffic = dict[str, dict[str, int]]
 """Bytes "up" and "down", by what they carry."""
@@ -28,6 +29,12 @@ class Ledger:
     turn: int = 0
     cohort: Sequence[int] = ()
     """who has answered so far in this round"""
+    blocks: Mapping[int, int] = field(default_factory=dict)
+    """by party, the block that it is in: of all who are asked in this round, whoever answers"""
+
+    def begin(self, cohort: Sequence[int], *, stacked: bool) -> None:
+        """Ask a cohort, which is cut into blocks here, once: who is absent later moves nobody into another."""
+        self.cohort, self.blocks = cohort, blocks_of(cohort, stacked=stacked)
 
     def count(self, way: str, sizes: Mapping[str, int]) -> None:
         """Add bytes sent ``up`` or ``down``, by key."""

@@ -132,7 +132,7 @@ class MarginLook:
         return self._judged("test", everything, self.shared, -1, scores).figures(scores)
 
     def each(self, use: Use, of: Source, sets: Sequence[Sequence[Array]], scores: Sequence[Score]) -> list[Judged]:
-        """Each of several sets of rows by party, judged party after party."""
+        """Each of several sets of rows, by party that is tried, judged party after party."""
         ends = np.cumsum([0, *(sum(map(len, parts)) for parts in sets)])
         if use == "shared":
             assert self.shared is not None
@@ -140,8 +140,8 @@ class MarginLook:
             whole = self._judged(of, places, self.shared, -1, scores)
             return [whole.at(torch.arange(a, b)) for a, b in pairwise(ends.tolist())]
         found: list[list[Judged]] = [[] for _ in sets]
-        for number in range(self.rows.size):
-            own = [parts[number] for parts in sets]
+        for place, number in enumerate(self.rows.tried):
+            own = [parts[place] for parts in sets]
             judged = self._judged(of, np.concatenate(own), self._of(number), number, scores)
             start = 0
             for kept, part in zip(found, own, strict=True):

@@ -45,6 +45,8 @@ class Order:
     memory: Vectors = field(default_factory=dict)
     most_rows: int = 1
     """the training rows of the party that has most: a public number, which hidden sums scale weights by"""
+    block: int | None = None
+    """the block of its cohort, within which messages are added first; None: the party is one by itself"""
 
     def later(self, which: int) -> int:
         """How many phases follow one, which is a part of its :meth:`place`.

@@ -43,7 +43,10 @@ class FineTuned(Algorithm):
 
 
 class PersonalModels:
-    """Weights and running statistics by party; adapted ones are trained in blocks when first asked for."""
+    """Weights and running statistics by party; adapted ones are trained in blocks when first asked for.
+
+    ``numbers`` are those that blocks are made of.
+    """
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class PersonalModels:
         phases_of: Callable[[int], tuple[Phase, ...]],
     ) -> None:
         self._engine, self._workers, self._numbers = engine, workers, list(numbers)
+        self._places = {number: place for place, number in enumerate(self._numbers)}
         self._order_of, self._phases_of = order_of, phases_of
         self._measured: dict[int, Vectors] = {}
         self._known: dict[int, tuple[Tensor, Tensor]] = {}
@@ -92,7 +96,8 @@ class PersonalModels:
         width = max(1, MOST_KEPT // max(1, size))
         if len(self._numbers) > width:
             self._known = {}
-        at = self._numbers.index(number) // width * width
-        block = [k for k in self._numbers[at : at + width] if self._phases_of(k)]
+        at = self._places.get(number, -1) // width * width
+        together = [number] if at < 0 else self._numbers[at : at + width]  # who is not tried comes alone
+        block = [k for k in together if self._phases_of(k)]
         orders = [replace(self._order_of(k), turn=ADAPTING, phases=self._phases_of(k)) for k in block]
         self._known |= dict(zip(block, self._engine.adapt(self._workers, orders), strict=True))

@@ -13,11 +13,13 @@ from unalike.data.dataset import Array
 class Population:
     """The training rows of each party. Those without a vote (``newcomers``) are never asked."""
 
-    def __init__(self, rows: Sequence[int], newcomers: Sequence[int] = ()) -> None:
+    def __init__(self, rows: Sequence[int] | Array, newcomers: Sequence[int] = ()) -> None:
         self.rows: Array = np.array(rows)
         self.newcomers = tuple(sorted(newcomers))
-        away = set(self.newcomers)
-        self.members = [number for number in range(len(rows)) if number not in away]
+        there = np.ones(len(self.rows), bool)
+        there[list(self.newcomers)] = False
+        self.members: Sequence[int] = np.flatnonzero(there).tolist() if newcomers else range(len(self.rows))
+        self.member_rows: Array = self.rows[there]
 
     @property
     def size(self) -> int:
@@ -26,7 +28,11 @@ class Population:
 
     def share(self, numbers: Sequence[int]) -> float:
         """The fraction of all training rows that these parties hold."""
-        return float(self.rows[list(numbers)].sum() / self.rows[self.members].sum())
+        return float(self.rows[list(numbers)].sum() / self._all_rows)
+
+    @cached_property
+    def _all_rows(self) -> int:
+        return int(self.member_rows.sum())
 
     @cached_property
     def most_rows(self) -> int:

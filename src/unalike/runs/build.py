@@ -205,4 +205,6 @@ def _partition(spec: RunSpec, data: Dataset) -> Partition:
 
 def shares_of(spec: RunSpec) -> dict[str, Any]:
     """What each party has its rows for."""
-    return {name: getattr(spec, name) for name in ("seed", "validation", "held_out", "newcomers")}
+    return {
+        name: getattr(spec, name) for name in ("seed", "validation", "held_out", "newcomers", "evaluate_parties")
+    }

@@ -164,7 +164,9 @@ def _data(about: ModelFile, figures: Mapping[str, Any], spec: Mapping[str, Any])
         "data set": brief(DATASETS, about.dataset),
         "SHA-256": figures.get("data_sha256"),
         "split": brief(PARTITIONS, spec.get("partition")),
-        "parties": (figures.get("parties") or figures.get("personal") or {}).get("count") or len(about.parties),
+        "parties": (figures.get("sample") or {}).get("of")
+        or (figures.get("parties") or figures.get("personal") or {}).get("count")
+        or len(about.parties),
     }
     if held := figures.get("columns"):
         found |= {
@@ -226,9 +228,11 @@ def _parties(figures: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]
         ]
         for words, one in known.items()
     ]
-    found = {"summary": [head, *rows]}
+    found: dict[str, Any] = {"summary": [head, *rows]}
+    if sample := figures.get("sample"):
+        found["own rows of"] = f"a sample of {sample['count']:,} of {sample['of']:,} parties"
     each = (figures.get("personal") or figures.get("parties") or {}).get("each") or []
-    if names and len(each) == len(names) <= _MOST_PARTIES:
+    if names and not sample and len(each) == len(names) <= _MOST_PARTIES:
         tried = _worst_first(zip(names, each, strict=True), chosen)
         found["each"] = [
             ["party, the worst first", chosen],

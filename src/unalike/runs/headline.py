@@ -25,8 +25,14 @@ def headline(row: Mapping[str, Any], *, loss: bool = True) -> list[str]:
         if loss:
             told.append(f"loss {number(row['loss'])}")
     if parties.get("worst") is not None:
-        told.append(f"worst party {shown(score, parties['worst'])}")
+        told.append(f"worst party{sample_words(row)} {shown(score, parties['worst'])}")
     return told
+
+
+def sample_words(figures: Mapping[str, Any]) -> str:
+    """Whose own rows were tried, where it was not everybody's: " of a sample of 10,000"."""
+    sample = figures.get("sample")
+    return f" of a sample of {sample['count']:,}" if sample else ""
 
 
 def gain_words(figures: Mapping[str, Any]) -> str:

@@ -227,7 +227,7 @@ def kept_models(simulation: Playable, round: int | None) -> MemoryModels:
         rounds["selected"] = simulation.round_models(state)
         stages["selected"] = _stage("selected", round, rounds["selected"])
     data, names = simulation.federation.dataset, simulation.federation.partition.names
-    return MemoryModels(ModelFile.of(simulation.spec, data, parties=names, stages=stages), rounds)
+    return MemoryModels(ModelFile.of(simulation.spec, data, parties=tuple(names), stages=stages), rounds)
 
 
 def _stage(which: Which, round: int, models: RoundModels) -> KeptRound:

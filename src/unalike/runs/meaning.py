@@ -19,17 +19,18 @@ if TYPE_CHECKING:  # the command line starts without numpy
 EVERYWHERE = frozenset(
     (
         *("dataset", "partition", "parties", "model", "algorithm", "rounds", "seed", "code"),
-        *("validation", "held_out", "score", "evaluate_every", "test_by", "newcomers"),
+        *("validation", "held_out", "score", "evaluate_every", "test_by", "newcomers", "evaluate_parties"),
         *("channel", "engine", "threads"),
     )
 )
 """The fields of a spec that every training has a use for."""
-ROWS_ALONE = frozenset(("channel", "newcomers", "test_by"))
+ROWS_ALONE = frozenset(("channel", "newcomers", "test_by", "evaluate_parties"))
 """Those of them that mean something only where parties hold other rows."""
 _OF_COLUMNS = {
     "channel": "nothing is sent to a server; what is hidden, and how, the algorithm itself says",
     "newcomers": "all parties have their columns of each person",
     "test_by": "parties know the same people",
+    "evaluate_parties": "parties know the same people",
 }
 """Why an option has no meaning where columns are split."""
 

@@ -109,6 +109,9 @@ def tree_of(run: Path | str) -> ModelTree:
     if not server.keys() >= _KEYS:
         raise UserError(f"{spec.algorithm} grows no tree of models. Give a run of cfl, fl+hc or kmeans-models.")
     each = (found.result.get("personal") or {}).get("each") or ()
+    if sample := found.result.get("sample"):
+        known = dict(zip(sample["each"], each, strict=True))
+        each = [known.get(number) for number in range(sample["of"])]
     return _tree(spec, server, tuple(each))
 
 

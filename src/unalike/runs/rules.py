@@ -80,6 +80,11 @@ def check_channel(algorithm: Algorithm, channel: Channel, *, everybody: bool) ->
             f"{name} divides by sums that --channel {CHANNELS.brief(channel)} adds noise to. "
             "Choose another algorithm, or a channel without noise, such as masked."
         )
+    if algorithm.needs_whole and channel.parts:
+        raise UserError(
+            f"{name} sends rows, labels or counts, which --channel {CHANNELS.brief(channel)} would make others "
+            "of. Leave --channel out, or choose another algorithm."
+        )
     if algorithm.overrides("prepare") and not everybody and (channel.hides_single or noisy):
         raise UserError(
             f"{name} prepares with all parties, but this channel is made for the cohort of a round. "

@@ -62,6 +62,8 @@ class RunFields(TypedDict, total=False):
     """fraction of each party's rows that the party is evaluated on."""
     evaluate_every: int
     """rounds between evaluations (the last is always evaluated)."""
+    evaluate_parties: int | None
+    """parties whose own rows are tried, a sample that stays the same [all, but at most 10,000]."""
     fine_tune: int
     """epochs that each party trains its model further before it is tried on its rows."""
     newcomers: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,13 +16,14 @@ from unalike.engines.compiled.engine import trains_whole
 from unalike.engines.job import Job
 from unalike.engines.several import PerNet
 from unalike.engines.vectorised import Vectorised
+from unalike.rounds.blocks import blocks_in, cut
 from unalike.rounds.cohorts import KnownParties
 from unalike.rounds.cohorts.loss_of_model import LossOfModel
 from unalike.rounds.evaluation import Models, chosen_scores, evaluate, without_each
 from unalike.rounds.federation import Crew, Pool
 from unalike.rounds.gather import Engine, Gathered, Receiver
 from unalike.rounds.ledger import Ledger
-from unalike.rounds.order import Order
+from unalike.rounds.order import Order, Reply
 from unalike.rounds.personal import PersonalModels
 from unalike.rounds.population import Population
 from unalike.rounds.state import State
@@ -77,15 +78,15 @@ class Simulation(Training):
     def trained_by(self, population: Population) -> Population:
         """All but newcomers; everybody where nothing is shared; or one party that has all rows."""
         if self.algorithm.pools:
-            return Population([int(population.rows[population.members].sum())])
-        return Population(population.rows.tolist()) if self.algorithm.sends == "nothing" else population
+            return Population([int(population.member_rows.sum())])
+        return Population(population.rows) if self.algorithm.sends == "nothing" else population
 
     def known_parties(self) -> KnownParties:
         """All that rules may choose by: here it is at hand, and the run's record says what was looked at."""
         known, data = super().known_parties(), self.federation.dataset
         if not cohort_rule(self.spec).needs_labels or data.task != "classification" or self.algorithm.pools:
             return known
-        counts = self.federation.label_counts[self.population.members]
+        counts = self.federation.label_counts[list(self.population.members)]
         return replace(known, labels=counts)
 
     def losses(self, w: Tensor, candidates: Sequence[int], number: int, ledger: Ledger) -> list[float]:
@@ -98,7 +99,13 @@ class Simulation(Training):
 
     def gather(self, orders: Sequence[Order]) -> Gathered:
         """The sums over all who are asked: here everybody answers."""
-        return self.receiver.add(orders, self.engine.answer(self.crew, orders))
+        return self.receiver.add(orders, self._replies(orders))
+
+    def _replies(self, orders: Sequence[Order]) -> Iterator[Reply]:
+        """The parties' replies; of stacks block by block, as workers would make them."""
+        blocks = blocks_in(orders) if self.stacks else {}
+        for block in cut(orders, blocks) if blocks else (orders,):
+            yield from self.engine.answer(self.crew, list(block))
 
     def asked(self, round: int, turn: int, cohort: Sequence[int]) -> Sequence[int]:
         """The cohort, less those of whom it is known that they did not answer."""
@@ -154,7 +161,12 @@ class Simulation(Training):
     @property
     def threads(self) -> int:
         """A stack is one large operation, which uses the threads; elsewhere so many parties run at once."""
-        return self.spec.threads if Vectorised.name in self.engine.name.split("|") else 1
+        return self.spec.threads if self.stacks else 1
+
+    @property
+    def stacks(self) -> bool:  # type: ignore[override]  # a fact of the engine, which may change
+        """Whether the engine computes the parties of a block as one stack; of several nets, of any."""
+        return Vectorised.name in self.engine.name.split("|")
 
     @property
     def stopped(self) -> str | None:
@@ -189,8 +201,7 @@ class Simulation(Training):
         def phases(number: int) -> tuple[Phase, ...]:
             return self._adapting[number % len(self._adapting)] if adapts[number in state.parties] else ()
 
-        everybody = range(self.federation.size)
-        personal = PersonalModels(self.engine, self._deployed, everybody, order, phases)
+        personal = PersonalModels(self.engine, self._deployed, self.federation.tried, order, phases)
         return Models(
             self.algorithm.global_model(self.task, state.server),
             personal if own else None,

@@ -17,6 +17,7 @@ from unalike.errors import UserError, unknown
 from unalike.own_code import explained, is_own, source_of
 from unalike.part_text import coerce, types_of
 from unalike.rounds.optimisers import LARGEST, USUAL_RATE, usual_rate
+from unalike.rounds.tried import settled
 from unalike.runs.meaning import check_meaning, protocol_of, unread, without_meaning
 from unalike.runs.parts import PARTS, registry
 from unalike.runs.spec_text import DEFAULT_MODEL, as_text_field, canonical, is_channel, model_for, parties_of
@@ -71,6 +72,9 @@ class RunSpec:
     )
     held_out: float = _option(0.1, "fraction of each party's rows that the party is evaluated on")
     evaluate_every: int = _option(1, "rounds between evaluations (the last is always evaluated)")
+    evaluate_parties: int | None = _option(
+        None, "parties whose own rows are tried, a sample that stays the same [all, but at most 10,000]"
+    )
     fine_tune: int = _option(0, "epochs that each party trains its model further before it is tried on its rows")
     newcomers: float = _option(0.0, "fraction of the parties that never train, and are reported apart")
     test_by: Literal["held-out", "labels", "all"] = _option(
@@ -113,6 +117,7 @@ class RunSpec:
                 object.__setattr__(self, name, canonical(name, text))
         if self.parties is None:
             object.__setattr__(self, "parties", parties_of(self.partition))
+        self._settle_sample()
         object.__setattr__(self, "code", self._fingerprint())
         protocol = protocol_of(self.algorithm, str(self.model))
         if self.device == "auto":  # what it was decides the outcome: key and record have its name
@@ -121,6 +126,13 @@ class RunSpec:
         self._check()
         if protocol is not None:
             check_meaning(self, protocol)
+
+    def _settle_sample(self) -> None:
+        """Say how many parties are tried where that decides the outcome, and only there: it is in the key."""
+        if self.evaluate_parties is not None and not 1 <= self.evaluate_parties <= 10**7:
+            raise UserError(f"evaluate_parties must be from 1 to 10,000,000, got {self.evaluate_parties}.")
+        if self.parties is not None:  # else the data decide how many there are
+            object.__setattr__(self, "evaluate_parties", settled(self.evaluate_parties, self.parties))
 
     def _check(self) -> None:
         _ = self.work  # which checks its own numbers

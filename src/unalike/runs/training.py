@@ -94,13 +94,16 @@ class Training(ABC):
         """Who trains, and on how many rows each: here all whom the server knows."""
         return population
 
+    stacks = False
+    """Whether the parties of a block are computed as one stack."""
+
     def evaluate(self, after: State) -> Figures:
         """The figures of a state for the record: none, unless there are rows to try it on."""
         return {}
 
     def known_parties(self) -> KnownParties:
         """What is known of those who can be asked, for a rule that chooses cohorts by it."""
-        return KnownParties(self.population.size, self.population.rows[self.population.members])
+        return KnownParties(self.population.size, self.population.member_rows)
 
     def losses(self, w: Tensor, candidates: Sequence[int], number: int, ledger: Ledger) -> list[float]:
         """The mean loss of a model on the training rows of each candidate for a round's cohort."""
@@ -179,12 +182,13 @@ class Training(ABC):
         # A copy: a key that the algorithm adds to what it was given must not pass for one that was there.
         server, exchanges = dict(self.state.server), self.state.exchanges
         if number == 1 and self._prepares:
-            ledger.cohort = self.cohort(0)
+            ledger.begin(self.cohort(0), stacked=self.stacks)
             server = self._converse(self.algorithm.prepare(self.task, server), 0, ledger)
             self._check_server(server, 0)
             exchanges = self._counted(exchanges, ledger.turn)
         shared = self.algorithm.global_model(self.task, server) if self.cohorts.rule.by_loss else None
-        ledger.cohort = cohort = self.cohorts.choose(self.cohort(number), number, shared, ledger, self.losses)
+        cohort = self.cohorts.choose(self.cohort(number), number, shared, ledger, self.losses)
+        ledger.begin(cohort, stacked=self.stacks)
         server = self._converse(self.algorithm.round(self.task, server), number, ledger)
         self._check_server(server, number)
         check_states(self.spec, ledger.states, number)
@@ -268,6 +272,7 @@ class Training(ABC):
             rows=ask.rows,
             memory=memories[party] if party in memories else self.state.memories.get(party, {}),
             most_rows=self.population.most_rows,
+            block=ledger.blocks.get(party),
         )
 
     def participation(self, state: State) -> Participation:

@@ -2,6 +2,7 @@
 
 from tests.algorithms.data import test_share
 from tests.contract.mutations import of_file
+from tests.rounds import test_channels
 
 MUTATIONS = [
     *of_file(
@@ -21,6 +22,36 @@ MUTATIONS = [
         ("the same order in every epoch", "torch.randperm(len(y), generator=drawn)", "torch.arange(len(y))"),
         ("a batch that is not full counts as one", "[: full * self.batch or None]", ""),
     ),
+    *of_file(
+        "rounds/federation.py",
+        (
+            "parties keep the public rows, and are judged on some",
+            "np.split(order, [round(fraction * len(order))])",
+            "(order[: round(fraction * len(order))], order + 0)",
+        ),
+        (
+            "test rows are shared",
+            "return left, dataset.x[public], dataset.y[public]",
+            "return left, *(v[public % len(v)] for v in (dataset.x_test, dataset.y_test))",
+        ),
+    ),
+    *of_file(
+        "rounds/worker.py",
+        (
+            "shared rows come with rows that are kept to judge by",
+            "both = np.concatenate([own, ",
+            "both = np.concatenate([own, self.validation(), ",
+        ),
+        (
+            "everybody is given the same rows",
+            '"shared rows", self.number',
+            '"shared rows", 0',
+        ),
+    ),
+    *of_file(
+        "runs/rules.py",
+        ("channels make other rows of what is sent", "algorithm.needs_whole and channel.parts", "False"),
+    ),
 ]
 CHECKS = [
     (test_share.test_without_shared_rows_and_warm_up_it_is_its_base_to_the_bit, "sequential"),
@@ -28,5 +59,7 @@ CHECKS = [
     (test_share.test_the_warm_up_is_plain_gradient_descent_on_all_public_rows, "sequential"),
     (test_share.test_a_warm_up_sees_every_public_row_once_an_epoch_but_for_a_last_batch_that_is_not_full,),
     (test_share.test_shared_rows_are_nobodys_to_be_tested_or_selected_on,),
+    (test_share.test_every_party_keeps_the_rows_that_it_was_given,),
+    (test_channels.test_no_channel_makes_other_rows_labels_or_counts_of_what_is_sent, "hybrid-fl", "clip(1.0)"),
     (test_share.test_everything_that_a_base_does_with_a_partys_rows_counts_the_shared_ones,),
 ]

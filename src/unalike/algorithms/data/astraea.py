@@ -38,6 +38,7 @@ class Astraea(Algorithm):
     passes: int = 1
     most: int = 10
     needs_each: ClassVar[bool] = False
+    needs_whole: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.alpha < float("inf"):
@@ -48,7 +49,8 @@ class Astraea(Algorithm):
             raise UserError(
                 f"Astraea.gamma, passes and most must be 1 or more, got {self.gamma}, {self.passes}, {self.most}."
             )
-        object.__setattr__(self, "needs_each", self.gamma > 1)
+        for name in ("needs_each", "needs_whole"):
+            object.__setattr__(self, name, self.gamma > 1)
 
     def phases(self, task: Task, round: int) -> tuple[Phase, ...]:
         """Epochs over the party's rows and their copies."""

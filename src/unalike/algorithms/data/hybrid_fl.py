@@ -31,6 +31,7 @@ class HybridFl(Algorithm):
     """
 
     needs_each: ClassVar[bool] = True
+    needs_whole: ClassVar[bool] = True
     sends: ClassVar[Sends] = "rows"
     givers: tuple[int, ...] = (0,)
     rows: int = 100

@@ -34,6 +34,7 @@ class MeanAugmented(Algorithm):
     """
 
     needs_each: ClassVar[bool] = True  # everybody gets every mean: there is nothing that a sum could hide
+    needs_whole: ClassVar[bool] = True
     sends: ClassVar[Sends] = "mean rows"
     lam: float = 0.1
     groups: int = 1

@@ -34,6 +34,7 @@ class XorMix(Algorithm):
     """
 
     needs_each: ClassVar[bool] = True
+    needs_whole: ClassVar[bool] = True
     sends: ClassVar[Sends] = "rows"
     seeds: int = 10
     rows: int = 200

@@ -30,7 +30,7 @@ class FAug(AroundBase):
     base.
 
     **Whole rows go to the server, in the clear**, and a generator trained on few rows gives them away to everybody
-    (docs/generated.md has figures). A real site must agree to that by name.
+    (docs/data-methods.md has figures). A real site must agree to that by name.
 
     Departures. Rows are made anew in every step: each row of a batch is a made one with the probability that it
     has in the filled up set, so steps are as many as without, and the party's weight is that of its own rows. The
@@ -41,7 +41,7 @@ class FAug(AroundBase):
     """
 
     needs_each: ClassVar[bool] = True
-    needs_exact: ClassVar[bool] = True
+    needs_whole: ClassVar[bool] = True
     sends: ClassVar[Sends] = "rows"
     base: Algorithm = FedAvg()
     seeds: int = 10

@@ -5,7 +5,7 @@ Both are made anew from the spec, where the data set (and for the features a fin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,7 +140,7 @@ class Looker:
         return np.concatenate(parties), np.concatenate(labels), seen
 
 
-def heat_map(counts: Array, parties: tuple[str, ...], labels: tuple[str, ...]) -> dict[str, Any]:
+def heat_map(counts: Array, parties: Sequence[str], labels: tuple[str, ...]) -> dict[str, Any]:
     """Labels by party. Many parties are sorted by their main label and put together, rare labels summed up."""
     said = []
     if counts.shape[1] > MOST_LABELS:
@@ -185,7 +185,7 @@ def principal_components(rows: Array) -> tuple[Array, Array]:
     return scores[:, :2], variance[:2] / max(float(variance.sum()), 1e-300)
 
 
-def _few(values: Array, names: tuple[str, ...]) -> dict[str, Any]:
+def _few(values: Array, names: Sequence[str]) -> dict[str, Any]:
     """The group of each row: the most frequent ones by name, the others as one (-1)."""
     counts = np.bincount(values, minlength=len(names))
     present = np.flatnonzero(counts)
@@ -195,7 +195,7 @@ def _few(values: Array, names: tuple[str, ...]) -> dict[str, Any]:
         kept = np.sort(np.argsort(-counts, kind="stable")[:_SHOWN_GROUPS])
     place = {int(number): index for index, number in enumerate(kept)}
     return {
-        "names": [str(names[number]) for number in kept],
+        "names": [names[number] for number in kept.tolist()],
         "others": int(len(present) - len(kept)),
         "of": [place.get(int(value), -1) for value in values],
     }
