@@ -1,5 +1,8 @@
 """What is tried in the process that has the pretend device; everything given and returned is JSON."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import torch
 
@@ -12,8 +15,9 @@ from unalike.engines import several
 from unalike.engines.job import choose_device
 from unalike.errors import UserError
 from unalike.models import resnet
+from unalike.runs.run import run
 from unalike.runs.simulation import Simulation
-from unalike.runs.small import distance, play, small_simulation
+from unalike.runs.small import distance, play, small_dataset, small_simulation
 from unalike.runs.spec import RunSpec
 
 assert all((Dropping, LayerNormBody, NormBody, TanhBody))  # nets that are registered
@@ -26,19 +30,14 @@ SHORT = {"epochs": None, "steps": 2, "batch_size": 4, "sample": 0.5, "rounds": 2
 def algorithm(name, channel=None, **fields):
     """Whether two rounds have the same bits on the processor and on the pretend device, and how they were run."""
     fields = SHORT | fields | NEEDS.get(name.partition("(")[0], {})
-    if channel is not None and carries(name, channel, fields):
-        fields["channel"] = channel
-    cpu, there = (outcome(small_simulation(name, device=device, **fields)) for device in DEVICES)
-    return {"same": cpu == there, "engine": there["engine"], "channel": fields.get("channel")}
-
-
-def carries(name, channel, fields):
-    """Whether a channel takes this algorithm at all."""
     try:
-        small_simulation(name, channel=channel, **fields)
+        cpu = outcome(small_simulation(name, channel=channel, device="cpu", **fields))
     except UserError:
-        return False
-    return True
+        if channel is None:
+            raise
+        return algorithm(name, **fields)  # the channel does not carry it
+    there = outcome(small_simulation(name, channel=channel, device=pretend.NAME, **fields))
+    return {"same": cpu == there, "engine": there["engine"], "channel": channel}
 
 
 def outcome(simulation):
@@ -111,6 +110,8 @@ def site(**train):
 def automatic():
     """What ``auto`` names where there is an accelerator, and where it is gone, and what is said then."""
     found = [RunSpec(device="auto").device]
+    assert RunSpec(device="auto").key == RunSpec(device=pretend.NAME).key != RunSpec().key
+    assert RunSpec(device="auto", model="trees", algorithm="histogram").device == "cpu"
     pretend.backend.there = False
     try:
         found += [RunSpec(device="auto").device, _refused(pretend.NAME)]
@@ -196,3 +197,28 @@ def waits(parties, **fields):
     before = pretend.backend.waits
     play(simulation, 1)
     return pretend.backend.waits - before
+
+
+def kept_run():
+    """What is recorded of whole runs: on the processor, on the device, and there with a stop between."""
+    fields = {
+        "partition": "natural",
+        "model": "test-dropping",
+        "rounds": 3,
+        "steps": 2,
+        "batch_size": 8,
+        "lr": 0.05,
+    }
+    fields |= {"algorithm": "ditto(base=scaffold)", "channel": "topk(0.5)", "engine": "sequential"}
+    ends = []
+    with tempfile.TemporaryDirectory() as folder:
+        for place, device, until in (("a", "cpu", None), ("b", pretend.NAME, None), ("c", pretend.NAME, 2)):
+            how = {"runs": Path(folder) / place, "data": small_dataset(), "device": device, **fields}
+            if until is not None:
+                run(until=until, **how)
+            done = run(**how)
+            ends.append(
+                {key: done.figures[key] for key in ("weights_sha256", "server_sha256", "accuracy", "loss")}
+            )
+            ends[-1]["device"] = (done.run_dir / "spec.toml").read_text().split('device = "')[1].split('"')[0]
+    return ends

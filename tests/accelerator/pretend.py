@@ -108,7 +108,7 @@ def computed(operation, given, named):
     leaves = there.get("device") is not None and torch.device(there["device"]).type != NAME
     if there.get("device") is not None and not leaves:
         there["device"] = torch.device("cpu")
-    backend.waits += leaves
+    backend.waits += leaves and torch.device(there["device"]).type == "cpu"
     plan = plan_of(operation)
     with backend.drawing() if plan.draws else nullcontext():
         found = operation(*plain, **there)

@@ -71,6 +71,8 @@ def choose_device(name: str, dtype: torch.dtype) -> torch.device:
     there = devices()
     if not re.fullmatch(r"[a-z]+(:\d+)?", name):
         raise UserError(f"The device must be auto, {', '.join(there)} or one such as cuda:1, got {name!r}.")
+    if kind == "gpu":  # nearer to cpu than to what is meant
+        raise UserError("There is no device 'gpu'. Use --device auto, or name it: cuda or mps.")
     if kind not in there:
         raise unknown("device", name, ("auto", *there))
     if kind == "cpu" and name != "cpu":
