@@ -14,7 +14,7 @@ SGD = ("sgd(momentum=0.9)", "sgd(weight_decay=0.01)", "sgd")
 ADAPTIVE = ("adam", "rmsprop(weight_decay=0.01)")
 CHANNELS = (None, "topk(0.5)", "quantise", "masked(range=1024, bits=64)", "clip(1)+gauss(0.1)+masked", "ternary")
 NETS = ("mlp(6,4)", "logistic", "test-layer-norm", "test-tanh", "test-norm-body")
-ALGORITHMS = ("fedavg", "scaffold", "ditto(base=fedprox)", "qfedavg", "rfedavg+")
+ALGORITHMS = ("fedavg", "scaffold", "ditto(base=fedprox)", "qfedavg", "fednova")
 
 
 def optimisers(algorithm):
