@@ -56,7 +56,8 @@ def train(federation: Federation, engine: Engine, batch: int) -> None:
     recipe = Recipe(FedAvg(), Sgd(momentum=MOMENTUM), LocalWork(batch, epochs=1))
     sent, statistics = {"w": task.initial()}, task.initial_buffers()
     orders = [Order(k, 1, 0, "train", sent, {}, statistics, LR) for k in range(federation.size)]
-    engine.answer(Crew(federation, recipe), orders)
+    for _ in engine.answer(Crew(federation, recipe), orders):  # each is made when it is asked for
+        pass
 
 
 def interleave(contenders: Mapping[str, Callable[[], None]], rows: int, repeats: int) -> dict[str, float]:

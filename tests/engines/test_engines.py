@@ -207,6 +207,27 @@ class TestChoice:
         assert self.choose("auto", images, shape=(1, 28, 28), seconds=LONG, whole=False)[0].name == "compiled"
         assert "each step" in self.why
 
+    def test_no_run_of_many_is_too_short(self):
+        small = Task(lambda: Mlp((6, 4)).build((5,), 3))
+        assert self.choose("prepared", small, seconds=0.1)[0].name == "compiled"
+        assert "many runs" in self.why
+        assert self.choose("prepared", small, seconds=0.1, whole=False)[0].name == "vectorised"
+        no_chain = task_of(lambda: nn.Sequential(nn.Linear(5, 5), nn.Tanh()))
+        engine, said = self.choose("prepared", no_chain, seconds=0.1)
+        assert engine.name == "vectorised"
+        assert not said  # nobody has named an engine
+
+    def test_wide_convolutions_are_left_to_torch(self):
+        def images(channels):
+            layers = [nn.Conv2d(1, channels, 3), nn.ReLU(), nn.Flatten()]
+            return task_of(lambda: nn.Sequential(*layers), channels * 36)
+
+        for name in ("auto", "prepared"):
+            assert self.choose(name, images(64), shape=(1, 8, 8), seconds=LONG)[0].name == "compiled"
+            assert self.choose(name, images(65), shape=(1, 8, 8), seconds=LONG)[0].name == "sequential"
+            assert "channels" in self.why
+        assert self.choose("compiled", images(65), shape=(1, 8, 8))[0].name == "compiled"
+
     def test_auto_without_a_compiler_says_so(self, monkeypatch):
         monkeypatch.setenv("PATH", "")
         monkeypatch.delenv("CC", raising=False)

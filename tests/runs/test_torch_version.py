@@ -47,6 +47,21 @@ def test_a_run_goes_on_with_the_same_torch_alone(tmp_path, monkeypatch, upgraded
     assert result.figures["weights_sha256"] == whole.figures["weights_sha256"]
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_run_says_that_it_goes_on_on_another_kind_of_cpu(tmp_path, monkeypatch, moved):
+    with pytest.raises(KeyboardInterrupt):
+        go(tmp_path, Stopping(after=2))
+    here = torch.backends.cpu.get_cpu_capability()
+    if moved:
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "OTHER")
+    watcher = Stopping()
+    result = go(tmp_path, watcher)
+    assert watcher.played == [3, 4]
+    said = [line for line in watcher.said if "another kind of CPU" in line]
+    assert [f"({here}, here OTHER)" in line for line in said] == [True] * moved
+    assert result.figures["cpu"] == ("OTHER" if moved else here)
+
+
 @pytest.mark.parametrize("upgraded", [False, True])
 def test_a_federation_goes_on_with_the_same_torch_alone(tmp_path, monkeypatch, upgraded):
     """Whether to begin anew is for its people to decide: sites have taken part."""

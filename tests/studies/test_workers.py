@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 
 from unalike.errors import UserError
+from unalike.runs.claim import is_busy
 from unalike.runs.folder import RunDirectory
 from unalike.runs.run import record_failure, run
 from unalike.studies import workers
 from unalike.studies.plan import plan_study
-from unalike.studies.presence import Presence, is_busy, running, stop
+from unalike.studies.presence import Presence, running, stop
 from unalike.studies.schedule import Schedule
 from unalike.studies.store import Store
 from unalike.studies.study import study_results

@@ -23,6 +23,11 @@ LONG = 10.0
 """Seconds of training from which compiling pays: it takes 0.4 to 3 s once for a net and saves a fifth or more."""
 
 
+PREPARED = "prepared"
+RULES = ("auto", PREPARED)
+"""What ``--engine`` takes beside engines: a rule that chooses one."""
+
+
 class Known(NamedTuple):
     """An engine: the class that is it, and what ``list engines`` says of it on this machine.
 
@@ -36,9 +41,17 @@ class Known(NamedTuple):
 def _auto() -> str:
     return (
         "The one that should be fastest. On a CPU: sequential where training takes less than about "
-        f"{SHORT:g} s; compiled from about {LONG:g} s on, if net and algorithm allow it and there is "
-        f"a compiler; else vectorised for nets without convolutions of at most {LARGEST_STACKED:,} weights; "
-        "else sequential. On a GPU: vectorised where the net allows it. A run's record says which, and why."
+        f"{SHORT:g} s; compiled from about {LONG:g} s on, if net and algorithm allow it, there is a compiler, "
+        "and no convolution has more than 64 channels; else vectorised for nets without convolutions of at "
+        f"most {LARGEST_STACKED:,} weights; else sequential. On a GPU: vectorised where the net allows it. A "
+        "run's record says which, and why."
+    )
+
+
+def _prepared() -> str:
+    return (
+        "As auto, for a study of many short runs of the same nets: what is made once for a net, such as its "
+        "compiled code, is made however short a run is by itself."
     )
 
 
@@ -75,12 +88,12 @@ ENGINES = {
 
 def engine_names() -> tuple[str, ...]:
     """Every name that ``--engine`` takes."""
-    return ("auto", *ENGINES)
+    return (*RULES, *ENGINES)
 
 
 def engines() -> dict[str, str]:
     """Every name that ``--engine`` takes, with what it means on this machine."""
-    return {"auto": _auto(), **{name: known.told() for name, known in ENGINES.items()}}
+    return {"auto": _auto(), PREPARED: _prepared(), **{name: known.told() for name, known in ENGINES.items()}}
 
 
 def engine_class(name: str) -> Any:

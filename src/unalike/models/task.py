@@ -16,6 +16,7 @@ from torch.func import functional_call
 from unalike.errors import UserError
 from unalike.models.batch import Batch
 from unalike.models.byte_scale import ByteScale
+from unalike.models.channels_last import gains, innermost
 from unalike.models.derivatives import Derivatives, NetOperation, RowJudge
 from unalike.models.extra import Extra
 from unalike.models.layout import Places, WeightLayout, slices_of, tensors_digest
@@ -111,6 +112,7 @@ class Task(Derivatives):
         # (moving there would untie tied weights).
         template = net if self._tied else net.to("meta")
         self._templates = _Templates(template)
+        self._channels_last = gains(template, dtype, self.device)
 
     def _sort_buffers(self, net: Net) -> None:
         """Tell running statistics, which training changes, from what never changes.
@@ -225,8 +227,9 @@ class Task(Derivatives):
         """
         if self.operation is not None:
             return self.operation(w, batch.x)
-        tensors = self.parameters.unflatten(w)
-        tensors |= self._constants
+        tensors, x = self.parameters.unflatten(w) | self._constants, batch.x
+        if self._channels_last and not torch._C._are_functorch_transforms_active():
+            tensors, x = {name: innermost(value) for name, value in tensors.items()}, innermost(x)
         if self.buffers.size or self._counters:
             # On a copy: a layer updates its statistics in place, which a second forward's gradient would notice.
             statistics = (self._initial_buffers if batch.buffers is None else batch.buffers).clone()
@@ -234,7 +237,7 @@ class Task(Derivatives):
             tensors |= {name: value.clone() for name, value in self._counters.items()}
         net = self._templates.training if batch.training else self._templates.evaluating
         try:
-            logits, features = functional_call(net, tensors, (batch.x,), tie_weights=self._tied)
+            logits, features = functional_call(net, tensors, (x,), tie_weights=self._tied)
         except ValueError as error:
             if "more than 1 value per channel" not in str(error):
                 raise

@@ -20,6 +20,9 @@ from unalike.rounds.threads import on_threads
 from unalike.scores import Figures, Score, figures_of
 from unalike.tallies import Kind, Tally, exact_auroc, tally_of
 
+JUDGED_ROWS = 4 * local.MEASURE_ROWS
+"""Rows of a call where a task's ``judge`` does it, which keeps nothing of them but their scores."""
+
 
 @dataclass(frozen=True, eq=False)
 class Judged:
@@ -108,7 +111,8 @@ def judge(
         width, dtype = (2 + task.classes, torch.float64) if whole else (2, w.dtype)
         return Judged(objective.task, torch.zeros(0, width, dtype=dtype, device=w.device), true[:0])
     # In even parts: none has one row, if there are more.
-    parts = torch.tensor_split(index, math.ceil(len(index) / local.MEASURE_ROWS))
+    most = local.MEASURE_ROWS if task.judge is None or whole else JUDGED_ROWS
+    parts = torch.tensor_split(index, math.ceil(len(index) / most))
     return Judged(objective.task, torch.cat(on_threads(threads, block, parts)), true)
 
 

@@ -169,8 +169,8 @@ class Worker:
         found = self.rows_of(phase, order)
         place = order.place(which)
         drawn = self.work(phase).plan(len(found.index), stream(seed, "batches", *place))
-        positions = np.where(drawn == PADDING, PADDING, found.places[drawn])
-        plan = {"index": np.where(drawn == PADDING, PADDING, found.index[drawn]), "position": positions}
+        positions = _taken(found.places, drawn)
+        plan = {"index": _taken(found.index, drawn), "position": positions}
         if not self.recipe.augment or phase.rows == "public":
             return plan
         top, left, flip = draw(stream(seed, "augment", *place), positions.shape)
@@ -188,6 +188,13 @@ class Worker:
         if self.public is None:
             raise UserError("This algorithm trains or measures on public rows. Give some with --public.")
         return self.public
+
+
+def _taken(values: Array, drawn: Array) -> Array:
+    """What is at these places, and ``PADDING`` where a short batch is filled up."""
+    taken = values[drawn]
+    taken[drawn == PADDING] = PADDING
+    return taken
 
 
 def step_rows(rows: Rows, step: Plan) -> tuple[Tensor, Tensor]:

@@ -6,13 +6,10 @@ One process writes to it at a time, and may be killed at any moment; others may 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from filelock import Timeout
 
 from unalike.errors import UserError
 from unalike.runs.checkpoint import (
@@ -25,15 +22,16 @@ from unalike.runs.checkpoint import (
     save_checkpoint,
     tensor_bytes,
 )
+from unalike.runs.claim import claim
 from unalike.runs.files import (
     atomic_write,
     clean_leftovers,
-    file_lock,
     make_folder,
-    open_file,
     read_bytes,
     storage_error,
 )
+from unalike.runs.lease import InUse as InUse
+from unalike.runs.lease import Lease
 from unalike.runs.record import (
     FAILURE,
     RESULT,
@@ -54,21 +52,16 @@ from unalike.runs.seals import seal
 if TYPE_CHECKING:
     import torch
 
-_LOCK = "lock"
-_PID = "lock.pid"
 SELECTED_STATE = "selected-state.safetensors"
 """What the models of the round that is selected so far are made of, for a run that goes on."""
-
-
-class InUse(UserError):
-    """Another process is at work in the folder."""
 
 
 class RunDirectory:
     """The folder of one run, open for writing. Made by ``RunDirectory.open`` only, which takes the lock."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lease: Lease) -> None:
         self.path = path
+        self._lease = lease
         self.found: RunRecord = read_run(path, weights=True)
         """What was there when the folder was opened, before damaged rounds were cut off."""
         self._rounds = RoundsFile(path / ROUNDS)
@@ -79,9 +72,9 @@ class RunDirectory:
         """Create the folder, keep other processes out, and mend what a killed process left behind."""
         make_folder(path)
         with ExitStack() as stack:
-            _lock(path, stack)
+            lease = stack.enter_context(claim(path))
             clean_leftovers(path)
-            run = cls(path)
+            run = cls(path, lease)
             stack.callback(run._rounds.close)
             yield run
             run.sync()
@@ -106,6 +99,7 @@ class RunDirectory:
         NaN and infinities become null. The row survives a killed process at once, a power cut after ``sync``.
         A run that got further has not failed any more.
         """
+        self._lease.check()
         self._rounds.append(row)
         with suppress(OSError):
             (self.path / FAILURE).unlink()
@@ -120,6 +114,7 @@ class RunDirectory:
 
     def save_checkpoint(self, checkpoint: Checkpoint, keep: int = 2) -> Path:
         """Save all rows for good, then the checkpoint: the rows are never behind it."""
+        self._lease.check()
         self.sync()
         return save_checkpoint(self.path, checkpoint, keep)
 
@@ -180,6 +175,7 @@ class RunDirectory:
 
     def write_result(self, result: Mapping[str, JSON]) -> None:
         """Write the result, sealed. It says that the run is done, so the rows are saved for good first."""
+        self._lease.check()
         self.sync()
         spec = file_sha256((read_spec(self.path) or "").encode())
         data, _ = seal({**finite(result), SEALS_SPEC: spec, SEALS_ROUNDS: self._rounds.seal}, indent=2)
@@ -192,36 +188,3 @@ class RunDirectory:
         """
         text = json.dumps({"problem": problem, "final": final})
         atomic_write(self.path / FAILURE, (text + "\n").encode())
-
-
-def _lock(path: Path, stack: ExitStack) -> None:
-    """Lock the folder until ``stack`` ends, and note who has it."""
-    lock = file_lock(path / _LOCK)
-    pid = path / _PID
-    try:
-        lock.acquire()
-    except Timeout:
-        raise InUse(
-            f"{path} is in use by another process{_holder(pid)}. Wait for it, or choose another --runs folder."
-        ) from None
-    except NotImplementedError:  # how older versions of filelock say it
-        raise UserError(f"{path} is on a file system without locks. Choose another --runs folder.") from None
-    except OSError as error:
-        raise storage_error(path / _LOCK, error) from error
-    stack.callback(lock.release)
-    # Beside the lock, since on Windows nobody can read a locked file. A courtesy that a full disk may refuse.
-    with suppress(OSError), open_file(pid, "wb") as file:
-        file.write(str(os.getpid()).encode())
-    stack.callback(_forget, pid)
-
-
-def _forget(pid: Path) -> None:
-    with suppress(OSError):
-        pid.unlink()
-
-
-def _holder(pid: Path) -> str:
-    try:
-        return f" (pid {int(pid.read_text())})"
-    except (OSError, ValueError):
-        return ""

@@ -13,6 +13,7 @@ from unalike.rounds.ledger import total_traffic
 from unalike.runs.column_cast import ColumnCast
 from unalike.runs.conversing import Conversing
 from unalike.runs.playable import Playable
+from unalike.runs.saving import cpu_kind
 from unalike.runs.selection import selected
 from unalike.runs.training import Training
 from unalike.scores import Figures
@@ -49,6 +50,7 @@ def outcome(played: Playable, rows: list[Figures]) -> Figures:
         "data_sha256": data.rows_digest,
         "test_rows": len(data.y_test),
         "torch": torch.__version__,
+        "cpu": cpu_kind(),
     }
 
 

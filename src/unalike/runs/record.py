@@ -162,3 +162,11 @@ def failed_for_good(folder: Path) -> bool:
         return bool(json.loads(read_bytes(folder / FAILURE) or b"").get("final", True))
     except (UserError, ValueError, AttributeError, RecursionError):
         return False
+
+
+def failed_at(folder: Path | None) -> int:
+    """When a run's failure was noted, by its file; 0 where none is. Tells a new one from an old."""
+    try:
+        return 0 if folder is None else (folder / FAILURE).stat().st_mtime_ns
+    except OSError:
+        return 0

@@ -13,6 +13,7 @@ from unalike.algorithms.protocol import SERVER, Arrays, Me, Own, Protocol, Publi
 from unalike.channels import parse_channel
 from unalike.data import Dataset
 from unalike.data.dataset import Array
+from unalike.engines.table import RULES
 from unalike.errors import UserError
 from unalike.models import MODELS
 from unalike.rounds.conversation import InProcess, Spoken, converse, role_random
@@ -68,7 +69,7 @@ class RowCast:
         self.engine_name = APART if why_not or (engine == APART and not self._pools) else MERGED
         named = "named by the spec or the checkpoint"
         merged = "the server hears sums alone: all rows are one party's, with the same bits"
-        self.why_this_engine = why_not or (named if engine != "auto" else merged)
+        self.why_this_engine = why_not or (named if engine not in RULES else merged)
         parties = 1 if self.engine_name == MERGED else len(self.members)
         dataset = self.rows.dataset
         shift, scale = map(float, dataset.target)

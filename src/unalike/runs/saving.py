@@ -12,6 +12,14 @@ from unalike.runs.checkpoint import Checkpoint
 from unalike.runs.folder import RunDirectory
 from unalike.runs.playable import Playable
 
+OTHER_CPU = "was begun on another kind of CPU"
+"""In the line about a run that goes on where kernels may round otherwise."""
+
+
+def cpu_kind() -> str:
+    """The instructions that torch's kernels use here: AVX2, for example. Other ones may give other bits."""
+    return str(torch.backends.cpu.get_cpu_capability())
+
 
 def save(played: Playable, folder: RunDirectory) -> None:
     """Save the selected round's state, then the checkpoint: that state is never behind it."""
@@ -23,7 +31,7 @@ def save(played: Playable, folder: RunDirectory) -> None:
 
 
 def _checkpoint(played: Playable, state: State) -> Checkpoint:
-    meta = {**_origin(played), "engine": played.engine_name, "digest": state.digest()}
+    meta = {**_origin(played), "engine": played.engine_name, "digest": state.digest(), "cpu": cpu_kind()}
     return Checkpoint(state.round, state.tensors(), meta)
 
 
@@ -60,6 +68,8 @@ def restore(played: Playable, folder: RunDirectory, say: Callable[[str], None]) 
     saved = folder.load_checkpoint(say, lambda checkpoint: _foreign(checkpoint, played))
     if saved is None:
         return None
+    if (cpu := saved.meta.get("cpu", cpu_kind())) != cpu_kind():
+        say(f"The run {OTHER_CPU} ({cpu}, here {cpu_kind()}): its last bits may differ from those of one machine.")
     if saved.meta["engine"] != played.engine_name:
         played.use(str(saved.meta["engine"]), say)
     played.state = State.of(saved.round, played.placed(saved.tensors))

@@ -85,14 +85,6 @@ def stop(runs: Path, name: str, patience: float = 120.0) -> tuple[int, int]:
     return len(asked), len(left)
 
 
-def is_busy(folder: Path) -> bool:
-    """Whether a process is at work in a run's folder. Its lock is only tried where it left its number."""
-    try:
-        return (folder / "lock.pid").exists() and _held(folder / "lock")
-    except OSError:
-        return False
-
-
 def _held(path: Path) -> bool:
     try:
         with FileLock(path, timeout=0):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from unalike.runs.record import failed_for_good
+from unalike.runs.record import failed_at, failed_for_good
 from unalike.runs.results import Record
 from unalike.runs.spec import RunSpec
 from unalike.studies.plan import Goal, StudyPlan
@@ -35,6 +35,8 @@ class Job:
     rounds: int = 0
     until: int = 0
     """The round after which it is to stop; without one, its last."""
+    failure: int = 0
+    """When the failure was noted that it is tried again after; 0 where there was none."""
 
     def __post_init__(self) -> None:
         self.until = self.until or self.spec.rounds
@@ -156,7 +158,7 @@ class Schedule:
             self._learn(planned.spec, record)
             self.records[planned.key] = record
             return True
-        job.rounds = len(record.rounds)
+        job.rounds, job.failure = len(record.rounds), failed_at(record.folder)
         self.pending[planned.key] = job
         self.damaged += [record] if record.damaged else []
         return False
@@ -212,7 +214,8 @@ class Schedule:
             job = min(ready, key=lambda each: (each.priority, -self.costs.rank(each.spec), each.spec.key))
             del self.pending[job.spec.key]
             record = look_at(job.planned, self.runs)
-            if job.reached_by(record):  # another process was faster
+            failed = record.state == "failed" and failed_at(record.folder) != job.failure
+            if failed or job.reached_by(record):  # another process was faster
                 self._ended(job, record)
                 continue
             job.began, job.rounds_at_start, job.rounds = now, None, len(record.rounds)

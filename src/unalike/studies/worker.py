@@ -13,16 +13,12 @@ import queue
 import signal
 import sys
 import threading
-import time
-from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
 
-KEPT = 2
-"""Data sets that stay in memory between runs."""
-SAY_SECONDS = 0.2
+from unalike.studies.making import LoadedData, make
 
 
 class _Stop(BaseException):
@@ -38,7 +34,7 @@ class Worker:
         self._source = orders
         self._answers = answers
         self._stopping = threading.Event()
-        self._data: OrderedDict[str, Any] = OrderedDict()
+        self._data = LoadedData()
 
     def serve(self) -> None:
         """Play one run after the other as the study orders them, until it closes stdin."""
@@ -75,89 +71,16 @@ class Worker:
             raise _Stop
 
     def _answer(self, order: dict[str, Any]) -> None:
-        from unalike.errors import UserError
-        from unalike.runs.folder import InUse
-        from unalike.runs.rules import Diverged
-        from unalike.runs.run import record_failure, run
-        from unalike.runs.spec import RunSpec
-
-        problem, final, spec = "", True, None
         try:
-            spec = RunSpec.from_mapping(order["spec"])
-            if spec.key != order["key"]:  # no run that waits can be made any more, by any process
-                return self.say(
-                    "broken",
-                    problem="A file or a plug-in of the runs has changed since the study began. Start it again.",
-                )
-            run(
-                spec,
-                runs=self._runs,
-                watcher=_watcher(self),
-                checkpoint_seconds=order["checkpoint_seconds"],
-                load=self._load,
-                until=order.get("until"),
-            )
-        except InUse:
-            return self.say("busy")
-        except UserError as error:
-            problem, final = str(error), isinstance(error, Diverged)
-        except MemoryError:
-            problem = "out of memory"
-        except Exception as error:
+            made = make(order, self._runs, self._data.load, self._hear, self._stopping.is_set)
+        except Exception:
             if self._stopping.is_set():  # some libraries wrap what interrupts them
                 raise _Stop from None
-            problem = f"{type(error).__name__}: {error}"
-        if not problem:
-            return self.say("done")
-        problem = " ".join(problem.split())
-        try:
-            if spec is not None:  # else the study notes it
-                record_failure(self._runs, spec, problem, final=final)
-        except InUse:
-            return self.say("busy")
-        except UserError as error:  # the disk is full: the other runs would fail as well
-            return self.say("broken", problem=str(error))
-        return self.say("failed", problem=problem)
+            raise
+        self.say(**made.event())
 
-    def _load(self, text: str) -> Any:
-        """The data set, which stays in memory for the next runs on it."""
-        from unalike.data import load_dataset
-        from unalike.data.folder import NotFound
-
-        if text in self._data:
-            self._data.move_to_end(text)
-            return self._data[text]
-        while len(self._data) >= KEPT:
-            self._data.popitem(last=False)
-        try:
-            self._data[text] = load_dataset(text)
-        except NotFound as error:
-            raise NotFound(f"data not found: {error}") from None
-        return self._data[text]
-
-
-def _watcher(worker: Worker) -> Any:
-    from unalike.runs.playable import Playable
-    from unalike.runs.watcher import Watcher
-
-    class Following(Watcher):
-        """Says now and then how far the run is."""
-
-        def __init__(self) -> None:
-            self._last = 0.0
-
-        def started(self, simulation: Playable) -> None:
-            """The rounds that an earlier process played."""
-            worker.say("round", round=simulation.state.round)
-
-        def round_done(self, row: dict[str, Any]) -> None:
-            """Not more often than anybody looks."""
-            now = time.monotonic()
-            if now - self._last >= SAY_SECONDS:
-                self._last = now
-                worker.say("round", round=row["round"])
-
-    return Following()
+    def _hear(self, number: int) -> None:
+        self.say("round", round=number)
 
 
 def main(runs: str, prepare: Callable[[], None] = lambda: None) -> None:

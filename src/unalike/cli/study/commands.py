@@ -14,33 +14,14 @@ from unalike.cli.commands import App
 from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, Quiet, RunsFolder, check_output
 from unalike.cli.program import program
 from unalike.cli.show import draw, duration, indented, print_json, say, say_damaged, table
+from unalike.cli.study.arguments import Baselines, Name, OnlyTexts, Retry, Scale, elsewhere, selection
+from unalike.cli.study.work import work
 from unalike.errors import UserError
 
 if TYPE_CHECKING:
     from unalike.studies.study import StudyResults
 
 app = App(help="Run a grid of runs in parallel, beside the papers' numbers.")
-
-Name = Annotated[
-    str,
-    typer.Argument(
-        metavar="STUDY", help='a name from "study list", or a TOML file', autocompletion=complete.studies
-    ),
-]
-Scale = Annotated[
-    float,
-    typer.Option(
-        "--scale", metavar="FLOAT", help="part of the rounds and rows, for a fast look [1]", show_default=False
-    ),
-]
-OnlyTexts = Annotated[
-    list[str] | None,
-    typer.Option("--only", metavar="FIELD=VALUE", help="only these runs: dataset=adult,seed=0; repeatable"),
-]
-
-Baselines = Annotated[
-    bool, typer.Option("--baselines", help="beside training alone, FedAvg, FedAvg tuned, and all rows pooled")
-]
 
 
 @app.command("list")
@@ -64,7 +45,7 @@ def run_study(
     scale: Scale = 1.0,
     only: OnlyTexts = None,
     baselines: Baselines = False,
-    retry: Annotated[bool, typer.Option("--retry", help="try runs again that diverged or were killed")] = False,
+    retry: Retry = False,
     plugin: Plugins = None,
     data_dir: DataDir = None,
     runs: RunsFolder = DEFAULT_RUNS,
@@ -105,9 +86,12 @@ def run_study(
         ended.where = follower.where
         raise ended from stop
     print_report(study_results(found, runs, scale, wanted))
-    arguments = [study, *_selection(scale, only, baselines=baselines), *_elsewhere(runs)]
+    arguments = [study, *selection(scale, only, baselines=baselines), *elsewhere(runs)]
     arguments += [word for path in plugin or () for word in ("--plugin", str(path))]
     draw("", f"Again: {program()} study report {shlex.join(arguments)}")
+
+
+app.command("work")(work)
 
 
 @app.command("status")
@@ -123,7 +107,8 @@ def show_status(
 ) -> None:
     """Show how far a study is, also while it runs elsewhere."""
     from unalike.cli.plugin import load_plugins
-    from unalike.studies.presence import is_busy, running
+    from unalike.runs.claim import is_busy
+    from unalike.studies.presence import running
     from unalike.studies.schedule import Schedule
     from unalike.studies.study import load_study, parse_only, plan_study
 
@@ -198,11 +183,11 @@ def stop_study(study: Name, runs: RunsFolder = DEFAULT_RUNS) -> None:
     name = Path(study).stem
     asked, left = stop(runs, name)
     if not asked:
-        status = shlex.join(["study", "status", study, *_elsewhere(runs)])
+        status = shlex.join(["study", "status", study, *elsewhere(runs)])
         raise UserError(f"{name} is not running in {runs}. See: {program()} {status}")
     if left:
         raise UserError(f"{left} of {asked} process(es) still save their work. Ask again in a minute.")
-    say(f"Stopped. Go on with: {program()} {shlex.join(['study', 'run', study, *_elsewhere(runs)])}")
+    say(f"Stopped. Go on with: {program()} {shlex.join(['study', 'run', study, *elsewhere(runs)])}")
 
 
 @app.command("export")
@@ -248,18 +233,6 @@ def export_store(
     assert target is not None
     atomic_write(target, csv_bytes(rows) if csv else parquet_bytes(rows))
     say(f"Written: {len(rows)} rows to {target}")
-
-
-def _selection(scale: float, only: list[str] | None, *, baselines: bool) -> list[str]:
-    return [
-        *(["--baselines"] if baselines else []),
-        *(["--scale", str(scale)] if scale != 1.0 else []),
-        *(part for text in only or [] for part in ("--only", text)),
-    ]
-
-
-def _elsewhere(runs: Path) -> list[str]:
-    return [] if runs == DEFAULT_RUNS else ["--runs", str(runs)]
 
 
 def _why(failed: list[Any]) -> dict[str, int]:
