@@ -49,7 +49,7 @@ def prepared(simulation, script):
     """The parties' states after the exchanges of a script in round 0."""
     from unalike.rounds.ledger import Ledger
 
-    ledger = Ledger(simulation.state.buffers)
+    ledger = Ledger(simulation.state.buffers, cohort=tuple(range(6)))
     simulation._converse(script, 0, ledger)
     return ledger.states
 
