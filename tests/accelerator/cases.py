@@ -191,9 +191,9 @@ def streams():
 
 
 def waits(parties, **fields):
-    """How often the processor waits for the device in a round of so many parties."""
+    """How often the processor waits for the device in a round of so many parties, who keep nothing."""
     fields = SHORT | {"sample": parties / 6, "device": pretend.NAME, "evaluate_every": 9, "rounds": 9} | fields
-    simulation = play(small_simulation("scaffold", **fields), 1)
+    simulation = play(small_simulation("fedprox", **fields), 1)
     before = pretend.backend.waits
     play(simulation, 1)
     return pretend.backend.waits - before
