@@ -35,6 +35,11 @@ def packed(folder: Path, known: dict[str, tuple[int, int]] | None = None) -> tup
     return changed, names
 
 
+def _order(name: str) -> tuple[bool, bool, bool, str]:
+    """What others need comes first: the result vouches for all, a checkpoint for all but the result."""
+    return name == RESULT, name.startswith("checkpoint-"), name not in _FIRST, name
+
+
 def unpack(folder: Path, files: Packed, names: list[str]) -> None:
     """Write the files so that the folder is one that a killed process could have left, whenever this is ended.
 
@@ -46,7 +51,7 @@ def unpack(folder: Path, files: Packed, names: list[str]) -> None:
         if place.is_absolute() or ".." in place.parts or "\\" in name:
             raise UserError(f"A host sent a file {name!r}, which is not in the run's folder. Is it your cluster?")
     make_folder(folder)
-    for name in sorted(files, key=lambda each: (each == RESULT, each not in _FIRST, each)):
+    for name in sorted(files, key=_order):
         path = folder / name
         if path.parent != folder:
             make_folder(path.parent)
