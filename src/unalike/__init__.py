@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unalike.own_files import allow_code
     from unalike.partition import PARTITIONS, Partition, make_partition
     from unalike.partition.partition import register_partition
+    from unalike.rounds.cohorts.cohort import register_cohort
     from unalike.rounds.optimisers import register_optimiser
     from unalike.runs.check import check_algorithm
     from unalike.runs.check_protocol import check_protocol
@@ -56,6 +57,7 @@ _HOME = {
     "unalike.own_files": ("allow_code",),
     "unalike.partition": ("PARTITIONS", "Partition", "make_partition"),
     "unalike.partition.partition": ("register_partition",),
+    "unalike.rounds.cohorts.cohort": ("register_cohort",),
     "unalike.rounds.optimisers": ("register_optimiser",),
     "unalike.studies.tuning.tune": ("tune",),
 }
@@ -94,6 +96,7 @@ __all__ = [
     "make_partition",
     "module",
     "register_channel",
+    "register_cohort",
     "register_dataset",
     "register_loss",
     "register_model",

@@ -137,7 +137,7 @@ def test_every_algorithm_cites_its_paper():
             if entry.cls.pools or entry.cls.sends == "nothing":  # baselines, which are nobody's
                 assert not entry.paper
                 continue
-            assert re.search(r"(et al\.|\w and \w+) \d{4} \((arXiv:\d{4}\.\d{5}|ICDE)", entry.paper)
+            assert re.search(r"(et al\.|\w and \w+) \d{4} \((arXiv:\d{4}\.\d{5}|ICDE|KDD, doi:10\.)", entry.paper)
 
 
 def test_bytes():

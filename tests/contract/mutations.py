@@ -168,12 +168,12 @@ CARRIERS = [
     *of_file(
         "rounds/gather.py",
         ("the cohort is everybody", "else population.share(gathered.answered)", "else 1.0"),
-        ("statistics by the number of parties", "mean / total.weight", "mean / len(replies)"),
+        ("statistics by the number of parties", "mean / total.weight", "mean / len(kept)"),
         ("bytes of one party", "parties * one.numel()", "one.numel()"),
         (
             "added in the order of arrival",
-            "sorted(replies, key=lambda reply: reply.party)",
-            "list(replies)",
+            "waiting[reply.party] = reply",
+            "yield reply",
         ),
     ),
     *of_file(
@@ -332,7 +332,6 @@ SECOND_EDITION = [
         "runs/training.py",
         ("what prepares is forgotten", "number == 1 and self._prepares", "False"),
         ("prepared in every round", "number == 1 and self._prepares", "self._prepares"),
-        ("everybody is asked", "if number in ask.to]", "]"),
         (
             "those who are not asked leave",
             "missing = set(asked) - set(gathered.answered)",

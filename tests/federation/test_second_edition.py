@@ -34,6 +34,9 @@ RUNS = {
     "fedgan(fill=0.5)": {},
     "faug(steps=5)": {},
     "f2u(steps=3)": {},
+    "f2a(steps=3)": {},
+    "ensemble": {},
+    "fedkt(teachers=2)": {},
     "dense(epochs=1, makes=2, learns=2)": {"model": "site-normed"},
     "site-relay": {},
     "ifca": {},
@@ -56,7 +59,7 @@ def public(tmp_path_factory):
 
 def world_of(path, name, public, **more):
     train = {"algorithm": name, "model": "mlp(6)", "rounds": 2, **RUNS.get(name, {}), **more.pop("train", {})}
-    used = public if name.startswith(("fedmd", "dapper", "cronus", "feddf")) else None
+    used = public if name.startswith(("fedmd", "dapper", "cronus", "feddf", "ensemble", "fedkt")) else None
     return World.make(path, public=used, train=train, **more)
 
 

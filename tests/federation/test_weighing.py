@@ -27,11 +27,16 @@ def asked(name, algorithm=None, **changes):
     return crew, orders
 
 
-@pytest.mark.parametrize("name", [*OURS, "scaffold(weights=uniform)"])
+@pytest.mark.parametrize("name", [*(name for name in OURS if name != "astraea"), "scaffold(weights=uniform)"])
 def test_the_weight_of_every_algorithm_is_known(name):
     crew, orders = asked(name)
     for order, reply in zip(orders, Sequential().answer(crew, orders), strict=True):
         assert agreed_weight(crew.worker(order.party), order) == reply.message.weight
+
+
+def test_astraea_weighs_by_labels_which_only_the_party_knows():
+    crew, (order, *_) = asked("astraea")
+    assert agreed_weight(crew.worker(order.party), order) is None
 
 
 @dataclass(frozen=True)

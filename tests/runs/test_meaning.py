@@ -61,6 +61,7 @@ REFUSED = {
     "augment": ("crop-flip", "--augment has no meaning"),
     "dtype": ("float64", "--dtype has no meaning"),
     "device": ("cuda", "--device has no meaning"),
+    "cohort": ("label-balanced", "--cohort has no meaning"),
     "engine": ("vectorised", "--engine vectorised stacks nets, and trees are none"),
     "channel": ("clip(1.0)", "--channel clip.1.0. is for the weights of nets"),
 }

@@ -19,6 +19,8 @@ from unalike.studies.study_file import built_in_studies, load_study, read_study
 BUILT_IN = {
     "personal-mnist",
     "knowledge-mnist",
+    "few-rounds",
+    "single-label",
     "ifca-rotated",
     "fedrep-cifar",
     "fedrep-cifar-net",
@@ -35,8 +37,6 @@ BUILT_IN = {
     "cfl-tree",
     "trees-noniid",
     "vertical-noniid",
-    "few-rounds",
-    "single-label",
     "quick",
 }
 

@@ -15,7 +15,7 @@ from tests.trees.grown_model import CLASSES, grown_arrays
 from tests.trees.test_grow import CHOICES, made, same
 from tests.trees.xgboost_arrays import example
 from unalike.models.trees import Trees
-from unalike.trees import library
+from unalike.trees import library, walking
 from unalike.trees.bins import bin_rows
 from unalike.trees.cuts import Cuts
 from unalike.trees.ensemble import Ensemble
@@ -29,7 +29,7 @@ def by_numpy(call):
     """What ``call`` gives without the compiled core."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library, "core", lambda: None)
-        patch.setattr(library, "core_for", lambda walks: None)
+        patch.setattr(walking, "core_for", lambda walks: None)
         return call()
 
 
@@ -167,7 +167,7 @@ def test_trained_trees_say_of_rows_what_they_say_in_numpy(objective, form):
 def test_few_rows_do_not_wait_for_a_compiler(monkeypatch):
     library.core.cache_clear()
     monkeypatch.setattr(library, "load", None)
-    assert library.core_for(10**6) is None
+    assert walking.core_for(10**6) is None
 
 
 def test_without_a_compiler_one_line_says_so(monkeypatch, capsys):
@@ -188,7 +188,7 @@ from unalike.native import compiler
 compiler.FLAGS = (*compiler.FLAGS, "-O1", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
 from tests.trees.test_grow import made
 from unalike.models.trees import Trees
-from unalike.trees import library
+from unalike.trees import library, walking
 from unalike.trees.bins import bin_rows
 from unalike.trees.grow import grow
 assert library.core() is not None

@@ -28,6 +28,8 @@ class FedRs(Algorithm):
     with the logits z, and the push on the row of an absent class is alpha times as strong. alpha = 1 is FedAvg, to
     the bit; alpha = 0 leaves the rows of absent classes as they are. Nothing is sent beside the update.
 
+    With one label for each party no gain was seen: the model ends in answering one class (docs/data-methods.md).
+
     Departures: z has the head's bias in it, where the paper's classifier has none. Which labels a party has, it
     counts over its training rows in every round, since rows may change with time. The authors' public code
     scales by the *share* of a class (a_c = alpha + (1 - alpha) n_c / max n) and applies that again in each step to

@@ -192,11 +192,11 @@ class Simulation(Training):
         own = self.algorithm.overrides("personal") or self.adapts
         kind: Kind = "measure+train" if self.algorithm.measures_personal else "train"
         ask = Ask(kind, self.algorithm.send(self.task, state.server) if own else {})
-        ledger = Ledger(state.buffers, dict(state.parties), dict(state.own_buffers))
+        ledger = Ledger(state.buffers)
         adapts = [self._deploying.algorithm.adapts(known) for known in (False, True)]
 
         def order(number: int) -> Order:
-            return self.order(ask, number, max(1, state.round), ledger)
+            return self.order(ask, number, max(1, state.round), ledger, state)
 
         def phases(number: int) -> tuple[Phase, ...]:
             return self._adapting[number % len(self._adapting)] if adapts[number in state.parties] else ()

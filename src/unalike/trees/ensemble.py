@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unalike.trees import library
+from unalike.trees import walking
 from unalike.trees.columns import names_of
 from unalike.trees.importance import MOST_SHOWN, importance_of
 from unalike.trees.objective import Objective, objective_of
@@ -105,14 +105,14 @@ class Ensemble:
         if first == 0:
             found += self.base
         used, layout = self._layout(chosen)
-        core = library.core_for(x.shape[0] * len(layout))
+        core = walking.core_for(x.shape[0] * len(layout))
         if core is not None and len(used):
             steps, depth = np.stack([tree.steps for tree in layout]), np.array([tree.depth for tree in layout])
             as_they_are = isinstance(x, np.ndarray) and x.dtype == np.float32 and x.flags.c_contiguous
             if as_they_are:
                 steps["column"] = used[steps["column"]]
             for rows, block in [(slice(None), x)] if as_they_are else _blocks(x, used):
-                library.walk(core, block, steps, depth, chosen.start, found[rows])
+                walking.walk(core, block, steps, depth, chosen.start, found[rows])
             return found
         for rows, block in _blocks(x, used):
             for number, tree in zip(chosen, layout, strict=True):
@@ -160,7 +160,7 @@ class _Walk:
     @property
     def steps(self) -> Array:
         """The nodes as the compiled core walks on them."""
-        found = np.zeros(len(self.column), library.STEP)
+        found = np.zeros(len(self.column), walking.STEP)
         for name in ("threshold", "column", "missing_left", "value"):
             found[name] = getattr(self, name)
         found["right"], found["left"] = self.children.reshape(-1, 2).T

@@ -80,6 +80,15 @@ def test_decoding_is_exact_if_and_only_if_the_base_row_is_the_same():
         assert 1 not in y.tolist()  # nobody has it
 
 
+def test_a_code_is_decoded_by_rows_of_its_other_label_alone():
+    simulation = small("xormix(rows=3)")
+    task, scale = simulation.task, simulation.task.byte_scale
+    a, b, decoy = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (3, 5)))
+    task.public = Batch(scale.numbers(torch.stack([decoy, b]), torch.float64), torch.tensor([1, 2]))
+    whole, y = simulation.algorithm.rebuilt(task, (a ^ b)[None], torch.tensor([[0, 2]]))
+    assert torch.equal(whole[y == 0], a.expand(3, -1))
+
+
 @pytest.mark.parametrize("rows", [1, 4, 30])
 def test_the_servers_labels_are_even_and_its_own_rows_come_first(rows):
     simulation = small(f"xormix(rows={rows})")

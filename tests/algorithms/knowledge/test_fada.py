@@ -256,6 +256,9 @@ def test_each_part_of_a_disentangler_goes_its_own_way():
     s = specific.clone().requires_grad_()
     hidden = -parts.nets["identify"](identify, parts.nets["specific"](s, batch.x.flatten(1))).log_softmax(1).mean()
     assert torch.allclose(with_labels[0] - without[0], torch.autograd.grad(hidden, s)[0], atol=1e-12)
+    critic = torch.split(own, sizes)[3].clone().requires_grad_()
+    bound = parts.information(critic, f, code.detach(), batch)
+    assert torch.allclose(without[3], -torch.autograd.grad(bound, critic)[0], atol=1e-12)
     other = replace(batch, y=(batch.y + 1) % 3)
     assert torch.equal(*(parts.loss(own, f, each, labels=False) for each in (batch, other)))
 

@@ -88,6 +88,15 @@ def test_teachers_are_trained_on_their_part_and_most_votes_count(engine):
     assert torch.equal(replies.sum["votes"].float(), expected)
 
 
+def test_parts_of_a_deal_share_no_row_leave_none_out_and_are_drawn():
+    worker = small_simulation("fedkt").crew.worker(0)
+    one, other = ([worker.dealt((which, 3, deal), 10) for which in range(3)] for deal in (0, 1))
+    for parts in (one, other):
+        assert sorted(len(part) for part in parts) == [3, 3, 4]
+        assert sorted(row for part in parts for row in part) == list(range(10))
+    assert any(list(a) != list(b) for a, b in zip(one, other, strict=True))
+
+
 def test_the_phases_are_the_papers():
     found = FedKt(partitions=2, teachers=2, epochs=7, student_epochs=3).phases(None, 1)
     teachers = [phase for phase in found if phase.rows == "own"]

@@ -44,8 +44,8 @@ HYBRID = of_file(
 XORMIX = of_file(
     "algorithms/data/xormix.py",
     ("rows in the clear", "(pixels[seeds] ^ pixels[others])[:told]", "pixels[seeds][:told]"),
-    ("with a row of the same label", "+ (y == y[seeds][:, None])", "- (y == y[seeds][:, None])"),
-    ("with itself", "torch.stack([y[seeds], y[others]]", "torch.stack([y[others], y[seeds]]"),
+    ("with a row of the same label", "+ (y == y[seeds][:, None])", "+ (y != y[seeds][:, None])"),
+    ("with itself", "others = order.argmin(dim=1)", "others = seeds"),
     ("decoded as the other label", "labels[:, :1] == label", "labels[:, 1:] == label"),
     ("any base row decodes", "& (labels[:, 1:] == y)", "& (labels[:, 1:] >= 0 * y)"),
     ("codes are taken for rows", "code[picked[:, 0]] ^ base[picked[:, 1]]", "code[picked[:, 0]]"),
@@ -76,6 +76,7 @@ CHECKS = [
     (test_hybrid_fl.test_the_server_goes_through_its_rows_in_another_order_in_every_round,),
     (test_xormix.test_a_code_is_one_of_the_partys_rows_xored_with_one_of_another_label,),
     (test_xormix.test_decoding_is_exact_if_and_only_if_the_base_row_is_the_same,),
+    (test_xormix.test_a_code_is_decoded_by_rows_of_its_other_label_alone,),
     (test_xormix.test_the_servers_labels_are_even_and_its_own_rows_come_first, 4),
     (test_xormix.test_the_server_trains_on_them_and_the_rounds_go_on_from_there,),
     (test_xormix.test_every_byte_survives_standardising_and_back, torch.float32),

@@ -54,6 +54,7 @@ MUTATIONS = [
     ),
 ]
 CHECKS = [
+    (test_fedkt.test_parts_of_a_deal_share_no_row_leave_none_out_and_are_drawn,),
     (test_fedkt.test_the_phases_are_the_papers,),
     (test_fedkt.test_teachers_are_trained_on_their_part_and_most_votes_count, "sequential"),
     (test_fedkt.test_a_party_whose_students_differ_on_a_row_has_no_vote_there, "sequential"),

@@ -55,7 +55,7 @@ MUTATIONS = [
     ),
     *of_file(
         HOME + "counted.py",
-        ("roots are not counted", "nodes = len(trees)  # the roots", "nodes = 0"),
+        ("roots are not counted", "nodes, told = len(trees), 0", "nodes, told = 0, 0"),
         ("counts are left out", "cuts.slots * channels_of(settings)", "cuts.slots * 2"),
     ),
     *of_file(

@@ -59,7 +59,7 @@ class Astraea(Algorithm):
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The model, how often rows of a class are seen, and where there are mediators everybody's counts."""
         if not task.classes:
-            raise UserError("Astraea levels classes; this task has numbers to predict. Use fedavg.")
+            raise UserError("Astraea is for classes, which it levels; this task has numbers. Use fedavg.")
         counts = {"counts": w.new_zeros(task.population, task.classes)} if self.gamma > 1 else {}
         return {"w": w, "copies": w.new_ones(task.classes), **counts}
 

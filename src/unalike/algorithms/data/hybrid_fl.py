@@ -53,6 +53,8 @@ class HybridFl(Algorithm):
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The model, and room for the rows that are given."""
+        if not task.classes:
+            raise UserError("HybridFl is for classes: rows of each are given; this task has numbers. Use fedavg.")
         if unknown := [giver for giver in self.givers if giver >= task.population]:
             raise UserError(f"HybridFl.givers has {unknown[0]}, but parties are 0 to {task.population - 1}.")
         count = len(set(self.givers)) * self.rows

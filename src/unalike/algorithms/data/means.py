@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from unalike.models.task import Task
 
 MEANS = ("means", "labels", "there")
+_FORWARD = threading.Lock()
+"""Forward derivatives have levels that are one for the whole process: one party at a time takes one."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,8 @@ class FedMix(MeanAugmented):
             logits = plain.logits(w, replace(batch, x=x), track=False)
             return plain.loss_of(logits, batch), logits
 
-        found: Any = jvp(own, (shrunk.x,), (mean.expand_as(batch.x),), has_aux=True)
+        with _FORWARD:
+            found: Any = jvp(own, (shrunk.x,), (mean.expand_as(batch.x),), has_aux=True)
         loss, slope, logits = found
         theirs = batch.mean(mixed_loss(plain, logits, labels))
         mixed: Tensor = (1 - self.lam) * loss + self.lam * theirs + self.lam * (1 - self.lam) * slope

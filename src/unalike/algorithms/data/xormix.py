@@ -55,6 +55,8 @@ class XorMix(Algorithm):
 
     def init_server(self, task: Task, w: Tensor) -> Vectors:
         """The model; rows that are no bytes, or no public ones, are refused."""
+        if not task.classes:
+            raise UserError("XorMix is for classes: a row is encoded with one of another class. Use fedavg.")
         _scale(task)
         len(task.public.y)  # says what to do where there are none
         return {"w": w}

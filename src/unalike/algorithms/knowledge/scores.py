@@ -36,5 +36,6 @@ def needs_classes(task: Task, name: str) -> None:
     """Refuse a task without classes: there are no scores of classes to exchange."""
     if task.objective.task != "classification":
         raise UserError(
-            f"{name} exchanges scores of classes, but the task is regression. Choose fedavg, or fedmd."
+            f"{name} is for classes, whose scores it exchanges; this task has numbers to predict. "
+            "Choose fedavg, or fedmd."
         )
