@@ -52,7 +52,7 @@ def dataset(parties: int) -> Any:
 
 def peak() -> float:
     """The most memory that the process has had so far, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
 def start(parties: int) -> dict[str, float]:

@@ -15,16 +15,29 @@ from dataclasses import replace
 from unittest import mock
 
 import torch
+from torch import Tensor
 
 from benchmarks.phases import simulation
 from benchmarks.report import made, options, publish, table
 from benchmarks.rounds import WORK as ROUNDS
 from benchmarks.workload import Workload
 from unalike.algorithms import ALGORITHMS
+from unalike.algorithms.contract import Algorithm, Party, algorithm
 from unalike.engines.compiled import engine
 from unalike.runs.simulation import Simulation
 
-NAMES = ["fedavg", "rfedavg", "rfedavg+", "moon", "scaffold", "ditto", "apfl", "per-fedavg", "pfedme", "fedrep"]
+
+@algorithm("distilled")
+class Distilled(Algorithm):
+    """FedAvg whose parties are taught by the model that they received, on their own rows."""
+
+    def teach(self, party: Party) -> tuple[float, float, Tensor]:
+        """The received model teaches, at a heat of 2."""
+        return 1.0, 2.0, party.received["w"]
+
+
+NAMES = ["fedavg", "rfedavg", "rfedavg+", "distilled", "moon", "scaffold", "ditto", "apfl"]
+NAMES += ["per-fedavg", "pfedme", "fedrep"]
 SIZES = {"W1": (512, 1), "W2": (512, 1), "W3": (3_200, 2)}
 """Rows of a party, and local epochs."""
 WORK = [replace(one, rows=SIZES[one.key][0], epochs=SIZES[one.key][1]) for one in ROUNDS if one.key in SIZES]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from functools import cached_property
+from itertools import compress, groupby
+from operator import is_not
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +65,7 @@ class RowLayout:
             found[column.key] = value.to(self.device)
         return found
 
+    @cached_property
     def text(self) -> str:
         """The layout in words, for digests."""
         return " ".join(f"{column.key} {column.dtype} {column.shape}" for column in self.columns)
@@ -173,10 +176,12 @@ class PartyStates(Mapping[int, Vectors]):
 
     def changed_since(self, before: PartyStates) -> list[int]:
         """The parties whose rows are others than in another version, those that have none now included."""
-        pages, found = self._pages.keys() | before._pages.keys(), []
-        for page in sorted(page for page in pages if self._pages.get(page) is not before._pages.get(page)):
+        pages = [page for page, own in self._pages.items() if before._pages.get(page) is not own]
+        pages += [page for page in before._pages if page not in self._pages]
+        found: list[int] = []
+        for page in sorted(pages):
             (_, now), (_, then) = self._pages.get(page, _NOTHING), before._pages.get(page, _NOTHING)
-            found += [page * _PAGE + place for place in range(_PAGE) if now[place] is not then[place]]
+            found += compress(range(page * _PAGE, (page + 1) * _PAGE), map(is_not, now, then))
         return found
 
     def tables(self, numbers: Iterable[int]) -> Iterator[Table]:
@@ -205,7 +210,7 @@ class PartyStates(Mapping[int, Vectors]):
         for number in numbers:
             layout, row = self._row(number)
             if layout is not None and row is not None:
-                sha = hashlib.sha256(f"{number} {layout.text()} ".encode())
+                sha = hashlib.sha256(f"{number} {layout.text} ".encode())
                 sha.update(row_bytes(row))
                 total += int.from_bytes(sha.digest(), "big")
         return total

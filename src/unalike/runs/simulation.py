@@ -36,6 +36,9 @@ from unalike.runs.spec import RunSpec
 from unalike.runs.training import Training
 from unalike.scores import Figures
 
+MANY = 100_000
+"""Parties from which on one waits for their rows to be split, and is told so."""
+
 
 class Simulation(Training):
     """A federation trained in one process, round by round.
@@ -54,6 +57,8 @@ class Simulation(Training):
         say: Callable[[str], None] = print,
         participation: Mapping[tuple[int, int], Sequence[int]] | None = None,
     ) -> None:
+        if (spec.parties or 0) >= MANY:
+            say(f"Splitting the rows between {spec.parties:,} parties.")
         self.federation = build_federation(spec, data)
         super().__init__(spec, self.federation.tasks, self.federation.population)
         self.crew: Workers = Crew(self.federation, self.recipe)
