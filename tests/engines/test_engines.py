@@ -299,6 +299,10 @@ class TestChoice:
         assert choose_device("cpu", torch.float32).type == "cpu"
         with pytest.raises(UserError, match="Did you mean 'cuda'"):
             choose_device("cud", torch.float32)
+        with pytest.raises(UserError, match="Use --device auto, or name it: cuda or mps"):
+            choose_device("gpu", torch.float32)
+        with pytest.raises(UserError, match=r"must be auto, cpu, cuda, mps or one such as cuda:1, got 'cuda:x'"):
+            choose_device("cuda:x", torch.float32)
         if not torch.cuda.is_available():
             with pytest.raises(UserError, match="--device cpu"):
                 choose_device("cuda", torch.float32)

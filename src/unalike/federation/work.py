@@ -64,12 +64,13 @@ class SiteWork:
         secret: bytes = b"",
         once: Once | None = None,
         public: Sequence[Column] | None = None,
+        device: str = "cpu",
     ) -> None:
         self.spec = spec = plan.spec
         self.number, self.schema, self.data, self.plan = number, schema, data, plan
         self._secret, self._once, self._asked = secret, once, ""
         self._digest = digest_of(data.x.tobytes(), data.y.tobytes())
-        self.tasks, self.channel = agreed_tasks(spec, schema), parse_channel(spec.channel)
+        self.tasks, self.channel = agreed_tasks(spec, schema, device), parse_channel(spec.channel)
         self.task = self.tasks[number % len(self.tasks)]
         for task in self.tasks:
             task.least_opened = least_opened(self.channel, plan.cohort, plan.needed(plan.cohort))
@@ -149,19 +150,25 @@ class SiteWork:
         buffers = arrays.get(BUFFERS, initial)
         if buffers.shape != initial.shape or buffers.dtype != initial.dtype:
             raise Refused(f"it has {buffers.numel()} running statistics, the model {initial.numel()}")
+        if self.worker.recipe.keeps_statistics:
+            buffers = kept.get(_STATISTICS, buffers)
         order = Order(
             self.number,
             round,
             turn=0,
             kind="train",
-            payload=under(PAYLOAD, arrays),
-            state=under(_STATE, kept) or self.algorithm.init_party(self.task, self.initial),
-            buffers=kept.get(_STATISTICS, buffers) if self.worker.recipe.keeps_statistics else buffers,
+            payload=self._placed(under(PAYLOAD, arrays)),
+            state=self._placed(under(_STATE, kept)) or self.algorithm.init_party(self.task, self.initial),
+            buffers=buffers.to(self.task.device),
             lr=learning_rate(self.spec, round),
             memory=under(_MEMORY, kept),
             most_rows=max(1, whole_number(header, "most_rows", MOST_ROWS)),
         )
         return order, kept
+
+    def _placed(self, vectors: Vectors) -> Vectors:
+        """What came over the wire or from the vault, where the net is."""
+        return {key: value.to(self.task.device) for key, value in vectors.items()}
 
     def _line(self, round: int, turn: int) -> Line:
         lines = self.script.of(round)

@@ -108,7 +108,8 @@ class Receiver:
                     size += len(data)
                     one = wire.channel.decode(data, layout, wire.setting(order, None))
                     if needs_each:
-                        singles[reply.party] = one.vectors
+                        here = order.buffers.device
+                        singles[reply.party] = {key: value.to(here) for key, value in one.vectors.items()}
                     yield one.message()
 
         total = _block_sum(messages())

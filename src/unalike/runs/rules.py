@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -34,6 +34,14 @@ def check_finite(spec: RunSpec, vectors: Vectors, number: int, whose: str) -> No
                 f"Training diverged in round {number}: {whose}{key} is not finite. "
                 f"Lower --lr (now {spec.lr}), or change {spec.algorithm} or {spec.optimiser}."
             )
+
+
+def check_states(spec: RunSpec, states: Mapping[int, Vectors], number: int) -> None:
+    """The same of what parties keep: one look at all together; at each only where something is wrong."""
+    values = [value for state in states.values() for value in state.values() if value.is_floating_point()]
+    if values and not bool(torch.stack([torch.isfinite(value).all() for value in values]).all()):
+        for k, state in states.items():
+            check_finite(spec, state, number, f"party {k}'s ")
 
 
 def recipe_of(spec: RunSpec, algorithm: Algorithm, tasks: Sequence[Task], wire: Wire | None) -> Recipe:

@@ -215,8 +215,9 @@ class Simulation(Training):
         )
 
     def placed(self, tensors: Vectors) -> Vectors:
-        """Tensors that were read from a file, on the device of the nets."""
-        return {name: value.to(self.task.device) for name, value in tensors.items()}
+        """Tensors that were read from a file, on the device of the nets; a channel's memory is the processor's."""
+        device = self.task.device
+        return {name: v if name.startswith("channel/") else v.to(device) for name, v in tensors.items()}
 
     def fixed(self) -> dict[str, str]:
         """The digest of frozen layers, if there are any."""

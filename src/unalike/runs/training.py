@@ -33,6 +33,7 @@ from unalike.runs.rules import (
     asked_in,
     check_channel,
     check_finite,
+    check_states,
     cohort_size,
     learning_rate,
     least_opened,
@@ -190,8 +191,7 @@ class Training(ABC):
         ledger.begin(cohort, stacked=self.stacks)
         server = self._converse(self.algorithm.round(self.task, server), number, ledger)
         self._check_server(server, number)
-        for k, state in ledger.states.items():
-            check_finite(self.spec, state, number, f"party {k}'s ")
+        check_states(self.spec, ledger.states, number)
         after = self.state.after(number, server, ledger, self._counted(exchanges, ledger.turn))
         row: Figures = {"round": number, "train_loss": ledger.loss}
         if self.channel.noise is not None:
