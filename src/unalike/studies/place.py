@@ -37,7 +37,7 @@ class Place(Protocol):
         """How many runs may be given to it now. So many wait, for which it may get ready."""
 
     def start(self, job: Job, errand: Errand) -> None:
-        """Have a run made."""
+        """Have a run made, which ``room`` was there for."""
 
     def events(self, timeout: float) -> list[Event]:
         """What has happened; waits for so many seconds, or until there may be work to give out."""
