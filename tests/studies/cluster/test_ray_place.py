@@ -17,7 +17,7 @@ from unalike.runs.claim import claim, is_busy
 from unalike.runs.run import run
 from unalike.studies.cluster.connection import cluster
 from unalike.studies.cluster.ray_place import RayPlace
-from unalike.studies.cluster.task import Common, make_here
+from unalike.studies.cluster.task import StudyTerms, make_here
 from unalike.studies.making import errand
 from unalike.studies.place import Event
 from unalike.studies.plan import plan_study
@@ -180,7 +180,7 @@ def told(terms):
 
 
 def test_a_host_that_does_not_see_the_folder_says_so_and_the_remedy(tmp_path):
-    said = told(Common(str(tmp_path), ".studies/probe-1"))
+    said = told(StudyTerms(str(tmp_path), ".studies/probe-1"))
     assert said["event"] == "broken"
     assert f"does not see the folder of runs {tmp_path}" in said["problem"]
     assert "add --ship" in said["problem"]
@@ -188,13 +188,13 @@ def test_a_host_that_does_not_see_the_folder_says_so_and_the_remedy(tmp_path):
 
 
 def test_a_host_with_another_program_says_so(tmp_path):
-    said = told(Common(str(tmp_path), "", version="9.9"))
+    said = told(StudyTerms(str(tmp_path), "", version="9.9"))
     assert said["event"] == "broken"
     assert "the study 9.9" in said["problem"]
 
 
 def test_a_host_that_cannot_prepare_says_so(tmp_path):
-    said = told(Common(str(tmp_path), "", prepare=missing_plugin))
+    said = told(StudyTerms(str(tmp_path), "", prepare=missing_plugin))
     assert said == {"event": "broken", "problem": "There is no plugin file mine.py."}
 
 

@@ -17,7 +17,7 @@ from unalike.runs.claim import claim
 from unalike.runs.files import atomic_write, make_folder
 from unalike.runs.lease import InUse
 from unalike.studies.cluster.shipping import packed, unpack
-from unalike.studies.cluster.task import SHIP_SECONDS, Common, Said, Shipment, make_here
+from unalike.studies.cluster.task import SHIP_SECONDS, Said, Shipment, StudyTerms, make_here
 from unalike.studies.making import Errand
 from unalike.studies.place import Event
 from unalike.studies.presence import FOLDER
@@ -57,7 +57,7 @@ class Mailbox:
         self._stopping = True
 
 
-def make_there(number: int, errand: Errand, terms: Common, shipment: Shipment | None, mail: Any) -> Said:
+def make_there(number: int, errand: Errand, terms: StudyTerms, shipment: Shipment | None, mail: Any) -> Said:
     """The task, on whatever host Ray has chosen."""
     import ray
 
@@ -105,7 +105,9 @@ class RayPlace:
         self._probe = None if ship else self._leave_probe()
         environment = tuple((name, os.environ[name]) for name in _VARIABLES if name in os.environ)
         probe = "" if self._probe is None else self._probe.relative_to(self._runs).as_posix()
-        terms = Common(str(self._runs), probe, environment=environment, prepare=prepare, ship_seconds=ship_seconds)
+        terms = StudyTerms(
+            str(self._runs), probe, environment=environment, prepare=prepare, ship_seconds=ship_seconds
+        )
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
         )

@@ -25,7 +25,7 @@ Said = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Common:
+class StudyTerms:
     """What all runs of a study on a cluster have in common."""
 
     runs: str
@@ -63,7 +63,7 @@ class _Stop(BaseException):
     """The study wants no more."""
 
 
-def make_here(errand: Errand, terms: Common, shipment: Shipment | None, tell: Callable[[Said], bool]) -> Said:
+def make_here(errand: Errand, terms: StudyTerms, shipment: Shipment | None, tell: Callable[[Said], bool]) -> Said:
     """Make a run on this host; what came of it.
 
     ``tell`` hears rounds, and now and then what is shipped, and says whether the study stops: the run is saved.
@@ -117,7 +117,7 @@ class _Shipping:
         return {"files": files, "names": names}
 
 
-def _check(terms: Common) -> None:
+def _check(terms: StudyTerms) -> None:
     """Whether this host can make runs of the study: the same program, and the same folder."""
     host = socket.gethostname()
     os.environ |= dict(terms.environment)
