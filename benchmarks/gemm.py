@@ -4,14 +4,21 @@ Counted are the multiply-adds of convolutions and linear layers (2 operations ea
 forward pass, as much again for the gradient of the weights, and as much again for the gradient of each layer's
 input, which the first layer does not need. Pooling, ReLU, the loss and the optimiser count nothing: no net can
 reach the limit.
+
+A library's product of matrices is not all that a processor can do: ``peak`` is what a loop of multiply-adds does
+that do not wait for each other, in registers, with vectors of this machine.
 """
 
 from __future__ import annotations
 
+import sys
 import time
+from ctypes import c_int64
 
 import torch
 from torch import Tensor, nn
+
+from unalike.native.compiler import NoCompiler, load, vector_width
 
 SIZES = (512, 1024)
 SECONDS = 0.15
@@ -20,6 +27,36 @@ SECONDS = 0.15
 def measure() -> float:
     """Operations per CPU-second of the best size of matrices."""
     return max(_rate(size) for size in SIZES)
+
+
+CHAINS = 12
+LOOP = """
+#include <stdint.h>
+typedef float vector __attribute__((vector_size(4 * V)));
+float multiply_adds(int64_t times) {
+    vector sum[CHAINS], factor = (vector){0} + 0.999f, more = (vector){0} + 0.001f;
+    for (int i = 0; i < CHAINS; i++) sum[i] = (vector){0} + (float)i;
+    for (int64_t n = 0; n < times; n++)
+        _Pragma("GCC unroll 16") for (int i = 0; i < CHAINS; i++) sum[i] = sum[i] * factor + more;
+    float total = 0;
+    for (int i = 0; i < CHAINS; i++) total += sum[i][0];
+    return total;
+}
+"""
+
+
+def peak() -> float | None:
+    """Operations per CPU-second of multiply-adds in registers; None without a compiler."""
+    try:
+        width = vector_width()
+        source = f"#define V {width}\n#define CHAINS {CHAINS}\n{LOOP}"
+        loop = load(source, lambda line: print(line, file=sys.stderr), "a loop").multiply_adds
+    except NoCompiler:
+        return None
+    loop.argtypes, times = [c_int64], 10**7
+    began = time.process_time()
+    loop(times)
+    return 2 * width * CHAINS * times / (time.process_time() - began)
 
 
 def _rate(size: int) -> float:

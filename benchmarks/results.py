@@ -4,12 +4,14 @@ unalike study run niid-table3 --only dataset=adult,dataset=covtype --runs RUNS
 python -m benchmarks.results niid-table3 --runs RUNS --only dataset=adult [--page PAGE.md] [--plugin FILE.py]
 
 Writes a table, and the notes of the cells outside, between the page's two comments of that name (the study's, or
-``--name``), and all runs as docs/results/NAME.csv.
+``--name``), and all runs as docs/results/NAME.csv. ``--csv`` writes the file alone; ``--keep`` leaves finished
+runs of the study in it that are not in the folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +19,7 @@ from pathlib import Path
 from benchmarks.report import ROOT, put, table
 from unalike.cli.plugin import load_plugins
 from unalike.ranking.comparison import Compared
-from unalike.studies.export import csv_bytes, study_keys
+from unalike.studies.export import Row, csv_bytes, study_keys
 from unalike.studies.store import Store
 from unalike.studies.study import StudyResults, load_study, parse_only, study_results
 
@@ -69,6 +71,19 @@ def _cell(cell: Compared | None, column: str, notes: list[str], reduced: bool) -
     return text
 
 
+def kept(file: Path, rows: Sequence[Row], keys: set[str]) -> list[Row]:
+    """Finished runs of a study that the file has and ``rows`` have not."""
+    if not file.exists():
+        return []
+    found = {row["key"] for row in rows if row.get("state") == "finished"}
+    with file.open(encoding="utf-8", newline="") as text:
+        return [
+            row
+            for row in csv.DictReader(text)
+            if row["state"] == "finished" and row["key"] in keys and row["key"] not in found
+        ]
+
+
 def main() -> None:
     """Write one study's part of the page."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
@@ -80,19 +95,23 @@ def main() -> None:
     parser.add_argument(
         "--reduced", default="", help="in what the setting is less than the paper's: nothing is judged"
     )
+    parser.add_argument("--csv", action="store_true", help="the file alone")
+    parser.add_argument("--keep", action="store_true", help="keep finished runs of the file that are not there")
     parser.add_argument("--page", default=PAGE.name, help="the page in docs/ that has a place for it")
     parser.add_argument("--plugin", type=Path, action="append", default=[])
     given = parser.parse_args()
     load_plugins(given.plugin)
     study, only, name = load_study(given.study), parse_only(given.only), given.name or Path(given.study).stem
     results = study_results(study, given.runs, given.scale, only)
-    put(PAGE.parent / given.page, name, text_of(results, given.reduced))
+    if not given.csv:
+        put(PAGE.parent / given.page, name, text_of(results, given.reduced))
     file = PAGE.parent / "results" / f"{name}.csv"
     file.parent.mkdir(exist_ok=True)
     keys = study_keys(study, given.runs, given.scale, only)
     with Store(given.runs) as store:
         store.sync()
-        file.write_bytes(csv_bytes([row for row in store.rows() if row.get("key") in keys]))
+        rows = [row for row in store.rows() if row.get("key") in keys]
+        file.write_bytes(csv_bytes([*rows, *(kept(file, rows, keys) if given.keep else [])]))
     print(f"{results.done} of {results.total} runs; {file.relative_to(ROOT)}, docs/{given.page}")
 
 

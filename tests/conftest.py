@@ -1,4 +1,3 @@
-import functools
 import gc
 import os
 
@@ -10,6 +9,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch  # it reads how many threads it may have
 
+from tests.lessons import shortened
 from unalike import own_files
 from unalike.algorithms.generated import learning
 
@@ -49,15 +49,8 @@ def _no_waiting_for_disks():
 
 @pytest.fixture(scope="session", autouse=True)
 def _short_lessons():
-    """Where a server learns for itself as long as is usual, it learns less: all algorithms are tried often."""
-    whole = learning.lessons
-
-    @functools.wraps(whole)
-    def short(task, count):
-        return whole(task, {1000: 3, 30: 3, 20: 1}.get(count, count))
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "lessons", short)
+        patch.setattr(learning, "lessons", shortened())
         yield
 
 

@@ -233,6 +233,15 @@ class TanhBody:
         return Net(nn.Sequential(nn.Linear(int(np.prod(shape)), 4), nn.Tanh()), nn.Linear(4, classes))
 
 
+@register_model("test-dropping")
+class Dropping:
+    """A net that draws random numbers as it trains."""
+
+    def build(self, shape, classes):
+        body = nn.Sequential(nn.Linear(int(np.prod(shape)), 4), nn.ReLU(), nn.Dropout(0.5))
+        return Net(body, nn.Linear(4, classes))
+
+
 PROBE = "broken-probe"
 """The text of what :func:`probe` registers: never among the algorithms that must hold the contract."""
 

@@ -99,6 +99,11 @@ def load(path: Path | str, what: str = "") -> ModuleType:
     return _loaded[home][1]
 
 
+def loaded() -> tuple[Path, ...]:
+    """The files that were run here because the user named them, in that order."""
+    return tuple(path for path, (_, module) in _loaded.items() if module.__name__.startswith(_PREFIX))
+
+
 _PREFIX = "plugin_"
 
 

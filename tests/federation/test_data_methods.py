@@ -16,6 +16,7 @@ RUNS = {
     "astraea(gamma=2, alpha=1)": "updates",
     "mixup": "updates",
 }
+AGREED = RUNS | {"faug(steps=2)": "rows", "xormix": "rows"}
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +37,11 @@ def test_sites_train_to_the_bits_of_simulation(algorithm, tmp_path, public):
     assert_same(world, simulation)
 
 
-@pytest.mark.parametrize("algorithm", RUNS)
+@pytest.mark.parametrize("algorithm", AGREED)
 def test_what_gives_rows_or_their_means_away_is_agreed_to_in_these_words(algorithm, tmp_path, public):
-    table = public if algorithm.startswith("share") else None
+    table = public if algorithm.startswith(("share", "xormix")) else None
     plan = World.make(tmp_path, public=table, train={"algorithm": algorithm, "model": "mlp(6)"}).plan
-    sends = RUNS[algorithm]
+    sends = AGREED[algorithm]
     if sends == "updates":
         _agree_to_rows(plan, None)
     else:
@@ -49,6 +50,13 @@ def test_what_gives_rows_or_their_means_away_is_agreed_to_in_these_words(algorit
     _agree_to_rows(plan, sends)
     with pytest.raises(UserError, match=f"sends {sends}, not features. Leave --sends out"):
         _agree_to_rows(plan, "features")
+
+
+@pytest.mark.parametrize("channel", ["clip(1.0)", "quantise(8)", "masked", "clip(1.0)+gauss(0.5)"])
+@pytest.mark.parametrize("algorithm", ["fedmix", "hybrid-fl(givers=(0, 2), rows=5)", "faug(steps=2)"])
+def test_no_channel_between_sites_carries_rows_or_their_means(algorithm, channel, tmp_path):
+    with pytest.raises(UserError, match="--channel"):
+        World.make(tmp_path, train={"algorithm": algorithm, "model": "mlp(6)", "channel": channel}).serve()
 
 
 def test_tables_of_numbers_cannot_be_xored(tmp_path, public):

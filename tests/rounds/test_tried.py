@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from unalike import RunSpec, run
+from unalike.cli.show import sample_line
 from unalike.errors import UserError
 from unalike.rounds.evaluation import without_each
 from unalike.rounds.tried import MOST_TRIED, settled
+from unalike.runs import simulation
 from unalike.runs.headline import headline
+from unalike.runs.simulation import Simulation
 from unalike.runs.small import play, small_dataset, small_simulation
 
 
@@ -78,3 +81,15 @@ def test_trees_are_tried_on_a_sample_too():
     assert part.figures["parties"]["each"] == [whole.figures["parties"]["each"][number] for number in numbers]
     assert part.figures["weights_sha256"] == whole.figures["weights_sha256"]
     assert any("worst party of a sample of 2" in words for words in headline(part.figures))
+    assert sample_line(part.figures) == [
+        "Parties and validation: of a sample of 2 of 6 parties, the same in every round (--evaluate-parties)."
+    ]
+    assert sample_line(whole.figures) == []
+
+
+def test_who_waits_for_very_many_parties_is_told(monkeypatch):
+    monkeypatch.setattr(simulation, "MANY", 5)
+    said: list[str] = []
+    for parties in (4, 5):
+        Simulation(RunSpec(parties=parties, rounds=1), data=small_dataset(), say=said.append)
+    assert said == ["Splitting the rows between 5 parties."]

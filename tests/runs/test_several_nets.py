@@ -99,8 +99,9 @@ def test_each_nets_parties_are_judged_on_as_many_rows_as_the_net_needs():
     """Batch norm without statistics cannot judge a row alone; an mlp can."""
     fields = {"batch_norm": "drop", "batch_size": 64, "sample": 1.0, "held_out": 0.3, "engine": "sequential"}
     simulation = play(small_simulation("fedmd", model="mlp(8)|test-norm-body", **fields), 1)
-    parties, rows = simulation.federation.parties, simulation.federation.train
+    parties, rows = list(simulation.federation.parties), simulation.federation.train
     parties[1] = replace(parties[1], held_out=parties[1].held_out[:1])
+    simulation.federation.parties = parties
     figures = simulation.figures(simulation.state)
     assert figures["personal"]["each"][1] is None
     models = simulation.models(simulation.state).personal

@@ -29,6 +29,7 @@ from unalike.cli.show import (
 )
 from unalike.cli.signals import StopRequested
 from unalike.cli.spec_flags import with_flags
+from unalike.engines.many.machines import Machines
 from unalike.runs.checkpoint import CHECKPOINT_SECONDS
 from unalike.runs.meaning import check_given
 from unalike.runs.spec import RunSpec
@@ -59,6 +60,19 @@ def run(
             autocompletion=choices("tensorboard", "mlflow", "wandb"),
         ),
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(metavar="INTEGER", help="processes that share the parties' work, by Ray")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="the same on a Ray cluster, or auto"),
+    ] = None,
+    worker_cpus: Annotated[
+        float | None, typer.Option(metavar="FLOAT", help="CPUs that Ray keeps for a worker [as --threads]")
+    ] = None,
+    mixed_workers: Annotated[
+        bool, typer.Option("--mixed-workers", help="let workers join that compute other bits; the record says so")
+    ] = False,
     baselines: Annotated[
         bool, typer.Option("--baselines", help="also training alone, FedAvg, FedAvg tuned, and all rows pooled")
     ] = False,
@@ -78,15 +92,16 @@ def run(
     See "unalike list" for data sets, partitions, models, algorithms and optimisers.
     """
     given = {name: value for name, value in fields.items() if value is not None}
+    machines = Machines.said(workers, cluster, worker_cpus, mixed=mixed_workers)
     with redirect_stdout(sys.stderr):  # what a plugin prints must not mix with the result
         load_plugins(plugin)
         chosen, auto = _spec(spec, given, runs, quiet=quiet)
-        result = _train(chosen, runs, checkpoint_seconds, log or (), quiet=quiet, auto=auto)
+        result = _train(chosen, runs, checkpoint_seconds, log or (), machines, quiet=quiet, auto=auto)
         beside = []
         for each in _beside(chosen) if baselines else ():
             if not quiet:
                 say(f"Beside it: {each.algorithm.partition('(')[0]}")
-            beside.append(_train(each, runs, checkpoint_seconds, (), quiet=quiet, auto=False))
+            beside.append(_train(each, runs, checkpoint_seconds, (), machines, quiet=quiet, auto=False))
     if as_json:
         said = {"baselines": [each.to_dict() for each in beside]} if baselines else {}
         print_json(result.to_dict() | said)
@@ -149,7 +164,14 @@ def _print_beside(results: Sequence[Result]) -> None:
 
 
 def _train(
-    spec: RunSpec, runs: Path, checkpoint_seconds: float, logs: Sequence[str], *, quiet: bool, auto: bool
+    spec: RunSpec,
+    runs: Path,
+    checkpoint_seconds: float,
+    logs: Sequence[str],
+    machines: Machines | None,
+    *,
+    quiet: bool,
+    auto: bool,
 ) -> Result:
     if not logs and (done := _finished(spec, runs, quiet=quiet)) is not None:
         return done
@@ -162,7 +184,13 @@ def _train(
     try:
         with watcher:
             all_of_them = Watchers([watcher, *loggers])
-            result = engine.run(spec, runs=runs, watcher=all_of_them, checkpoint_seconds=checkpoint_seconds)
+            result = engine.run(
+                spec,
+                runs=runs,
+                watcher=all_of_them,
+                checkpoint_seconds=checkpoint_seconds,
+                machines=machines,
+            )
     except BaseException as stop:
         for logger in loggers:
             logger.stop()

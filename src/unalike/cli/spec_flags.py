@@ -66,7 +66,7 @@ def _completer(name: str, hint: Any) -> complete.Completer | None:
     """What the shell may offer as a value: the parts of that kind, or the words that a field can be."""
     if name in PARTS:
         return complete.parts(name)
-    known = {"device": ("cpu", "cuda", "mps"), "engine": engine_names(), "score": tuple(SCORES)}
+    known = {"device": ("auto", "cpu", "cuda", "mps"), "engine": engine_names(), "score": tuple(SCORES)}
     words = known.get(name) or (get_args(hint) if get_origin(hint) is Literal else ())
     return complete.choices(*words) if words else None
 

@@ -65,17 +65,37 @@ class Job:
 
 
 def choose_device(name: str, dtype: torch.dtype) -> torch.device:
-    """The device of that name, if this machine has it."""
+    """The device of that name, if this machine has it; ``auto`` is the one that :func:`best_device` names."""
+    name = best_device(dtype) if name == "auto" else name
+    kind, _, number = name.partition(":")
+    there = devices()
     if not re.fullmatch(r"[a-z]+(:\d+)?", name):
-        raise UserError(f"The device must be cpu, cuda, mps or one such as cuda:1, got {name!r}.")
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    kind = name.split(":")[0]
+        raise UserError(f"The device must be auto, {', '.join(there)} or one such as cuda:1, got {name!r}.")
+    if kind == "gpu":  # nearer to cpu than to what is meant
+        raise UserError("There is no device 'gpu'. Use --device auto, or name it: cuda or mps.")
     if kind not in there:
-        raise unknown("device", name, there)
+        raise unknown("device", name, ("auto", *there))
     if kind == "cpu" and name != "cpu":
         raise UserError(f"There is one cpu, got {name!r}. Use --device cpu.")
     if not there[kind]:
         raise UserError(f"This machine has no {kind} device that PyTorch can use. Use --device cpu.")
+    if number and int(number) >= there[kind]:
+        raise UserError(f"This machine has {there[kind]} {kind} device(s), counted from 0, got {name!r}.")
     if kind == "mps" and dtype == torch.float64:
         raise UserError("mps has no float64. Use --dtype float32 or --device cpu.")
     return torch.device(name)
+
+
+def devices() -> dict[str, int]:
+    """The kinds of devices that a run may name, and how many of each PyTorch can use here."""
+    there = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    other = torch.accelerator.current_accelerator()
+    if other is not None and other.type not in there:  # xpu, say, where PyTorch was built for it
+        there[other.type] = torch.accelerator.device_count() if torch.accelerator.is_available() else 0
+    return there
+
+
+def best_device(dtype: torch.dtype) -> str:
+    """The accelerator that PyTorch says is there, if it computes in this type; else the processor."""
+    found = torch.accelerator.current_accelerator(check_available=True)
+    return "cpu" if found is None or (found.type == "mps" and dtype == torch.float64) else found.type

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unalike.engines.job import Job, Say
-from unalike.models.task import own_torch_stream
+from unalike.models.streams import kept_streams, own_torch_stream
 from unalike.randomness import stream
 from unalike.rounds import local
 from unalike.rounds.gather import Engine
@@ -72,18 +72,20 @@ class Sequential:
     ) -> list[T] | None:
         """What they make on threads; None where a layer drew random numbers.
 
-        Layers draw from torch's one global stream, where parties on threads would take each other's numbers. As
-        whoever draws moves that stream, it is noticed, and everything is done again one after the other.
+        Layers draw from the one global stream of their device, where parties on threads would take each other's
+        numbers. As whoever draws moves that stream, it is noticed, and all is done again one after the other.
         """
         crew = [workers.worker(order.party) for order in orders]
         crew[0].size(orders[0])  # the split of the rows is made once, not by every thread
-        with torch.random.fork_rng(devices=[]):
-            before = torch.default_generator.get_state()
+        with kept_streams(crew[0].task.device) as streams:
+            before = [each.get_state() for each in streams]
             pairs = list(zip(crew, orders, strict=True))
             made = on_threads(self.threads, lambda pair: work(*pair, self.trainer), pairs)
-            self._draws = not torch.equal(before, torch.default_generator.get_state())
+            now = [each.get_state() for each in streams]
+            self._draws = not all(map(torch.equal, before, now))
         return None if self._draws else made
 
 
 def _own_stream(worker: Worker, order: Order, number: int) -> AbstractContextManager[None]:
-    return own_torch_stream(stream(worker.recipe.seed, "layers", *order.place(number)))
+    rng = stream(worker.recipe.seed, "layers", *order.place(number))
+    return own_torch_stream(rng, worker.task.device)

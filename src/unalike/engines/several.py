@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -16,10 +17,28 @@ from unalike.rounds.worker import Workers
 
 T = TypeVar("T")
 
+_OF_VMAP = re.compile(
+    r"vmap|functorch|batching rule|batched tensor|Tensor that doesn't have storage"
+    # Of a tensor in the loss that is not stacked and is changed in place; of parts that differ in length.
+    r"|doesn't match the broadcast shape|stack expects each tensor to be equal size",
+    re.IGNORECASE,
+)
+"""What PyTorch says where a function of one party cannot be made a function of a stack of them."""
+
+
+def is_of_vmap(error: Exception) -> bool:
+    """Whether an error says that something cannot be stacked.
+
+    Any other is a mistake: were tensors on two devices, say, a reason to go on one by one, runs would be slow for
+    ever and nobody would look for it.
+    """
+    return _OF_VMAP.search(str(error)) is not None
+
 
 class WithFallback:
     """The vectorised engine; where a layer or a loss turns out not to be vectorisable, the sequential one.
 
+    It takes over for errors of vmap's own alone (:func:`is_of_vmap`); others are raised.
     Where it is only adapting that cannot be vectorised, training stays as it is: its bits must not depend on how
     often models are evaluated.
     """
@@ -66,7 +85,8 @@ class WithFallback:
         try:
             made, problem = work(engine), ""
         except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-            if what <= self._worked or engine is self._sequential:  # it worked before: this is something else
+            # What worked before, and what vmap does not say, is something else.
+            if what <= self._worked or engine is self._sequential or not is_of_vmap(error):
                 raise
             # Where the algorithm itself is wrong, the sequential engine raises the same, with a clearer trace.
             made = work(self._sequential)

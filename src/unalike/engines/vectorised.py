@@ -157,14 +157,14 @@ class _Stack:
         more: dict[str, Tensor] = {}
         if order.trains:
             w, losses = self._phases(lambda me, own: algorithm.start(me))
-            more = {"buffers": order.buffers.expand(len(self.pairs), -1), "loss": losses}
+            more = {"buffers": order.buffers.expand(len(self.pairs), -1), "loss": losses.cpu()}
             if order.measures and not order.measures_first:
                 self.own["trained"] = w
                 self.own["measured"] = self._measure()
             answers = self._map(lambda me, own: algorithm.upload(me, own["w"]), {"w": w})
         else:
             answers = self._map(lambda me, own: algorithm.report(me))
-        weights = self._map(lambda me, own: algorithm.weight(me))
+        weights = self._map(lambda me, own: algorithm.weight(me)).cpu()  # one wait for all, not one for each
         replies = []
         for i, (worker, asked) in enumerate(self.pairs):
             answer, further = tree_map(lambda leaf, i=i: leaf[i], (answers, more))

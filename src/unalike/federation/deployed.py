@@ -106,7 +106,7 @@ class SiteModels:
         if work.algorithm.measures_personal:
             order = replace(order, kind="measure+train")
         has_own = work.algorithm.overrides("personal") or bool(self._phases)
-        return None if w is None else Deployed(w, order.buffers), self._own(
+        return None if w is None else Deployed(w.to(initial.device), order.buffers), self._own(
             order, has_state(kept)
         ) if has_own else None
 
@@ -121,11 +121,12 @@ class SiteModels:
         """How well the models do on the site's own rows."""
         work, data = self._work, self._work.data
         train, scores = work.worker.data, chosen_scores(self._score, everything=True)
-        test = Rows(data.x_test, data.y_test, data, work.task.dtype, work.task.device)
+        device = work.task.device
+        test = Rows(data.x_test, data.y_test, data, work.task.dtype, device)
         rows = {
-            "test": (test, torch.arange(len(test))),
-            "validation": (train, torch.from_numpy(work.split.validation)),
-            "held_out": (train, torch.from_numpy(work.split.held_out)),
+            "test": (test, torch.arange(len(test), device=device)),
+            "validation": (train, torch.from_numpy(work.split.validation).to(device)),
+            "held_out": (train, torch.from_numpy(work.split.held_out).to(device)),
         }
         judged = {}
         if shared is not None:

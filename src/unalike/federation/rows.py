@@ -12,6 +12,7 @@ from unalike.data.dataset import Dataset
 from unalike.data.roles import Missing
 from unalike.data.schema import Schema
 from unalike.data.sites import public_rows
+from unalike.engines.job import choose_device
 from unalike.models import Task
 from unalike.partition.holdout import hold_out
 from unalike.randomness import stream
@@ -22,9 +23,13 @@ from unalike.runs.build import make_tasks
 from unalike.runs.spec import RunSpec
 
 
-def agreed_tasks(spec: RunSpec, schema: Schema) -> tuple[Task, ...]:
-    """The tasks that all sides share, made from what was agreed: no row is needed for them."""
-    return make_tasks(spec, made_up(schema), torch.device("cpu"), spec.parties or 0)
+def agreed_tasks(spec: RunSpec, schema: Schema, device: str = "cpu") -> tuple[Task, ...]:
+    """The tasks that all sides share, made from what was agreed: no row is needed for them.
+
+    Which device they are on is each side's own affair.
+    """
+    here = choose_device(device, getattr(torch, spec.dtype))
+    return make_tasks(spec, made_up(schema), here, spec.parties or 0)
 
 
 def share_public(
@@ -35,7 +40,7 @@ def share_public(
         return None
     rows = Rows(*public_rows(schema, table, missing), made_up(schema), tasks[0].dtype, tasks[0].device)
     for task in tasks:
-        task.public = batch_of(rows, torch.arange(len(rows)))
+        task.public = batch_of(rows, torch.arange(len(rows), device=task.device))
     return rows
 
 

@@ -53,6 +53,7 @@ class Site:
     """One party of a federation, in its own folder, with its own table.
 
     ``signer`` is the site's Ed25519 secret key; ``say`` gets one line for what a person there should know.
+    ``device`` is where its nets are trained and tried, as in ``unalike run --device``.
     """
 
     folder: Path
@@ -61,6 +62,7 @@ class Site:
     table: str
     signer: bytes = field(repr=False)
     say: Callable[[str], None] = lambda line: None
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         private_folder(self.folder)  # figures, models, the log: all of it tells of rows
@@ -294,7 +296,8 @@ class Site:
     def _make_work(self, schema: Schema) -> SiteWork | TurnWork:
         data = site_data(self.name, schema, self.columns, self.plan.missing, self.plan.test)
         if self.plan.protocol is None:
-            self._work = SiteWork(self.plan, schema, data, self.number, self.signer, self._once, self._public)
+            given = self.number, self.signer, self._once, self._public, self.device
+            self._work = SiteWork(self.plan, schema, data, *given)
         else:
             self._work = TurnWork(self.plan, schema, data, self.number, self._once)
         self._measure = None  # it counts coded rows

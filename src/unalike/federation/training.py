@@ -116,7 +116,7 @@ class RemoteTraining(Training):
         rounds = {**done.rounds, turns: done.rounds.get(turns, 0) + again}
         return Participation(rounds, done.most + turns * again)
 
-    def party_state(self, number: int) -> Vectors:
+    def party_state(self, number: int, state: State | None = None) -> Vectors:
         """Nothing: what a party keeps stays with it."""
         return {}
 

@@ -43,9 +43,8 @@ from unalike.models.task import Task
 from unalike.own_code import explained
 from unalike.rounds.order import Order, Reply, phases_of
 from unalike.rounds.rehearse import Line, Script, rehearse
-from unalike.rounds.upload import Wire
 from unalike.rounds.worker import Worker
-from unalike.runs.rules import asked_in, check_finite, cohort_of, learning_rate, least_opened, recipe_of
+from unalike.runs.rules import asked_in, check_finite, cohort_of, learning_rate, least_opened, recipe_of, wire_of
 
 MOST_QUESTIONS = 10
 """Of one exchange, where no noise is weakened by a second: a server that restarts may ask it of other parties."""
@@ -64,18 +63,19 @@ class SiteWork:
         secret: bytes = b"",
         once: Once | None = None,
         public: Sequence[Column] | None = None,
+        device: str = "cpu",
     ) -> None:
         self.spec = spec = plan.spec
         self.number, self.schema, self.data, self.plan = number, schema, data, plan
         self._secret, self._once, self._asked = secret, once, ""
         self._digest = digest_of(data.x.tobytes(), data.y.tobytes())
-        self.tasks, self.channel = agreed_tasks(spec, schema), parse_channel(spec.channel)
+        self.tasks, self.channel = agreed_tasks(spec, schema, device), parse_channel(spec.channel)
         self.task = self.tasks[number % len(self.tasks)]
         for task in self.tasks:
             task.least_opened = least_opened(self.channel, plan.cohort, plan.needed(plan.cohort))
         self.initial = self.task.initial()
         self.algorithm = checked(ALGORITHMS.build(spec.algorithm))
-        wire = Wire(self.channel, self._asked_in, self._random, plan.needed) if self.channel.parts else None
+        wire = wire_of(spec, self.channel, self.tasks, self._asked_in, self._random, plan.needed)
         self.split = split_rows(spec, data, number)
         self.worker = Worker(
             number,
@@ -149,19 +149,25 @@ class SiteWork:
         buffers = arrays.get(BUFFERS, initial)
         if buffers.shape != initial.shape or buffers.dtype != initial.dtype:
             raise Refused(f"it has {buffers.numel()} running statistics, the model {initial.numel()}")
+        if self.worker.recipe.keeps_statistics:
+            buffers = kept.get(_STATISTICS, buffers)
         order = Order(
             self.number,
             round,
             turn=0,
             kind="train",
-            payload=under(PAYLOAD, arrays),
-            state=under(_STATE, kept) or self.algorithm.init_party(self.task, self.initial),
-            buffers=kept.get(_STATISTICS, buffers) if self.worker.recipe.keeps_statistics else buffers,
+            payload=self._placed(under(PAYLOAD, arrays)),
+            state=self._placed(under(_STATE, kept)) or self.algorithm.init_party(self.task, self.initial),
+            buffers=buffers.to(self.task.device),
             lr=learning_rate(self.spec, round),
             memory=under(_MEMORY, kept),
             most_rows=max(1, whole_number(header, "most_rows", MOST_ROWS)),
         )
         return order, kept
+
+    def _placed(self, vectors: Vectors) -> Vectors:
+        """What came over the wire or from the vault, where the net is."""
+        return {key: value.to(self.task.device) for key, value in vectors.items()}
 
     def _line(self, round: int, turn: int) -> Line:
         lines = self.script.of(round)

@@ -63,7 +63,7 @@ class Extra:
         return functional_call(self._templates.net, self._layout.unflatten(w), inputs)
 
     def _fresh(self, which: int) -> nn.Module:
-        from unalike.models.task import own_torch_stream
+        from unalike.models.streams import own_torch_stream
 
         with own_torch_stream(self._stream_of(which)):
             return self._make()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -24,20 +23,8 @@ from unalike.models.layout import Places, WeightLayout, slices_of, tensors_diges
 from unalike.models.loss import CrossEntropy, Loss
 from unalike.models.net import Net, WholeNet, loaded_module, no_head
 from unalike.models.parts import Parts
+from unalike.models.streams import own_torch_stream
 from unalike.randomness import stream
-
-_ONE_STREAM = threading.RLock()
-
-
-@contextmanager
-def own_torch_stream(rng: np.random.Generator) -> Iterator[None]:
-    """Layers that draw from torch's global stream (initial weights, dropout) draw from ``rng`` in here.
-
-    One thread at a time: there is one stream, and a party's method may ask for initial weights.
-    """
-    with _ONE_STREAM, torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(int(rng.integers(2**63)))  # torch.manual_seed would reseed cuda too
-        yield
 
 
 def without_running_statistics(net: Net) -> Net:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from unalike.data import Dataset, load_dataset
+from unalike.engines.many.machines import Machines
 from unalike.notebook.display import following
 from unalike.runs import run as engine
 from unalike.runs.checkpoint import CHECKPOINT_SECONDS
@@ -28,6 +29,10 @@ def run(
     progress: bool | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     load: Callable[[str], Dataset] = load_dataset,
+    workers: int | None = None,
+    cluster: str | None = None,
+    worker_cpus: float | None = None,
+    mixed_workers: bool = False,
     **fields: Unpack[RunFields],
 ) -> Result:
     """Train once. ``run(dataset="heart", partition="natural", algorithm="fedprox(mu=0.1)")``
@@ -37,8 +42,10 @@ def run(
     one's result at once. ``data`` replaces the registered data set; a hash of it is then the data set in the
     spec, so that other data are another run. ``progress`` draws a bar; where it is not said, in a notebook and on
     a terminal. ``watcher`` follows the rounds in its place. ``load`` reads a registered data set, for a caller
-    that keeps it between runs.
+    that keeps it between runs. ``workers`` are processes of this machine, or of the Ray ``cluster`` at an address
+    (``"auto"``: the one that is there), that share the parties' work; they change no bit of the outcome.
     """
+    machines = Machines.said(workers, cluster, worker_cpus, mixed=mixed_workers)
     with following(watcher, progress) as one:
         return engine.run(
             spec,
@@ -47,6 +54,7 @@ def run(
             watcher=one,
             checkpoint_seconds=checkpoint_seconds,
             load=load,
+            machines=machines,
             **fields,
         )
 

@@ -46,7 +46,7 @@ class Table:
     entries: tuple[Entry, ...]
     settings: tuple[str, ...]
     left_out: tuple[str, ...]
-    """Sentences."""
+    """Sentences, on what could not be compared and what is doubtful."""
     score: str | None = None
     """What all settings go by, if values of different settings can be averaged."""
     personal: bool = False

@@ -140,8 +140,11 @@ class SplitRows:
 class Federation(SplitRows):
     """Everything that the parties of a simulated run own, and the task they share.
 
-    Where there are several tasks, nets that differ, party k has the k-th, counted round and round.
+    Where there are several tasks, nets that differ, party k has the k-th, counted round and round. ``made_of`` is
+    the data set as it was loaded, and how it is split: what another process needs to make the same.
     """
+
+    made_of: tuple[Dataset, Partition]
 
     def __init__(
         self, dataset: Dataset, partition: Partition, *tasks: Task, public: Rows | None = None, **shares: Any

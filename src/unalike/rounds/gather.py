@@ -15,6 +15,7 @@ from unalike.channels import Layout, Summand
 from unalike.channels.stage import Grid
 from unalike.errors import UserError
 from unalike.rounds.blocks import BlockSum, blocks_in, cut
+from unalike.rounds.freed import Freed
 from unalike.rounds.order import BUFFERS, Order, Reply, seen_state
 from unalike.rounds.population import Population
 from unalike.rounds.upload import Wire, layout_of
@@ -105,9 +106,10 @@ class Receiver:
                     assert wire is not None
                     data, layout = message.data or b"", layout_of(self.recipe, order, reply.outline)
                     size += len(data)
-                    one = wire.channel.decode(data, layout, wire.setting(order, None))
+                    one = wire.channel.decode(data, layout, wire.setting(order, reply.party))
                     if needs_each:
-                        singles[reply.party] = one.vectors
+                        here = order.buffers.device
+                        singles[reply.party] = {key: value.to(here) for key, value in one.vectors.items()}
                     yield one.message()
 
         total = _block_sum(messages())
@@ -119,7 +121,7 @@ class Receiver:
         kept: list[Reply] = []
         grids: list[Grid] = []
         singles: dict[int, Vectors] = {}
-        size = 0
+        size, freed = 0, Freed()
 
         def totals() -> Iterator[Summand]:
             nonlocal size
@@ -132,6 +134,7 @@ class Receiver:
                 size += part.size
                 if part.total is not None:
                     yield part.total
+                    freed.add(part.total.vectors, len(part.kept))
 
         total = _added(totals())
         gathered = self._sum(asked[kept[0].party], kept, total, grids, size)

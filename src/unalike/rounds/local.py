@@ -77,7 +77,9 @@ def offer(worker: Worker, order: Order) -> Reply:
     """A party's answer to an order that looks at all of its training rows at once."""
     me = worker.party(order, worker.own(order), order.phase)
     rows, own = worker.measured_rows(order)
-    batch = batch_of(rows, torch.from_numpy(own).to(me.task.device), order.buffers, torch.arange(len(own)))
+    device = me.task.device
+    places = torch.arange(len(own), device=device)
+    batch = batch_of(rows, torch.from_numpy(own).to(device), order.buffers, places)
     algorithm = worker.recipe.algorithm
     return reply_of(worker, order, algorithm.weight(me), algorithm.offer(me, batch), {})
 
@@ -122,9 +124,10 @@ def measure(worker: Worker, order: Order, me: Party, buffers: Tensor) -> Vectors
     """The mean of the algorithm's ``measure`` over all rows that the order names."""
     rows, own = worker.measured_rows(order)
     total: Vectors = {}
-    places = torch.arange(len(own))
+    device = me.task.device
+    known, places = torch.from_numpy(own).to(device), torch.arange(len(own), device=device)
     for index in torch.split(places, MEASURE_ROWS):
-        batch = batch_of(rows, torch.from_numpy(own)[index].to(me.task.device), buffers, index)
+        batch = batch_of(rows, known[index], buffers, index)
         for key, value in worker.recipe.algorithm.measure(me, batch).items():
             share = value * (len(index) / len(own))
             total[key] = total[key] + share if key in total else share

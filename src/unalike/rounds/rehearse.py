@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from unalike.algorithms.contract import Ask, ByParty, Kind, MeasuredRows, Replies, Vectors, sent_to
 from unalike.channels import Summand
 from unalike.errors import UserError
-from unalike.models.task import Task, own_torch_stream
+from unalike.models.streams import own_torch_stream
+from unalike.models.task import Task
 from unalike.randomness import stream
 from unalike.rounds.gather import Receiver, replies_of
 from unalike.rounds.local import answer, descend
@@ -113,7 +114,7 @@ class _Actor:
             phase=ask.phase,
             rows=ask.rows,
         )
-        with own_torch_stream(stream(recipe.seed, "layers", 0)):
+        with own_torch_stream(stream(recipe.seed, "layers", 0), worker.task.device):
             reply = answer(worker, order, descend)
         assert isinstance(reply.message, Summand)
         self.state = reply.state

@@ -133,9 +133,9 @@ def _try(net: Net, model: Model, rows: RowKind, outputs: int) -> None:
         )
 
 
-def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
-    """The data, split between the parties, and the task they share."""
-    data = load_dataset(spec.dataset) if data is None else trainable(data)
+def build_federation(spec: RunSpec, data: Dataset | None = None, split: Partition | None = None) -> Federation:
+    """The data, split between the parties, and the task they share; ``split`` is how, where that is known."""
+    data = whole = load_dataset(spec.dataset) if data is None else trainable(data)
     dtype = {"float32": torch.float32, "float64": torch.float64}[spec.dtype]
     device = choose_device(spec.device, dtype)
     tasks = make_tasks(spec, data, device)
@@ -150,13 +150,15 @@ def build_federation(spec: RunSpec, data: Dataset | None = None) -> Federation:
         public = Rows(*given, data, dtype, device)
         for task in tasks:
             task.public = batch_of(public, torch.arange(len(public), device=device))
-    partition = _partition(spec, data)
+    partition = split = split or _partition(spec, data)
     if spec.augment != "none" and len(data.shape) != 3:
         raise UserError(f"--augment {spec.augment} needs images, but {data.name} has rows of shape {data.shape}.")
     data, partition = as_seen(data, partition)
     for task in tasks:
         task.population = partition.parties
-    return Federation(data, partition, *tasks, public=public, **shares_of(spec))
+    federation = Federation(data, partition, *tasks, public=public, **shares_of(spec))
+    federation.made_of = whole, split
+    return federation
 
 
 def split_rows(spec: RunSpec, data: Dataset | None = None) -> SplitRows:

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from unalike.errors import UserError
-from unalike.rounds.state import State
 from unalike.runs.checkpoint import load_latest
 from unalike.runs.record import read_spec
 from unalike.runs.simulation import Simulation
 from unalike.runs.spec import RunSpec
+from unalike.runs.state_log import StateLog
 from unalike.toml import read_toml
 
 
@@ -33,7 +33,7 @@ def clusters_in(folder: Path) -> list[int]:
     if text is None or saved is None:
         raise UserError(f"{folder} holds no run with a checkpoint. Name the folder of a run.")
     simulation = Simulation(RunSpec(**RunSpec.complete(read_toml(text, folder))), say=lambda line: None)
-    simulation.state = State.of(saved.round, saved.tensors)
+    simulation.state = StateLog(folder).state_of(saved, simulation.placed)
     return clusters_of(simulation)
 
 

@@ -48,6 +48,7 @@ from unalike.runs.record import (
 )
 from unalike.runs.rounds_file import RoundsFile, finite
 from unalike.runs.seals import seal
+from unalike.runs.state_log import StateLog
 
 if TYPE_CHECKING:
     import torch
@@ -65,6 +66,7 @@ class RunDirectory:
         self.found: RunRecord = read_run(path, weights=True)
         """What was there when the folder was opened, before damaged rounds were cut off."""
         self._rounds = RoundsFile(path / ROUNDS)
+        self.states = StateLog(path)
 
     @classmethod
     @contextmanager

@@ -15,6 +15,7 @@ from unalike.runs.conversing import Conversing
 from unalike.runs.playable import Playable
 from unalike.runs.saving import cpu_kind
 from unalike.runs.selection import selected
+from unalike.runs.simulation import Simulation
 from unalike.runs.training import Training
 from unalike.scores import Figures
 
@@ -44,6 +45,7 @@ def outcome(played: Playable, rows: list[Figures]) -> Figures:
         "weights_sha256": played.state.digest(),
         "server_sha256": played.state.server_digest(),
         **played.about_model(),
+        **(played.elsewhere.told() if isinstance(played, Simulation) and played.elsewhere else {}),
         "engine": played.engine_name,
         "why_this_engine": played.why_this_engine,
         "version": unalike.__version__,

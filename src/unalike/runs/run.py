@@ -15,6 +15,7 @@ import torch
 
 from unalike.data import Dataset, load_dataset
 from unalike.data.given import given
+from unalike.engines.many.machines import Machines
 from unalike.errors import UserError, shown
 from unalike.models.own import name_code, why_unkept
 from unalike.runs.checkpoint import CHECKPOINT_SECONDS
@@ -22,6 +23,7 @@ from unalike.runs.files import named_folder
 from unalike.runs.finished import finished
 from unalike.runs.folder import RunDirectory
 from unalike.runs.kept import kept_models, model_files
+from unalike.runs.many import working_on
 from unalike.runs.meaning import check_given
 from unalike.runs.outcome import outcome
 from unalike.runs.paused import Paused, check_until
@@ -48,6 +50,7 @@ def run(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     load: Callable[[str], Dataset] = load_dataset,
     until: int | None = None,
+    machines: Machines | None = None,
     **fields: Any,
 ) -> Result | Paused:
     """Train once. ``run(dataset="heart", partition="natural", algorithm="fedprox(mu=0.1)")``
@@ -56,6 +59,7 @@ def run(
     off, to the same bits, and returns a finished one's result at once. ``dataset`` may also be a ``Dataset``, as
     ``unalike.dataset(x, y)`` makes them (``data`` is the same): a hash of it is then the data set in the spec, so
     that other data are another run. ``load`` reads a registered data set, for a caller that keeps it between runs.
+    ``machines`` says in which other processes the parties work, which changes no bit of the outcome.
     ``until=K`` stops a run in a folder after its round K and gives a :class:`Paused` instead of a result; the call
     without it, or with a later round, goes on.
     """
@@ -87,13 +91,13 @@ def run(
     watcher = watcher or Watcher()
     with _threads_restored():
         if runs is None:
-            return _in_memory(spec, data, watcher)
+            return _in_memory(spec, data, watcher, machines)
         if (done := finished(spec, runs, watcher.say)) is not None:
             return done
         path = named_folder(runs, "--runs") / spec.folder
         # Before the folder is made: a spec that cannot be built must not leave an empty run behind.
         simulation = playable(spec, data=load(spec.dataset) if data is None else data, say=watcher.say)
-        with RunDirectory.open(path) as folder:
+        with RunDirectory.open(path) as folder, working_on(machines, simulation, watcher.say):
             folder.write_spec(spec.to_toml(), spec.same_run)
             figures = folder.found.result or _recorded(simulation, folder, watcher, checkpoint_seconds, until)
             rows = list(folder.rounds())
@@ -124,18 +128,19 @@ def record_failure(runs: Path, spec: RunSpec, problem: str, *, final: bool) -> N
         folder.write_failure(problem, final=final)
 
 
-def _in_memory(spec: RunSpec, data: Dataset | None, watcher: Watcher) -> Result:
+def _in_memory(spec: RunSpec, data: Dataset | None, watcher: Watcher, machines: Machines | None) -> Result:
     simulation = playable(spec, data=data, say=watcher.say)
     rows = []
     _use_threads(simulation)
     watcher.started(simulation)
-    while not is_over(simulation):
-        simulation.state, row = simulation.play_round()
-        _use_threads(simulation)
-        rows.append(row)
-        simulation.selection.see(simulation.state, row)
-        watcher.round_done(row)
-    figures = outcome(simulation, rows)
+    with working_on(machines, simulation, watcher.say):
+        while not is_over(simulation):
+            simulation.state, row = simulation.play_round()
+            _use_threads(simulation)
+            rows.append(row)
+            simulation.selection.see(simulation.state, row)
+            watcher.round_done(row)
+        figures = outcome(simulation, rows)
     return Result(spec, figures, rows, models=kept_models(simulation, _selected_round(figures)))
 
 

@@ -85,7 +85,7 @@ class RunFields(TypedDict, total=False):
     engine: str
     """what trains the parties: auto, or one of unalike list engines."""
     device: str
-    """cpu, cuda or mps."""
+    """cpu, cuda or mps; auto: the accelerator, if there is one."""
     dtype: Literal["float32", "float64"]
     """float32 or float64."""
     threads: int

@@ -8,9 +8,10 @@ import torch
 
 import unalike
 from unalike.rounds.state import State
-from unalike.runs.checkpoint import Checkpoint
+from unalike.runs.checkpoint import Checkpoint, Damaged
 from unalike.runs.folder import RunDirectory
 from unalike.runs.playable import Playable
+from unalike.runs.state_log import STATES, StateLog
 
 OTHER_CPU = "was begun on another kind of CPU"
 """In the line about a run that goes on where kernels may round otherwise."""
@@ -23,16 +24,21 @@ def cpu_kind() -> str:
 
 def save(played: Playable, folder: RunDirectory) -> None:
     """Save the selected round's state, then the checkpoint: that state is never behind it."""
-    selection = played.selection
-    if selection.state is not None and not selection.saved:
-        folder.save_selected(_checkpoint(played, selection.state))
-        selection.saved = True
-    folder.save_checkpoint(_checkpoint(played, played.state))
+    selection, log = played.selection, folder.states
+    log.forget()
+    anew = log.begins_anew(played.state)
+    if selection.state is not None and (not selection.saved or (anew and selection.state.packed)):
+        folder.save_selected(_checkpoint(played, selection.state, log))
+        selection.saved, log.selected = True, log.number
+    folder.save_checkpoint(_checkpoint(played, played.state, log))
+    log.saved()
 
 
-def _checkpoint(played: Playable, state: State) -> Checkpoint:
-    meta = {**_origin(played), "engine": played.engine_name, "digest": state.digest(), "cpu": cpu_kind()}
-    return Checkpoint(state.round, state.tensors(), meta)
+def _checkpoint(played: Playable, state: State, log: StateLog) -> Checkpoint:
+    """The checkpoint of a state. What very many parties keep is not in it: it goes into the log."""
+    states, rest = log.append(state), state.with_packed(dict.fromkeys(state.packed))
+    about = {"engine": played.engine_name, "digest": rest.digest(), "cpu": cpu_kind()}
+    return Checkpoint(state.round, rest.tensors(), {**_origin(played), **about, **states})
 
 
 def _origin(played: Playable) -> dict[str, str]:
@@ -42,7 +48,7 @@ def _origin(played: Playable) -> dict[str, str]:
     return {"key": played.spec.key, **versions, "data_sha256": data, **played.fixed()}
 
 
-def _foreign(saved: Checkpoint, played: Playable) -> str | None:
+def _foreign(saved: Checkpoint, played: Playable, log: StateLog | None = None) -> str | None:
     """Why a checkpoint is not one of this run, or None."""
     reasons = {
         "key": "it is of another run",
@@ -57,6 +63,11 @@ def _foreign(saved: Checkpoint, played: Playable) -> str | None:
             return reasons.get(key, "the data have changed since")
     if saved.meta.get("digest") != State.of(saved.round, saved.tensors).digest():
         return "its tensors are not those that were saved"
+    try:
+        if log is not None:
+            log.state_of(saved, played.placed)
+    except Damaged as error:
+        return str(error)
     return None
 
 
@@ -65,16 +76,23 @@ def restore(played: Playable, folder: RunDirectory, say: Callable[[str], None]) 
 
     On the engine that made it: the bits depend on it.
     """
-    saved = folder.load_checkpoint(say, lambda checkpoint: _foreign(checkpoint, played))
+    log = folder.states
+    saved = folder.load_checkpoint(say, lambda checkpoint: _foreign(checkpoint, played, log))
     if saved is None:
         return None
     if (cpu := saved.meta.get("cpu", cpu_kind())) != cpu_kind():
         say(f"The run {OTHER_CPU} ({cpu}, here {cpu_kind()}): its last bits may differ from those of one machine.")
     if saved.meta["engine"] != played.engine_name:
         played.use(str(saved.meta["engine"]), say)
-    played.state = State.of(saved.round, played.placed(saved.tensors))
-    played.selection.go_on(
-        folder.rounds(),
-        lambda wrong: folder.load_selected(lambda one: wrong(one) or _foreign(one, played)),
-    )
+    played.state = log.state_of(saved, played.placed)
+    log.go_on(saved)
+
+    def selected(wrong: Callable[[Checkpoint], str | None]) -> State | None:
+        found = folder.load_selected(lambda one: wrong(one) or _foreign(one, played, log))
+        if found is None:
+            return None
+        log.selected = int(found.meta.get(STATES, {}).get("file", 0))
+        return log.state_of(found, played.placed)
+
+    played.selection.go_on(folder.rounds(), selected)
     return saved.round

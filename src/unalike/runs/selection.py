@@ -33,7 +33,7 @@ class Selection:
         self.saved = False
 
     def go_on(
-        self, rows: Iterable[Figures], load: Callable[[Callable[[Checkpoint], str | None]], Checkpoint | None]
+        self, rows: Iterable[Figures], load: Callable[[Callable[[Checkpoint], str | None]], State | None]
     ) -> None:
         """Go on after these rounds with the state that was saved, if it is that of the best of them.
 
@@ -43,8 +43,7 @@ class Selection:
         if chosen is None:
             return
         self._best = goodness(self._score.name, chosen[f"validation_{self._score.key}"])
-        saved = load(lambda one: None if one.round == chosen["round"] else "it is of another round")
-        self.state = None if saved is None else State.of(saved.round, saved.tensors)
+        self.state = load(lambda one: None if one.round == chosen["round"] else "it is of another round")
 
     def of(self, round: int | None) -> State | None:
         """The state of that round, if it is the selected one and was kept."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -16,7 +16,8 @@ from unalike.engines.compiled.engine import trains_whole
 from unalike.engines.job import Job
 from unalike.engines.several import PerNet
 from unalike.engines.vectorised import Vectorised
-from unalike.rounds.blocks import blocks_in, cut
+from unalike.partition import Partition
+from unalike.rounds.blocks import BlockSum, blocks_in, cut
 from unalike.rounds.cohorts import KnownParties
 from unalike.rounds.cohorts.loss_of_model import LossOfModel
 from unalike.rounds.evaluation import Models, chosen_scores, evaluate, without_each
@@ -36,15 +37,33 @@ from unalike.runs.spec import RunSpec
 from unalike.runs.training import Training
 from unalike.scores import Figures
 
+MANY = 100_000
+"""Parties from which on one waits for their rows to be split, and is told so."""
+
+
+class Elsewhere(Protocol):
+    """Other processes that let parties work."""
+
+    def answer(self, orders: Sequence[Order]) -> Iterator[BlockSum]:
+        """What comes of the blocks of these orders, in the order of the blocks."""
+        ...
+
+    def told(self) -> Figures:
+        """What the record says of them."""
+        ...
+
 
 class Simulation(Training):
     """A federation trained in one process, round by round.
 
     ``participation`` says who answered in the exchange (round, turn), where it was not the whole cohort: so a
-    federation of real sites, some of which were absent at times, can be played again to the same bits.
+    federation of real sites, some of which were absent at times, can be played again to the same bits. ``split``
+    is the partition, where somebody has made it already. ``elsewhere`` answers blocks of parties in other
+    processes, if there are any.
     """
 
     engine: Engine
+    elsewhere: Elsewhere | None = None
 
     def __init__(
         self,
@@ -53,8 +72,11 @@ class Simulation(Training):
         data: Dataset | None = None,
         say: Callable[[str], None] = print,
         participation: Mapping[tuple[int, int], Sequence[int]] | None = None,
+        split: Partition | None = None,
     ) -> None:
-        self.federation = build_federation(spec, data)
+        if (spec.parties or 0) >= MANY:
+            say(f"Splitting the rows between {spec.parties:,} parties.")
+        self.federation = build_federation(spec, data, split)
         super().__init__(spec, self.federation.tasks, self.federation.population)
         self.crew: Workers = Crew(self.federation, self.recipe)
         if not self.federation.dataset.is_tested:
@@ -99,6 +121,8 @@ class Simulation(Training):
 
     def gather(self, orders: Sequence[Order]) -> Gathered:
         """The sums over all who are asked: here everybody answers."""
+        if self.elsewhere is not None:
+            return self.receiver.whole(orders, self.elsewhere.answer(orders))
         return self.receiver.add(orders, self._replies(orders))
 
     def _replies(self, orders: Sequence[Order]) -> Iterator[Reply]:
@@ -148,6 +172,12 @@ class Simulation(Training):
             chosen = [choose_engine(name, own, say).engine for name, own in zip(others, jobs, strict=True)]
             self.engine = PerNet([self.engine, *chosen])
 
+    def fall_back(self, engine: str, why: str, say: Callable[[str], None]) -> None:
+        """Go on with the engine that the parties' work has turned out to need elsewhere."""
+        say(f"{why[:1].upper()}{why[1:]}: the run goes on on the {engine} engine.")
+        self.use(engine, say)
+        self._why = why
+
     @property
     def why_this_engine(self) -> str:
         """Why the run uses the engine that it uses."""
@@ -192,11 +222,11 @@ class Simulation(Training):
         own = self.algorithm.overrides("personal") or self.adapts
         kind: Kind = "measure+train" if self.algorithm.measures_personal else "train"
         ask = Ask(kind, self.algorithm.send(self.task, state.server) if own else {})
-        ledger = Ledger(state.buffers, dict(state.parties), dict(state.own_buffers))
+        ledger = Ledger(state.buffers)
         adapts = [self._deploying.algorithm.adapts(known) for known in (False, True)]
 
         def order(number: int) -> Order:
-            return self.order(ask, number, max(1, state.round), ledger)
+            return self.order(ask, number, max(1, state.round), ledger, state)
 
         def phases(number: int) -> tuple[Phase, ...]:
             return self._adapting[number % len(self._adapting)] if adapts[number in state.parties] else ()
@@ -210,8 +240,9 @@ class Simulation(Training):
         )
 
     def placed(self, tensors: Vectors) -> Vectors:
-        """Tensors that were read from a file, on the device of the nets."""
-        return {name: value.to(self.task.device) for name, value in tensors.items()}
+        """Tensors that were read from a file, on the device of the nets; a channel's memory is the processor's."""
+        device = self.task.device
+        return {name: v if name.startswith("channel/") else v.to(device) for name, v in tensors.items()}
 
     def fixed(self) -> dict[str, str]:
         """The digest of frozen layers, if there are any."""

@@ -91,7 +91,7 @@ class RunSpec:
     )
     seed: int = _option(0, "seed of everything random")
     engine: str = _option("auto", "what trains the parties: auto, or one of unalike list engines")
-    device: str = _option("cpu", "cpu, cuda or mps")
+    device: str = _option("cpu", "cpu, cuda or mps; auto: the accelerator, if there is one")
     dtype: Literal["float32", "float64"] = _option("float32", "float32 or float64")
     threads: int = _option(1, "CPU threads: parties at once, or inside an operation (vectorised)")
     code: str | None = dataclasses.field(default=None, metadata={"derived": True})
@@ -120,6 +120,8 @@ class RunSpec:
         self._settle_sample()
         object.__setattr__(self, "code", self._fingerprint())
         protocol = protocol_of(self.algorithm, str(self.model))
+        if self.device == "auto":  # what it was decides the outcome: key and record have its name
+            object.__setattr__(self, "device", "cpu" if protocol else self._best_device())
         self.__dict__["left_out"] = without_meaning([each.name for each in self.options()], protocol)
         self._check()
         if protocol is not None:
@@ -169,6 +171,13 @@ class RunSpec:
                 f"validation and held_out must be 0 or more and below 1 together, "
                 f"got {self.validation} and {self.held_out}."
             )
+
+    def _best_device(self) -> str:
+        import torch
+
+        from unalike.engines.job import best_device
+
+        return best_device(getattr(torch, self.dtype))
 
     def _fingerprint(self) -> str | None:
         outside: dict[str, list[str]] = {}

@@ -26,17 +26,18 @@ from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order, phases_of
 from unalike.rounds.population import Population
 from unalike.rounds.state import State
-from unalike.rounds.upload import Wire
 from unalike.runs.cohorts import NO_AMPLIFICATION, Cohorts, invited
 from unalike.runs.rules import (
     Diverged,
     asked_in,
     check_channel,
     check_finite,
+    check_states,
     cohort_size,
     learning_rate,
     least_opened,
     recipe_of,
+    wire_of,
 )
 from unalike.runs.spec import RunSpec
 from unalike.scores import Figures, choose
@@ -55,7 +56,7 @@ class Training(ABC):
         self.population = self.trained_by(population)
         apart = self.algorithm.pools or self.algorithm.sends == "nothing"
         self.channel = parse_channel(None if apart else spec.channel)  # else there is nothing to carry
-        wire = Wire(self.channel, self.asked_in, self.random, self.fewest) if self.channel.parts else None
+        wire = wire_of(spec, self.channel, tasks, self.asked_in, self.random, self.fewest)
         self.recipe = recipe_of(spec, self.algorithm, tasks, wire)
         self.receiver = Receiver(self.recipe)
         for task in tasks:
@@ -162,9 +163,9 @@ class Training(ABC):
         """The task of a party."""
         return self.tasks[number % len(self.tasks)]
 
-    def party_state(self, number: int) -> Vectors:
+    def party_state(self, number: int, state: State | None = None) -> Vectors:
         """The state that a party keeps; parties that never took part are as at the start."""
-        known = self.state.parties.get(number)
+        known = (state or self.state).parties.get(number)
         if known is not None:
             return known
         return self.algorithm.init_party(self.task_of(number), self.initials[number % len(self.tasks)])
@@ -177,7 +178,7 @@ class Training(ABC):
     def _play_round(self) -> tuple[State, Figures]:
         began = time.perf_counter()
         number = self.state.round + 1
-        ledger = Ledger(self.state.buffers, own_buffers=dict(self.state.own_buffers))
+        ledger = Ledger(self.state.buffers)
         # A copy: a key that the algorithm adds to what it was given must not pass for one that was there.
         server, exchanges = dict(self.state.server), self.state.exchanges
         if number == 1 and self._prepares:
@@ -190,13 +191,8 @@ class Training(ABC):
         ledger.begin(cohort, stacked=self.stacks)
         server = self._converse(self.algorithm.round(self.task, server), number, ledger)
         self._check_server(server, number)
-        for k, state in ledger.states.items():
-            check_finite(self.spec, state, number, f"party {k}'s ")
-        states = {k: _owned(state) for k, state in ledger.states.items() if state}
-        parties = {**self.state.parties, **states}
-        memories = {**self.state.memories, **{k: kept for k, kept in ledger.memories.items() if kept}}
-        exchanges = self._counted(exchanges, ledger.turn)
-        after = State(number, _owned(server), ledger.buffers, parties, ledger.own_buffers, memories, exchanges)
+        check_states(self.spec, ledger.states, number)
+        after = self.state.after(number, server, ledger, self._counted(exchanges, ledger.turn))
         row: Figures = {"round": number, "train_loss": ledger.loss}
         if self.channel.noise is not None:
             row["epsilon"] = self.accountant.epsilon(self.participation(after))
@@ -252,25 +248,27 @@ class Training(ABC):
             ledger.own_buffers |= gathered.own_buffers
         return replies_of(gathered, self.recipe, self.population, ledger.buffers)
 
-    def order(self, ask: Ask, party: int, number: int, ledger: Ledger) -> Order:
-        """An ask as one party gets it."""
+    def order(self, ask: Ask, party: int, number: int, ledger: Ledger, state: State | None = None) -> Order:
+        """An ask as one party gets it; ``state`` is what the round began with, where it is another than ours."""
+        before = state or self.state
         states, memories, buffers = ledger.states, ledger.memories, ledger.buffers
         if self.recipe.keeps_statistics:
             fresh = buffers if len(self.tasks) == 1 else self.task_of(party).initial_buffers()
-            buffers = ledger.own_buffers.get(party, fresh)
+            now = ledger.own_buffers.get(party)
+            buffers = before.own_buffers.get(party, fresh) if now is None else now
         return Order(
             party,
             number,
             ledger.turn,
             ask.kind,
             payload=sent_to(ask.payload, party),
-            state=states[party] if party in states else self.party_state(party),
+            state=states[party] if party in states else self.party_state(party, before),
             buffers=buffers,
             lr=learning_rate(self.spec, number),
             phases=phases_of(self.algorithm, self.task_of(party), ask.kind, ask.phase, number),
             phase=ask.phase,
             rows=ask.rows,
-            memory=memories[party] if party in memories else self.state.memories.get(party, {}),
+            memory=memories[party] if party in memories else before.memories.get(party, {}),
             most_rows=self.population.most_rows,
             block=ledger.blocks.get(party),
         )
@@ -313,8 +311,3 @@ class Training(ABC):
                     f"{key}.to(server[{key!r}].dtype)."
                 )
         check_finite(self.spec, server, number, "")
-
-
-def _owned(vectors: Vectors) -> Vectors:
-    """The vectors with memory of their own: a view would keep the whole stack that it is a part of alive."""
-    return {k: v if v.untyped_storage().nbytes() == v.nbytes else v.clone() for k, v in vectors.items()}

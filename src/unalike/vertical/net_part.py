@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unalike.models.task import own_torch_stream
+from unalike.models.streams import own_torch_stream
 
 Array = NDArray[Any]
 BLOCK: Final = 128

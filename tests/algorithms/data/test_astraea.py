@@ -187,6 +187,21 @@ def test_mediators_are_averaged_by_their_rows():
     assert torch.allclose(after.server["w"], rows @ torch.stack(ends) / rows.sum(), atol=1e-12)
 
 
+def test_a_cohort_that_never_told_its_counts_trains_all_the_same():
+    """Who was away when counts were told is known by none: chains of such are averaged alike."""
+    simulation = play(small_simulation("astraea(alpha=0, gamma=2)", dtype="float64", **WHOLE), 1)
+    simulation.state.server["counts"].zero_()
+    before, task, ends = simulation.state.server["w"], simulation.task, []
+    for chain in ((0, 1), (2, 3), (4, 5)):
+        w = before
+        for number in chain:
+            own = torch.from_numpy(simulation.federation.parties[number].train)
+            w = w - 0.05 * task.gradient(w, Batch(*simulation.federation.train.take(own), training=True))
+        ends.append(w)
+    after, _ = simulation.play_round()
+    assert torch.allclose(after.server["w"], sum(ends) / 3, atol=1e-12)
+
+
 def test_mediators_are_made_of_those_who_are_there():
     simulation = small_simulation("astraea(gamma=3)", sample=0.5)
     _, row = simulation.play_round()

@@ -40,7 +40,7 @@ MUTATIONS = [
         (
             "shared rows come with rows that are kept to judge by",
             "both = np.concatenate([own, ",
-            "both = np.concatenate([own, self.validation(), ",
+            "both = np.concatenate([np.resize(np.append(own[:1], self.validation()), len(own)), ",
         ),
         (
             "everybody is given the same rows",

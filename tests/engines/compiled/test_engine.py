@@ -223,6 +223,26 @@ class TestFallback:
         assert "no C compiler" in said[0]
         assert len(said) == 1
 
+    @pytest.mark.skipif(os.name != "posix", reason="a shell script")
+    @pytest.mark.parametrize("makes", ["exit 1", "exit 0", 'echo rubbish > "$out"'])
+    def test_a_compiler_that_is_broken_costs_speed_and_no_answer(self, tmp_path, monkeypatch, makes):
+        compiler = tmp_path / "cc"
+        find = 'for each in "$@"; do case "$each" in */made.so) out="$each";; esac; done'
+        compiler.write_text(f'#!/bin/sh\n{find}\ncase "$*" in *source.c*) {makes};; esac\n')
+        compiler.chmod(0o700)
+        monkeypatch.setenv("CC", str(compiler))
+        (tmp_path / "cache").mkdir(mode=0o700)
+        monkeypatch.setenv("UNALIKE_CACHE", str(tmp_path / "cache"))
+        said = []
+        fields = {"parties": 3, "rounds": 1, "epochs": 1, "model": "mlp(5)", "evaluate_every": 1}
+        broken = Simulation(RunSpec(engine="compiled", **fields), data=small_dataset(), say=said.append)
+        assert broken.engine.name == "vectorised"
+        assert any("annot be compiled" in line for line in said)
+        whole = Simulation(RunSpec(engine="vectorised", **fields), data=small_dataset(), say=said.append)
+        for simulation in (broken, whole):
+            play(simulation, 1)
+        assert torch.equal(broken.state.server["w"], whole.state.server["w"])
+
     @pytest.mark.skipif(os.name != "posix", reason="POSIX modes")
     def test_a_cache_that_others_can_write_to(self, tmp_path, monkeypatch):
         """The engine stays the same, and so do the bits; one line says what is not used, and the remedy."""

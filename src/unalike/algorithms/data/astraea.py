@@ -129,8 +129,9 @@ class Astraea(Algorithm):
             models = models.clone()
             for number, told in replies.each.items():
                 models[asked[number]] += told["delta"]
-        rows = torch.stack([counts[chain].sum() for chain in chains])
-        return server | {"w": rows @ models / rows.sum().clamp(min=1)}
+        # Parties that were not there to tell their counts are not nothing: a chain of such counts as one row.
+        rows = torch.stack([counts[chain].sum() for chain in chains]).clamp(min=1)
+        return server | {"w": rows @ models / rows.sum()}
 
 
 def mediators(counts: dict[int, Tensor], gamma: int) -> list[list[int]]:

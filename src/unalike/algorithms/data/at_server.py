@@ -40,13 +40,13 @@ class ServerWork:
         import torch
 
         from unalike.models.batch import Batch
-        from unalike.models.task import own_torch_stream
+        from unalike.models.streams import own_torch_stream
         from unalike.randomness import stream
 
         if task.rehearsing:
             return w
         drawn, full = task.generator(*place), len(y) // self.batch
-        with own_torch_stream(stream(task.seed, "server layers", *place)):
+        with own_torch_stream(stream(task.seed, "server layers", *place), task.device):
             for _ in range(self.epochs):
                 order = torch.randperm(len(y), generator=drawn).to(y.device)
                 for index in torch.split(order[: full * self.batch or None], self.batch):

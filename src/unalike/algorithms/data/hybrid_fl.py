@@ -84,7 +84,7 @@ class HybridFl(Algorithm):
         order = noise.uniform(party.key, len(batch.y), 0, torch.float64).argsort()
         turn = functional.one_hot(batch.y[order]).cumsum(dim=0).gather(1, batch.y[order][:, None])[:, 0]
         chosen = order[turn.argsort(stable=True)][: self.rows]
-        upload = {"x": batch.x, "y": batch.y, "there": torch.ones(len(batch.y))}
+        upload = {"x": batch.x, "y": batch.y, "there": torch.ones(len(batch.y), device=batch.y.device)}
         return {key: _padded(value[chosen].to(party.task.dtype), self.rows) for key, value in upload.items()}, {}
 
     def send(self, task: Task, server: Vectors) -> Payload:

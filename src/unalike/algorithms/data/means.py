@@ -82,7 +82,7 @@ class MeanAugmented(Algorithm):
 
         check_numbers(type(self).__name__, batch.x)
         rows, told = len(batch.y), len(batch.y) // self.groups >= self.least
-        group = torch.arange(rows) % self.groups
+        group = torch.arange(rows, device=batch.y.device) % self.groups
         group = group[noise.uniform(party.key, rows, 0, torch.float64).argsort()]
         dealt = functional.one_hot(group, self.groups).to(party.task.dtype).T
         share = dealt / dealt.sum(dim=1, keepdim=True).clamp(min=1) * told

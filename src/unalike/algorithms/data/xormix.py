@@ -84,11 +84,11 @@ class XorMix(Algorithm):
         seeds = noise.uniform(party.key, count, 0, torch.float64).argsort()[: self.seeds]
         # Any row of another label before any of the same, and oneself last.
         order = noise.uniform(party.key, len(seeds) * count, 1, torch.float64).reshape(len(seeds), count)
-        order = order + (y == y[seeds][:, None]) + (torch.arange(count) == seeds[:, None])
+        order = order + (y == y[seeds][:, None]) + (torch.arange(count, device=y.device) == seeds[:, None])
         others = order.argmin(dim=1)
         dtype, told = party.task.dtype, len(seeds) if count > 1 else 0
-        code = torch.zeros(self.seeds, *batch.x.shape[1:], dtype=dtype)
-        labels, there = torch.zeros(self.seeds, 2, dtype=dtype), torch.zeros(self.seeds, dtype=dtype)
+        code = torch.zeros(self.seeds, *batch.x.shape[1:], dtype=dtype, device=y.device)
+        labels, there = code.new_zeros(self.seeds, 2), code.new_zeros(self.seeds)
         code[:told] = (pixels[seeds] ^ pixels[others])[:told].to(dtype)
         labels[:told] = torch.stack([y[seeds], y[others]], dim=1)[:told].to(dtype)
         there[:told] = 1
@@ -106,12 +106,12 @@ class XorMix(Algorithm):
             missing = self.rows - len(own)
             rows = [base[own]]
             if len(pairs):
-                picked = pairs[_picked(len(pairs), missing, drawn)]
+                picked = pairs[_picked(len(pairs), missing, drawn).to(y.device)]
                 rows.append(code[picked[:, 0]] ^ base[picked[:, 1]])
             elif len(own):
-                rows.append(base[own[_picked(len(own), missing, drawn)]])
+                rows.append(base[own[_picked(len(own), missing, drawn).to(y.device)]])
             found.append(torch.cat(rows))
-            kinds.append(torch.full((len(found[-1]),), label))
+            kinds.append(y.new_full((len(found[-1]),), label))
         return torch.cat(found), torch.cat(kinds)
 
 

@@ -116,7 +116,9 @@ class Fada(Algorithm):
         import torch
 
         if party.phase == "features":
-            order = party.normal(len(batch.y)).argsort()[torch.arange(self.rows) % len(batch.y)]
+            order = party.normal(len(batch.y)).argsort()[
+                torch.arange(self.rows, device=batch.y.device) % len(batch.y)
+            ]
             return {"features": self.features(party.task, party.received["w"], batch)[order]}, party.state
         w, deltas = party.received["w"], party.received["deltas"]
         before = self.spread(party, self.features(party.task, w, batch))
