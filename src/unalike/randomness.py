@@ -31,6 +31,7 @@ Purpose = Literal[
     "copies",
     "parts of rows",
     "evaluated parties",
+    "entries sent",
 ]
 
 _PURPOSES = {purpose: number for number, purpose in enumerate(get_args(Purpose), start=1)}

@@ -20,6 +20,7 @@ from unalike.runs.record import read_rounds
 from unalike.scores import scores_of
 
 CHANNELS = ["clip(0.5)", "quantise(8)", "topk(0.1)+quantise(8)", "masked", "clip(1.0)+masked(64)", "encrypted"]
+CHANNELS += ["subsample(0.3)", "subsample(0.3, same=true, keep=true)+masked", "layers(2)"]
 SHIPPED = [entry for entry in net_algorithms() if entry.cls.__module__.startswith("unalike.")]
 ELSEWHERE = {"dapper", "share", "xormix"} | {
     "fedmd",

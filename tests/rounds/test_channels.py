@@ -40,7 +40,10 @@ def test_no_channel_is_not_written_into_a_spec():
         RunSpec(channel="quantize")
 
 
-@pytest.mark.parametrize("channel", ["clip(1.0)", "quantise(8)", "topk(0.1)+ternary", "masked(range=64)", NOISY])
+ONCE = ["clip(1.0)", "quantise(8)", "topk(0.1)+ternary", "masked(range=64)", NOISY, "subsample(0.5)"]
+
+
+@pytest.mark.parametrize("channel", ONCE)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_algorithm_runs_or_is_refused_in_one_line(name, channel):
     algorithm, noisy, fields = ALGORITHMS.build(name), "gauss" in channel, NEEDS.get(name, {})
@@ -91,7 +94,7 @@ def test_fine_grids_change_next_to_nothing(name, dtype):
     assert torch.allclose(weights(free), weights(masked), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("channel", ["clip(0.1)+masked", "topk(0.5)", "clip(0.1)+gauss(0.5)"])
+@pytest.mark.parametrize("channel", ["clip(0.1)+masked", "topk(0.5)", "clip(0.1)+gauss(0.5)", "subsample(0.5)"])
 def test_engines_agree(channel):
     made = [
         play(small_simulation("scaffold", channel=channel, engine=engine, dtype="float64"), 2)
@@ -115,6 +118,9 @@ def test_the_compiled_engine_uses_the_channel():
         ("ternary", lambda size: 16 + 4 + math.ceil(size / 5)),
         ("topk(0.05)", lambda size: 16 + math.ceil(4 * 7 / 8) + 4 * 4),
         (NOISY, lambda size: 4 * size),
+        ("subsample(0.1)", lambda size: 16 + 4 * 8),
+        ("subsample(0.1)+quantise(8)", lambda size: 16 + 4 + 8),
+        ("layers(2)", lambda size: 16 + 4 * (size - 4 * 3 - 3)),
     ],
 )
 @pytest.mark.parametrize("engine", ["sequential", "vectorised"])
@@ -144,6 +150,64 @@ def test_topk_keeps_what_was_left_out_and_absent_parties_keep_theirs():
         )
 
 
+@pytest.mark.parametrize("channel", ["subsample(1)", "subsample(1, keep=true)", "layers(1)"])
+def test_what_leaves_nothing_out_is_no_channel(channel):
+    free, other = (play(small_simulation("scaffold", channel=text), 2) for text in (None, channel))
+    assert torch.equal(weights(free), weights(other))
+
+
+def test_layers_that_are_not_sent_stay_as_the_server_has_them():
+    simulation = small_simulation("fedavg", channel="layers(3)")
+    before, head = weights(simulation), simulation.task.slices["head"]
+    for number in range(1, 7):
+        play(simulation, 1)
+        after = weights(simulation)
+        assert torch.equal(before[head], after[head]) == (number % 3 > 0)
+        assert not torch.equal(before[: head.start], after[: head.start])
+        before = after
+
+
+@pytest.mark.parametrize(
+    "channel", ["subsample(0.3, keep=true)", "layers(2, keep=true)", "layers(2, keep=true)+masked(64)"]
+)
+def test_what_arrived_and_what_was_kept_are_the_update(channel):
+    """Each party's part is put where the party took it from."""
+    fields = {"dtype": "float64", "engine": "sequential"}
+    free, other = (play(small_simulation("fedavg", channel=text, **fields), 1) for text in (None, channel))
+    kept = {number: memory["residual.0"] for number, memory in other.state.memories.items()}
+    rows = {number: other.crew.worker(number).size(_orders(other, [number])[0]) for number in kept}
+    left = sum(rows[number] * kept[number] for number in kept) / sum(rows.values())
+    assert len(kept) == 4
+    assert left.abs().max() > 1e-3
+    assert torch.allclose(weights(other) + left, weights(free), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("keep", ["", ", keep=true"])
+def test_the_same_part_can_be_added_under_masks(keep):
+    """What the server has is what it would have seen, to the grid; and the sum has only those entries."""
+    texts = [f"subsample(0.2, same=true{keep})", f"subsample(0.2, same=true{keep})+masked(64, range=64)"]
+    plain, masked = (play(small_simulation("fedavg", dtype="float64", channel=text), 3) for text in texts)
+    assert torch.allclose(weights(plain), weights(masked), rtol=0, atol=1e-10)
+    _, all_sent = small_simulation("fedavg", channel="masked(64, range=64)").play_round()
+    _, row = small_simulation("fedavg", channel=texts[1]).play_round()
+    assert all_sent["bytes_up"] - row["bytes_up"] == 4 * 8 * (79 - 16)
+
+
+def test_running_statistics_are_sent_whole_however_little_else_is():
+    """Divided by a small part, a variance could fall below zero."""
+    fields = {"model": "test-norm-body", "batch_size": 64, "rounds": 1}
+    free, other = (
+        play(small_simulation("fedavg", channel=text, **fields), 1) for text in (None, "subsample(0.1)")
+    )
+    assert torch.allclose(free.state.buffers, other.state.buffers, rtol=1e-4, atol=1e-6)
+
+
+def test_nets_that_differ_have_no_deep_layers_in_common():
+    with pytest.raises(UserError, match="nets that differ have no deep layers"):
+        small_simulation("fd", model="mlp(6)|mlp(4)", channel="layers(2)")
+    play(small_simulation("fd", model="mlp(6)|mlp(4)", channel="subsample(0.5)"), 1)
+
+
 def test_what_prepares_leaves_nothing_for_the_rounds():
     """Its uploads are as long as those of round 1, and mean something else."""
 
@@ -160,7 +224,16 @@ def test_what_prepares_leaves_nothing_for_the_rounds():
     assert torch.equal(weights(prepared), weights(plain))
 
 
-@pytest.mark.parametrize("channel", ["topk(0.1)+quantise(4)", NOISY, "clip(1.0)+gauss(0.5, where=shared)+masked"])
+@pytest.mark.parametrize(
+    "channel",
+    [
+        "topk(0.1)+quantise(4)",
+        NOISY,
+        "clip(1.0)+gauss(0.5, where=shared)+masked",
+        "subsample(0.3, keep=true)",
+        "layers(2, keep=true)+masked",
+    ],
+)
 def test_resumption_is_exact(channel):
     whole = play(small_simulation("rfedavg+", channel=channel), 3)
     half = play(small_simulation("rfedavg+", channel=channel), 2)

@@ -78,6 +78,45 @@ def test_a_run_goes_on_from_another_runs_model(tmp_path):
     assert RunSpec.from_toml(second.run_dir / "spec.toml") == second.spec
 
 
+@pytest.mark.parametrize(
+    ("first", "fields"),
+    [
+        ("ensemble(passes=2)", {"public": 0.2}),
+        ("fedkt(student_epochs=1, passes=2)", {"public": 0.2}),
+        ("dense(epochs=1, makes=1)", {}),
+        ("feddf(batches=2)", {"public": 0.2}),
+    ],
+)
+@pytest.mark.parametrize("then", ["fedavg", "scaffold"])
+def test_few_rounds_of_one_algorithm_are_the_start_of_another(first, fields, then, tmp_path):
+    """To the bit: what the first run ended with is what the second one's parties are sent first."""
+    few = go(model="mlp(4)", algorithm=first, rounds=1, runs=tmp_path, **fields)
+    final = load_file(few.run_dir / WEIGHTS)
+    spec = {
+        "model": "mlp(4)",
+        "algorithm": then,
+        "init": str(few.run_dir),
+        "partition": "natural",
+        "dtype": "float32",
+    }
+    began = Simulation(RunSpec(**spec), data=small_dataset(), say=lambda line: None)
+    assert {key: value.numel() for key, value in final.items()} == dict(
+        zip(began.task.parameters.names, began.task.parameters.sizes, strict=True)
+    )
+    ended = torch.cat([final[name].reshape(-1) for name in began.task.parameters.names])
+    assert torch.equal(began.algorithm.send(began.task, began.state.server)["w"], ended)
+    assert not torch.equal(
+        Simulation(RunSpec(**spec | {"init": None}), data=small_dataset(), say=print).initial, ended
+    )
+
+
+def test_an_ensemble_of_several_nets_is_no_start(tmp_path):
+    run = go(model="mlp(4)", algorithm="ensemble(distil=false)", rounds=1, runs=tmp_path)
+    with pytest.raises(UserError, match="does not fit the net") as caught:
+        go(model="mlp(4)", init=str(run.run_dir))
+    assert "\n" not in str(caught.value)
+
+
 def test_other_weights_are_another_run_and_no_weights_the_old_one(weights):
     plain, given = RunSpec(), RunSpec(init=str(weights))
     assert plain.key == RunSpec(init=None, freeze=None).key == RunSpec(freeze=" , ").key

@@ -39,6 +39,17 @@ def play(folder=None, until=None, spec=SPEC):
     return done.figures["weights_sha256"] if until is None else None
 
 
+def listened(folder):
+    """Go on to the end, and what was said meanwhile."""
+    said = []
+
+    class Listener(Watcher):
+        def say(self, line):
+            said.append(line)
+
+    return run(SPEC, data=small_dataset(), runs=folder, watcher=Listener(), checkpoint_seconds=0), said
+
+
 def the(folder, pattern):
     (found,) = folder.glob(f"*/{pattern}")
     return found
@@ -71,11 +82,14 @@ def test_what_a_killed_save_left_is_cut_off(tmp_path):
     log = the(tmp_path, "states-001.log")
     whole = log.read_bytes()
     log.write_bytes(whole + whole[: len(whole) // 3])
-    assert play(tmp_path) == play()
+    play(tmp_path, 5)
+    done, said = listened(tmp_path)  # from what was appended after that
+    assert said == ["Going on after round 5 of 6."]
+    assert done.figures["weights_sha256"] == play()
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
-def test_damage_is_said_and_made_again(damage, tmp_path, capsys):
+def test_damage_is_said_and_made_again(damage, tmp_path):
     play(tmp_path, 3)
     log = the(tmp_path, "states-001.log")
     data = bytearray(log.read_bytes())
@@ -84,13 +98,7 @@ def test_damage_is_said_and_made_again(damage, tmp_path, capsys):
         log.unlink()
     else:
         log.write_bytes(data if damage == "flip" else data[:-1])
-    said = []
-
-    class Listener(Watcher):
-        def say(self, line):
-            said.append(line)
-
-    done = run(SPEC, data=small_dataset(), runs=tmp_path, watcher=Listener(), checkpoint_seconds=0)
+    done, said = listened(tmp_path)
     assert done.figures["weights_sha256"] == play()
     assert "is damaged" in said[0]
     assert ("starting over" if damage == "gone" else "going on from checkpoint-000002") in said[0]

@@ -20,6 +20,7 @@ BUILT_IN = {
     "personal-mnist",
     "knowledge-mnist",
     "few-rounds",
+    "cohorts-cifar",
     "single-label",
     "ifca-rotated",
     "fedrep-cifar",

@@ -5,7 +5,7 @@ Each file registers one kind of stage; ``parse_channel("clip(1.0)+gauss(0.8)+mas
 
 from __future__ import annotations
 
-from unalike.channels import clip, encrypted, masked, noise, quantise, ternary, topk
+from unalike.channels import clip, encrypted, layers, masked, noise, quantise, subsample, ternary, topk
 from unalike.channels.accountant import Accountant, Participation
 from unalike.channels.channel import CHANNELS, Channel, Coded, parse_channel
 from unalike.channels.errors import ChannelError, NotFinite
@@ -26,12 +26,14 @@ __all__ = [
     "Upload",
     "clip",
     "encrypted",
+    "layers",
     "masked",
     "noise",
     "parse_channel",
     "quantise",
     "secret_random",
     "simulated_random",
+    "subsample",
     "ternary",
     "topk",
 ]

@@ -14,8 +14,9 @@ from unalike.channels.errors import ChannelError, NotFinite
 from unalike.channels.layout import Array, Layout, Summand, Upload, Vectors
 from unalike.channels.own import check_own
 from unalike.channels.rules import check_cohort, check_order
+from unalike.channels.sent import Sent, kept_rest, sent_by, with_rest
 from unalike.channels.setting import ChannelSetting
-from unalike.channels.stage import Bound, Coder, Grid, Hidden, Noise, Sparse
+from unalike.channels.stage import Bound, Coder, Grid, Hidden, Noise, Selected, Sparse
 from unalike.errors import UserError
 from unalike.own_code import explained
 from unalike.registry import CompositionRegistry
@@ -76,6 +77,12 @@ class Channel:
         found: Hidden | None = self._part(Hidden)
         return found
 
+    @cached_property
+    def chosen(self) -> Selected | None:
+        """The stage that leaves out entries which both sides work out, or None."""
+        found: Selected | None = self._part(Selected)
+        return found
+
     @property
     def hides_single(self) -> bool:
         """Whether the server sees nothing but sums."""
@@ -107,10 +114,10 @@ class Channel:
         if self.clip is not None:
             vector = self.clip.clip(vector)
         noisy = self._noised_by_party(vector, setting)
+        sent = self._sent(layout, setting)
         if self.hidden is not None:
-            values = grid.weighted(noisy, layout, head, self._weight_scale(setting))
-            return Coded(grid=grid.encode(values, layout, self.hidden, setting, self._towards_zero)), {}
-        data, kept = self._compress(noisy.astype(layout.dtype), layout, memory, setting)
+            return self._on_grid(self.hidden, noisy, head, memory, sent, setting)
+        data, kept = self._compress(noisy.astype(layout.dtype), memory, sent, setting)
         return Coded(data=np.array(head, "<f8").tobytes() + data), kept
 
     @_in_one_line
@@ -125,13 +132,23 @@ class Channel:
         head = np.frombuffer(numbers, "<f8").tolist()
         if not np.isfinite(head).all() or (head and head[0] < 0):
             raise ChannelError(f"Weight and loss must be finite, and the weight not below zero, got {head}.")
-        vector = self._decompress(rest, layout)
+        sent = self._sent(layout, setting)
+        vector = self._decompress(rest, sent)
         if not np.isfinite(vector).all():
             raise ChannelError("The message carries values that are not finite.")
         if self.clip is not None and self._arrives_clipped and not self.clip.holds(vector):
             raise ChannelError(f"The upload is longer than its clip, {self.clip.bound:g}: it was not clipped.")
         weight, loss = head[0] if head else 1.0, head[1] if len(head) > 1 else None
-        return Upload(layout.split(vector), layout, weight, loss)
+        return Upload(layout.split(sent.scaled(vector)), layout, weight, loss)
+
+    @_in_one_line
+    def grid_length(self, layout: Layout, setting: ChannelSetting) -> int:
+        """How many whole numbers each party adds to a hidden sum, which the server must know before it asks."""
+        if self.hidden is None:
+            raise ChannelError("This channel has no grid: use decode.")
+        head = 0 if self.uniform_weights else 1 + layout.loss
+        entries = np.zeros(self._sent(layout, setting).count + head, np.int64)
+        return len(self.hidden.split(entries, setting.cohort))
 
     @_in_one_line
     def from_grid(self, total: Grid, layout: Layout, setting: ChannelSetting) -> Summand:
@@ -139,9 +156,10 @@ class Channel:
         if self.hidden is None:
             raise ChannelError("This channel has no grid: use decode.")
         count = 0 if self.uniform_weights else 1 + layout.loss
-        values = grid.decode(total, layout.size + count, self.hidden, setting)
-        vector, head = values[: layout.size], values[layout.size :] * self._weight_scale(setting)
-        vector = vector * layout.weights(self._weight_scale(setting))
+        sent = self._sent(layout, setting)
+        values = grid.decode(total, sent.count + count, self.hidden, setting)
+        vector, head = sent.spread(values[: sent.count]), values[sent.count :] * self._weight_scale(setting)
+        vector = sent.scaled(vector * layout.weights(self._weight_scale(setting)))
         weight = float(head[0]) if count else float(setting.cohort)
         return Summand(layout.split(vector), weight, float(head[1]) if count > 1 else None)
 
@@ -168,7 +186,12 @@ class Channel:
     def _arrives_clipped(self) -> bool:
         """Whether nothing that may lift an upload above its clip comes after it at the party."""
         alone = self.noise is None or self.noise.where == "server"
-        return alone and self._part(Sparse) is None and self._part(Coder) is None
+        return alone and self._part(Coder) is None and not self._remembers
+
+    @property
+    def _remembers(self) -> bool:
+        """Whether a party adds to an upload what of earlier ones did not get through."""
+        return self._part(Sparse) is not None or (self.chosen is not None and self.chosen.keep)
 
     @property
     def _towards_zero(self) -> bool:
@@ -186,32 +209,57 @@ class Channel:
         drawn: Array = vector + noise.draw(len(vector), self.scale, shares, setting.random("noise"))
         return drawn
 
+    def _sent(self, layout: Layout, setting: ChannelSetting) -> Sent:
+        return sent_by(self.chosen, layout, setting)
+
+    def _on_grid(
+        self,
+        hidden: Hidden,
+        vector: Array,
+        head: list[float],
+        memory: Vectors,
+        sent: Sent,
+        setting: ChannelSetting,
+    ) -> tuple[Coded, Vectors]:
+        """Whole numbers, and what was not sent, where that is kept for the next time."""
+        layout, kept = sent.layout, {}
+        if self._remembers:
+            body, numbers = np.split(vector, [layout.size - layout.numbers])
+            body = with_rest(body, memory, setting)
+            kept = kept_rest(body - sent.spread(sent.take(body), len(body)), memory, layout, setting)
+            vector = np.concatenate([body, numbers])
+        values = grid.weighted(vector, layout, head, self._weight_scale(setting))
+        values = np.concatenate([sent.take(values[: layout.size]), values[layout.size :]])
+        places = sent.take(np.arange(layout.size))
+        return Coded(grid=grid.encode(values, layout, hidden, setting, self._towards_zero, places)), kept
+
     def _compress(
-        self, vector: Array, layout: Layout, memory: Vectors, setting: ChannelSetting
+        self, vector: Array, memory: Vectors, sent: Sent, setting: ChannelSetting
     ) -> tuple[bytes, Vectors]:
         """Bytes, and what did not get through, where that is kept for the next time."""
-        random, (sparse, coder) = setting.random("rounding"), self._coders
+        random, (sparse, coder), layout = setting.random("rounding"), self._coders, sent.layout
         body, numbers = np.split(vector, [layout.size - layout.numbers])
         plain = numbers.astype(layout.item).tobytes()
-        if sparse is None:
-            return plain + coder.encode(body, random), {}
-        key = f"residual.{setting.turn}"
-        if key in memory and memory[key].numel() == len(body):
-            body = body + memory[key].cpu().numpy()
-        if not np.isfinite(body).all():
-            raise NotFinite(f"Party {setting.party}'s residual is not finite. Lower --lr.")
-        data = sparse.encode(body, coder, random)
-        arrived = sparse.decode(data, len(body), layout.item, coder)
-        rest = Layout(((key, (len(body),)),), dtype=layout.dtype)
-        return plain + data, {**memory, **rest.split(body - arrived)}
+        if self._remembers:
+            body = with_rest(body, memory, setting)
+        data = coder.encode(sent.take(body), random) if sparse is None else sparse.encode(body, coder, random)
+        if not self._remembers:
+            return plain + data, {}
+        left = body - self._body(data, len(body), sent)
+        return plain + data, kept_rest(left, memory, layout, setting)
 
-    def _decompress(self, data: bytes, layout: Layout) -> Array:
-        sparse, coder = self._coders
+    def _decompress(self, data: bytes, sent: Sent) -> Array:
+        layout = sent.layout
         length, size = layout.numbers * layout.item.itemsize, layout.size - layout.numbers
         numbers, rest = Coder().decode(data[:length], layout.numbers, layout.item), data[length:]
-        if sparse is None:
-            return np.concatenate([coder.decode(rest, size, layout.item), numbers])
-        return np.concatenate([sparse.decode(rest, size, layout.item, coder), numbers])
+        return np.concatenate([self._body(rest, size, sent), numbers])
+
+    def _body(self, data: bytes, size: int, sent: Sent) -> Array:
+        """What arrives of the entries that may be compressed, with zeros for what was not sent."""
+        sparse, coder = self._coders
+        if sparse is not None:
+            return sparse.decode(data, size, sent.layout.item, coder)
+        return sent.spread(coder.decode(data, sent.count - sent.layout.numbers, sent.layout.item), size)
 
     @cached_property
     def _coders(self) -> tuple[Sparse | None, Coder]:

@@ -40,13 +40,15 @@ def weighted(vector: Array, layout: Layout, head: Sequence[float], scale: float)
     return np.concatenate([vector * layout.weights(share), [share], [share * loss for loss in head[1:]]])
 
 
-def encode(values: Array, layout: Layout, hidden: Hidden, setting: ChannelSetting, towards_zero: bool) -> Grid:
-    """The values on the grid; one beyond the range is an error, never a wrap."""
+def encode(
+    values: Array, layout: Layout, hidden: Hidden, setting: ChannelSetting, towards_zero: bool, places: Array
+) -> Grid:
+    """The values of these places on the grid; one beyond the range is an error, never a wrap."""
     bits = fraction_bits(hidden, setting.cohort)
     beyond = np.flatnonzero(~(np.abs(values) <= hidden.range))
     if len(beyond):
-        place = int(beyond[0])
-        name = layout.key_at(place) if place < layout.size else ("weight", "loss")[place - layout.size]
+        place, after = int(beyond[0]), int(beyond[0]) - len(places)
+        name = layout.key_at(int(places[place])) if after < 0 else ("weight", "loss")[after]
         value = float(values[place])
         raise ChannelError(
             f"Party {setting.party}'s {name} has the value {value:.6g}, beyond the channel's range of "

@@ -24,14 +24,18 @@ class Layout:
     """The keys of an upload with their shapes, in the order in which they are joined.
 
     Both sides know it, so none of it is sent. ``plain`` keys are summed as they are, the others times the party's
-    weight; ``loss``: a training loss comes along. Single numbers come after the vectors: a channel that
-    compresses leaves them as they are (a count, a normaliser: one of them out of place ruins a round).
+    weight; ``loss``: a training loss comes along. ``complete`` keys are always sent with all their entries;
+    ``layers``: names and sizes of the net's layers, in the order of its weights. Single numbers come after the
+    vectors: a channel that compresses leaves them as they are (a count, a normaliser: one of them out of place
+    ruins a round).
     """
 
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
     plain: frozenset[str] = frozenset()
     dtype: str = "float32"
     loss: bool = False
+    complete: frozenset[str] = frozenset()
+    layers: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def of(
@@ -40,11 +44,14 @@ class Layout:
         plain: frozenset[str] = frozenset(),
         dtype: str = "float32",
         loss: bool = False,
+        complete: frozenset[str] = frozenset(),
+        layers: tuple[tuple[str, int], ...] = (),
     ) -> Layout:
         """The layout of these vectors (which may be on the meta device)."""
         shapes = {key: tuple(value.shape) for key, value in vectors.items()}
         order = sorted(shapes, key=lambda key: (math.prod(shapes[key]) == 1, key))
-        return cls(tuple((key, shapes[key]) for key in order), plain & shapes.keys(), dtype, loss)
+        joined = tuple((key, shapes[key]) for key in order)
+        return cls(joined, plain & shapes.keys(), dtype, loss, complete & shapes.keys(), layers)
 
     @property
     def sizes(self) -> list[int]:
@@ -60,6 +67,14 @@ class Layout:
     def numbers(self) -> int:
         """The entries at the end that are single numbers."""
         return self.sizes.count(1)
+
+    @property
+    def free(self) -> Array:
+        """For each entry, whether a channel may leave it out: not single numbers, nor what is always complete."""
+        each = [
+            size != 1 and key not in self.complete for (key, _), size in zip(self.shapes, self.sizes, strict=True)
+        ]
+        return np.repeat(np.array(each, bool), self.sizes)
 
     @property
     def item(self) -> np.dtype[Any]:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from unalike.channels.stage import Bound, Coder, Hidden, Noise, Sparse
+from unalike.channels.layout import Layout
+from unalike.channels.setting import ChannelSetting
+from unalike.channels.stage import Bound, Coder, Hidden, Noise, Selected, Sparse
 from unalike.errors import UserError
 from unalike.own_code import called, check_signature, is_own, place
 
@@ -41,6 +43,12 @@ def _sparse(part: Sparse) -> None:
     _whole(part, "decode", called(part, "decode", Sparse.decode, data, _SIZE, _ITEM, Coder(), returns=np.ndarray))
 
 
+def _chosen(part: Selected) -> None:
+    layout = Layout((("delta", (_SIZE,)),), layers=(("body", _SIZE - 1), ("head", 1)))
+    found = called(part, "choose", Selected.choose, layout, ChannelSetting(3, party=0), returns=tuple)
+    _whole(part, "choose", np.asarray(found[0]))
+
+
 def _coder(part: Coder) -> None:
     data = called(part, "encode", Coder.encode, _VECTOR.copy(), _random(), returns=bytes)
     _whole(part, "decode", called(part, "decode", Coder.decode, data, _SIZE, _ITEM, returns=np.ndarray))
@@ -55,6 +63,7 @@ _CHECKS: Mapping[type, Callable[[Any], None]] = {
     Bound: _bound,
     Noise: _noise,
     Sparse: _sparse,
+    Selected: _chosen,
     Coder: _coder,
     Hidden: _hidden,
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from unalike.channels.stage import Bound, Coder, Hidden, Noise, Sparse
+from unalike.channels.stage import Bound, Coder, Hidden, Noise, Selected, Sparse
 from unalike.errors import UserError
 
 _CENTRAL = ("server", "shared")
@@ -27,6 +27,14 @@ def check_order(parts: Sequence[Any], brief: Callable[[Any], str]) -> None:
     lossy = of.get(Sparse.rank) or of.get(Coder.rank)
     if noise is not None:
         _check_noise(noise, of.get(Bound.rank), hidden, lossy, brief)
+    if isinstance(lossy, Selected) and hidden is not None and Coder.rank not in of:
+        if not lossy.alike:
+            raise UserError(
+                f"Under {brief(hidden)} all parties must send the same entries, but with {brief(lossy)} each "
+                "draws its own. Write same=true."
+            )
+        return
+    lossy = of.get(Coder.rank) or lossy
     if hidden is not None and lossy is not None:
         raise UserError(
             f"{brief(lossy)} saves nothing under {brief(hidden)}, which adds whole vectors on its own grid. "

@@ -28,18 +28,21 @@ class ChannelSetting:
 
     cohort: the parties that are expected to answer, a public number.
     scale: a public constant that a fixed-point grid divides weights by: the largest number of training rows.
-    turn: the exchange's number in its round.
-    party: whose side this is; None on the server's.
+    round: the round's number; 0 is what prepares. turn: the exchange's number in it.
+    party: whose side this is, or on the server's whose message is opened; None for sums.
+    seed: a public number, from which both sides draw alike.
     fewest: so many answers make a round; shares of noise are made for them. The whole cohort by default.
     random: where random numbers come from; by default those that nobody can repeat.
     """
 
     cohort: int
     scale: float = 1.0
+    round: int = 0
     turn: int = 0
     party: int | None = None
     fewest: int | None = None
     random: Random = secret_random
+    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.cohort < 1 or not 0 < self.scale < float("inf"):

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unalike.channels.layout import Array
+from unalike.channels.layout import Array, Layout
 from unalike.channels.packing import expect
 from unalike.channels.setting import ChannelSetting
 
@@ -67,6 +67,31 @@ class Sparse(Stage, ABC):
     @abstractmethod
     def decode(self, data: bytes, size: int, item: np.dtype[np.generic], values: Coder) -> Array:
         """The vector, with zeros for what was not sent."""
+
+
+class Selected(Stage, ABC):
+    """Sends entries that both sides work out by themselves: no byte says which they are.
+
+    ``keep``: what was left out is added to the party's next upload.
+    """
+
+    rank = 2
+    keep: bool
+
+    @property
+    @abstractmethod
+    def alike(self) -> bool:
+        """Whether all parties of an exchange send the same entries, which hidden sums need."""
+
+    def check(self, layers: Sequence[tuple[str, int]]) -> None:
+        """Refuse a net of these layers that the stage has no meaning for; none are given where nets differ."""
+
+    @abstractmethod
+    def choose(self, layout: Layout, setting: ChannelSetting) -> tuple[Array, float]:
+        """Which of the entries that may be left out (``layout.free``) are sent, and what the server makes of one.
+
+        The first has a truth value for each entry of the upload, the second is a factor.
+        """
 
 
 class Coder(Stage):

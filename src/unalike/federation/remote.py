@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from unalike.algorithms.contract import Vectors
@@ -128,10 +127,7 @@ class Remote:
         plan, recipe, order = self.speaker.plan, self.receiver.recipe, next(iter(asked.values()))
         wire, upload, masked = recipe.wire, self._line(order).upload, plan.one_trip
         assert wire is not None
-        assert wire.channel.hidden is not None
-        head = 0 if wire.channel.uniform_weights else 1 + order.trains
-        zeros = np.zeros(layout_of(recipe, order, upload).size + head, np.int64)
-        length = len(wire.channel.hidden.split(zeros, wire.cohort(order.round)))
+        length = wire.channel.grid_length(layout_of(recipe, order, upload), wire.setting(order, None))
         if masked is not None:
             names, total = list(messages), paired_total(self.asking, self.keys, messages, length, masked.bits)
         else:
@@ -188,7 +184,7 @@ class Remote:
             channel = recipe.wire.channel
             layout = layout_of(recipe, order, line.upload)
             try:
-                opened = channel.decode(message.body, layout, recipe.wire.setting(order, None))
+                opened = channel.decode(message.body, layout, recipe.wire.setting(order, order.party))
             except ChannelError as error:
                 raise Refused(str(error)) from None
             if not channel.uniform_weights:

@@ -43,9 +43,8 @@ from unalike.models.task import Task
 from unalike.own_code import explained
 from unalike.rounds.order import Order, Reply, phases_of
 from unalike.rounds.rehearse import Line, Script, rehearse
-from unalike.rounds.upload import Wire
 from unalike.rounds.worker import Worker
-from unalike.runs.rules import asked_in, check_finite, cohort_of, learning_rate, least_opened, recipe_of
+from unalike.runs.rules import asked_in, check_finite, cohort_of, learning_rate, least_opened, recipe_of, wire_of
 
 MOST_QUESTIONS = 10
 """Of one exchange, where no noise is weakened by a second: a server that restarts may ask it of other parties."""
@@ -76,7 +75,7 @@ class SiteWork:
             task.least_opened = least_opened(self.channel, plan.cohort, plan.needed(plan.cohort))
         self.initial = self.task.initial()
         self.algorithm = checked(ALGORITHMS.build(spec.algorithm))
-        wire = Wire(self.channel, self._asked_in, self._random, plan.needed) if self.channel.parts else None
+        wire = wire_of(spec, self.channel, self.tasks, self._asked_in, self._random, plan.needed)
         self.split = split_rows(spec, data, number)
         self.worker = Worker(
             number,

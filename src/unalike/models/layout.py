@@ -20,6 +20,15 @@ class WeightLayout:
         self.sizes = [t.numel() for t in tensors.values()]
         self.size = sum(self.sizes)
 
+    @property
+    def layers(self) -> tuple[tuple[str, int], ...]:
+        """The layers that the tensors belong to, in order, and how many numbers each has."""
+        found: dict[str, int] = {}
+        for name, size in zip(self.names, self.sizes, strict=True):
+            layer = name.rpartition(".")[0]
+            found[layer] = found.get(layer, 0) + size
+        return tuple(found.items())
+
     def flatten(self, tensors: Mapping[str, Tensor], dtype: torch.dtype) -> Tensor:
         """The named tensors as one vector."""
         parts = [tensors[name].detach().reshape(-1).to(dtype) for name in self.names]

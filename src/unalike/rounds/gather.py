@@ -106,7 +106,7 @@ class Receiver:
                     assert wire is not None
                     data, layout = message.data or b"", layout_of(self.recipe, order, reply.outline)
                     size += len(data)
-                    one = wire.channel.decode(data, layout, wire.setting(order, None))
+                    one = wire.channel.decode(data, layout, wire.setting(order, reply.party))
                     if needs_each:
                         here = order.buffers.device
                         singles[reply.party] = {key: value.to(here) for key, value in one.vectors.items()}

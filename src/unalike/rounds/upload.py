@@ -25,12 +25,15 @@ class Wire:
     """The private channel of a run, and what its two sides know.
 
     ``cohort`` gives the public number of parties that are asked in a round, ``fewest`` how many must answer.
+    ``layers`` are names and sizes of the net's layers, where all parties have the same net.
     """
 
     channel: Channel
     cohort: Callable[[int], int]
     random_of: RandomOf
     fewest: Callable[[int], int] | None = None
+    seed: int = 0
+    layers: tuple[tuple[str, int], ...] = ()
 
     def setting(self, order: Order, party: int | None) -> ChannelSetting:
         """An exchange as one side of the channel sees it."""
@@ -38,7 +41,7 @@ class Wire:
         scale = float(order.most_rows) if self.channel.hides_single else 1.0
         fewest = None if self.fewest is None else self.fewest(cohort)
         random = self.random_of(order.round, order.turn, party)
-        return ChannelSetting(cohort, scale, order.turn, party, fewest, random)
+        return ChannelSetting(cohort, scale, order.round, order.turn, party, fewest, random, self.seed)
 
 
 def reply_of(
@@ -85,7 +88,8 @@ def layout_of(recipe: Recipe, order: Order, uploaded: Mapping[str, Tensor]) -> L
     if shares_statistics(recipe, order):
         vectors[BUFFERS] = order.buffers
     dtype = str(order.buffers.dtype).removeprefix("torch.")
-    return Layout.of(vectors, recipe.algorithm.plain, dtype, loss=order.trains)
+    complete, layers = frozenset([BUFFERS]), recipe.wire.layers if recipe.wire is not None else ()
+    return Layout.of(vectors, recipe.algorithm.plain, dtype, order.trains, complete, layers)
 
 
 def outline(vectors: Vectors) -> Vectors:

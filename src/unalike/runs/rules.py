@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -16,7 +16,7 @@ from unalike.randomness import stream
 from unalike.rounds.cohorts import COHORTS, CohortRule, KnownParties
 from unalike.rounds.optimisers import build_optimiser
 from unalike.rounds.personal import FineTuned
-from unalike.rounds.upload import Wire
+from unalike.rounds.upload import RandomOf, Wire
 from unalike.rounds.work import LocalWork
 from unalike.rounds.worker import Recipe
 from unalike.runs.spec import RunSpec
@@ -57,6 +57,23 @@ def recipe_of(spec: RunSpec, algorithm: Algorithm, tasks: Sequence[Task], wire: 
         keeps_statistics=keeps and any(task.buffers.size for task in tasks),
         wire=wire,
     )
+
+
+def wire_of(
+    spec: RunSpec,
+    channel: Channel,
+    tasks: Sequence[Task],
+    asked_in: Callable[[int], int],
+    random_of: RandomOf,
+    fewest: Callable[[int], int],
+) -> Wire | None:
+    """The private channel of a run as both sides have it, or None where nothing lies in between."""
+    if not channel.parts:
+        return None
+    layers = tasks[0].parameters.layers if len(tasks) == 1 else ()
+    if channel.chosen is not None:
+        channel.chosen.check(layers)
+    return Wire(channel, asked_in, random_of, fewest, spec.seed, layers)
 
 
 def deploying(spec: RunSpec, recipe: Recipe, tasks: Sequence[Task]) -> tuple[Recipe, list[tuple[Phase, ...]]]:

@@ -26,7 +26,6 @@ from unalike.rounds.ledger import Ledger
 from unalike.rounds.order import Order, phases_of
 from unalike.rounds.population import Population
 from unalike.rounds.state import State
-from unalike.rounds.upload import Wire
 from unalike.runs.cohorts import NO_AMPLIFICATION, Cohorts, invited
 from unalike.runs.rules import (
     Diverged,
@@ -38,6 +37,7 @@ from unalike.runs.rules import (
     learning_rate,
     least_opened,
     recipe_of,
+    wire_of,
 )
 from unalike.runs.spec import RunSpec
 from unalike.scores import Figures, choose
@@ -56,7 +56,7 @@ class Training(ABC):
         self.population = self.trained_by(population)
         apart = self.algorithm.pools or self.algorithm.sends == "nothing"
         self.channel = parse_channel(None if apart else spec.channel)  # else there is nothing to carry
-        wire = Wire(self.channel, self.asked_in, self.random, self.fewest) if self.channel.parts else None
+        wire = wire_of(spec, self.channel, tasks, self.asked_in, self.random, self.fewest)
         self.recipe = recipe_of(spec, self.algorithm, tasks, wire)
         self.receiver = Receiver(self.recipe)
         for task in tasks:
