@@ -111,6 +111,7 @@ def test_tests_mirror_the_packages():
 TWICE = {
     "Choice": "of an engine, and of parameters by tuning",
     "Column": "of a table that is read, and of a table on a page",
+    "Place": "in a conversation between sites, and where the runs of a study are made",
     "Job": "what an engine is chosen for, and a run that a study is to make",
     "Line": "of a rehearsed round, and of a table of results",
     "Study": "what a page needs to know of one is a protocol",

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -344,6 +345,36 @@ def test_where_only_adapting_cannot_be_stacked_training_stays_as_it_is():
     assert ends[0] == ends[1] == play(small_simulation("fedavg"), 3).state.digest()
     (line,) = said
     assert line.endswith("models are adapted on the sequential engine.")
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("vmap: It looks like you're calling .item() on a Tensor.", True),
+        ("Batching rule not implemented for aten::lstm.input. We could not generate a fallback.", True),
+        ("Cannot access data pointer of Tensor that doesn't have storage", True),
+        ("Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!", False),
+        ("CUDA out of memory. Tried to allocate 2.00 GiB.", False),
+        ("mat1 and mat2 shapes cannot be multiplied (4x3 and 5x2)", False),
+    ],
+)
+def test_only_what_vmap_says_is_a_reason_to_fall_back(said, reason):
+    class Refuses:
+        name = "vectorised"
+
+        def answer(self, workers, orders):
+            raise RuntimeError(said)
+
+    lines, simulation = [], small_simulation("fedavg")
+    engine = WithFallback(Refuses(), lines.append)
+    order = Order(0, 1, 0, "train", {"w": simulation.initial}, {}, simulation.task.initial_buffers(), 0.1)
+    if reason:
+        assert len(engine.answer(simulation.crew, [order])) == len(lines) == 1
+    else:
+        with pytest.raises(RuntimeError, match=re.escape(said)):
+            engine.answer(simulation.crew, [order])
+        assert engine.name == "vectorised"
+        assert not lines
 
 
 class AlwaysWrong(Algorithm):

@@ -105,7 +105,7 @@ def test_tables_and_overrides(tmp_path):
         ({"newcomers": 1.0}, "newcomers must be at least 0 and below 1, got 1.0"),
         ({"test_by": "rows"}, "held-out"),
         ({"validation": 0.6, "held_out": 0.4}, "below 1 together"),
-        ({"engine": "fast"}, "Unknown engine 'fast'. Known: auto, compiled, sequential, vectorised"),
+        ({"engine": "fast"}, "Unknown engine 'fast'. Known: auto, compiled, prepared, sequential, vectorised"),
         ({"dtype": "float16"}, "float32"),
         ({"drop_last": "yes"}, "true or false"),
         ({"partition": "label-dirichlet"}, "needs beta"),

@@ -29,7 +29,7 @@ class Job:
     """Tuning and the first seed first."""
     not_before: float = 0.0
     deaths: int = 0
-    """How many processes died of it."""
+    """How many processes in a row died of it."""
     began: float = 0.0
     rounds_at_start: int | None = None
     rounds: int = 0
@@ -37,6 +37,14 @@ class Job:
     """The round after which it is to stop; without one, its last."""
     failure: int = 0
     """When the failure was noted that it is tried again after; 0 where there was none."""
+
+    furthest: int = -1
+    """The last round that it had come to when a process died of it."""
+
+    def died(self) -> None:
+        """A process died of it; those before count as long as it comes no further."""
+        self.deaths = self.deaths + 1 if self.rounds <= self.furthest else 1
+        self.furthest = max(self.rounds, self.furthest)
 
     def __post_init__(self) -> None:
         self.until = self.until or self.spec.rounds

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unalike.errors import UserError
+from unalike.studies.wants import Wants, read_wants
 from unalike.toml import read_toml
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ _TOP = {
     "tuning": dict,
     "chosen": dict,
     "notes": list,
+    "resources": dict,
 }
 _KINDS = {str: "text", bool: "true or false", list: "a list", dict: "a table", (int, float): "a number"}
 TUNING = "tuning"
@@ -78,6 +80,8 @@ class Study:
     """Where parameters are drawn from a space, instead of a grid."""
     chosen: Mapping[str, Chosen] = field(default_factory=dict)
     """By algorithm, what an earlier search chose."""
+    wants: Wants = field(default_factory=Wants)
+    """What a run needs of a host; no part of what it is."""
 
     @property
     def tuned_fields(self) -> frozenset[str]:
@@ -182,6 +186,7 @@ class _Reader:
             self._source,
             search,
             chosen,
+            self._told(read_wants, values.get("resources", {})),
         )
         self._check_axes(study)
         return study

@@ -7,6 +7,7 @@ from tests.contract import paper_algorithms  # registers Ditto, ...
 from tests.contract.test_every_algorithm import NEEDS
 from tests.engines.many.desk import Desk
 from tests.helpers import net_algorithms
+from unalike.engines.many.cluster import connected
 from unalike.engines.many.machines import Machines
 from unalike.errors import UserError
 from unalike.runs import host, many
@@ -158,4 +159,15 @@ def test_protocols_train_in_one_process():
         pytest.raises(UserError, match="histogram trains in one process"),
         many.working_on(Machines(workers=2), trees, print),
     ):
+        pass
+
+
+def test_an_address_where_nothing_is_takes_one_line():
+    pytest.importorskip("ray")
+    with (
+        pytest.raises(UserError, match=r"Nothing answers at --cluster 127\.0\.0\.1:1"),
+        connected(Machines(cluster="127.0.0.1:1"), 1, 0),
+    ):
+        pass
+    with pytest.raises(UserError, match="must be HOST:PORT or auto"), connected(Machines(cluster="here"), 1, 0):
         pass

@@ -49,12 +49,13 @@ class ThreeHosts:
         }
 
     def __enter__(self):
-        with contextlib.ExitStack() as undo:
-            undo.callback(self.close)
+        try:
             self._wire()
             for host in HOSTS:
                 self._start(host)
-            undo.pop_all()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(self, *error):
@@ -118,7 +119,9 @@ class ThreeHosts:
         where = where or [f"--address=10.77.0.1:{PORT}"]
         log = self.folder / f"{host}.log"
         command = [
-            str(Path(sys.executable).with_name("ray")),
+            sys.executable,
+            "-c",
+            "from ray.scripts.scripts import main; main()",
             "start",
             *where,
             f"--node-ip-address=10.77.0.{number}",

@@ -15,6 +15,7 @@ from unalike.cli.options import DEFAULT_RUNS, AsJson, DataDir, Plugins, Quiet, R
 from unalike.cli.program import program
 from unalike.cli.show import draw, duration, indented, print_json, say, say_damaged, table
 from unalike.cli.study.arguments import Baselines, Name, OnlyTexts, Retry, Scale, elsewhere, selection
+from unalike.cli.study.places import place_of
 from unalike.cli.study.work import work
 from unalike.errors import UserError
 
@@ -40,8 +41,18 @@ def list_studies(as_json: AsJson = False) -> None:
 def run_study(
     study: Name,
     workers: Annotated[
-        int | None, typer.Option("--workers", help="processes, one thread each [as many as cores]")
+        int | None, typer.Option("--workers", help="runs at once, one thread each [as many as cores]")
     ] = None,
+    on: Annotated[
+        str, typer.Option("--on", metavar="processes|ray", help="where: here, or on a Ray cluster [processes]")
+    ] = "processes",
+    address: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="HOST:PORT|auto", help="the cluster for --on ray [one on this machine]"),
+    ] = None,
+    ship: Annotated[
+        bool, typer.Option("--ship", help="send runs to and fro: the hosts do not share the folder of runs")
+    ] = False,
     scale: Scale = 1.0,
     only: OnlyTexts = None,
     baselines: Baselines = False,
@@ -66,21 +77,11 @@ def run_study(
     wanted = parse_only(only or [])
     found = load_study(study, baselines=baselines)
     follower = study_follower(quiet=quiet)
-    module = "unalike.cli.study.worker" if plugin else "unalike.studies.worker"
-    command = [sys.executable, "-m", module, *map(str, plugin or ())]
-    runner = Runner(
-        found,
-        runs,
-        scale=scale,
-        only=wanted,
-        workers=workers,
-        retry=retry,
-        watcher=follower,
-        command=command,
-    )
     try:
-        with follower:
-            runner.run()
+        with place_of(on, address, found, runs, workers, plugin, ship=ship) as place, follower:
+            Runner(
+                found, runs, scale=scale, only=wanted, workers=workers, retry=retry, watcher=follower, place=place
+            ).run()
     except (StopRequested, StudyStopped) as stop:
         ended = StopRequested()
         ended.where = follower.where
