@@ -221,7 +221,11 @@ def test_an_optimiser_that_fails_later() -> None:
 
 
 STAGES = {
-    "no kind": ((), {}, "Mine is no kind of stage. Let it inherit one of .*: Bound, Noise, Sparse, Coder, Hidden"),
+    "no kind": (
+        (),
+        {},
+        "Mine is no kind of stage. Let it inherit .*: Bound, Noise, Sparse, Selected, Coder, Hidden",
+    ),
     "half of it": ((Sparse,), {"encode": lambda self, vector, values, random: b""}, "Mine has no decode. Write"),
     "other arguments": ((Coder,), {"encode": lambda self, vector: b""}, r"takes \(vector\), but is called with"),
     "an error": (

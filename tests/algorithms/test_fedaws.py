@@ -113,6 +113,7 @@ def test_each_row_is_the_mean_of_those_who_have_its_class():
     receiver = simulation.receiver.add
 
     def watched(orders, replies):
+        replies = list(replies)
         uploads.update(
             {r.party: (r.message.vectors["delta"] / r.message.weight, r.message.weight) for r in replies}
         )

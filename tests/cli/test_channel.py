@@ -48,7 +48,8 @@ def test_two_parties_are_refused_in_simulation_as_by_sites(unalike, channel, par
 
 def test_stages_are_listed(unalike):
     listed = unalike("list", "channels", "--json").json["channels"]
-    assert {"clip", "gauss", "laplace", "topk", "quantise", "ternary", "masked", "encrypted"} == {
+    sparse = {"topk", "subsample", "layers"}
+    assert {"clip", "gauss", "laplace", *sparse, "quantise", "ternary", "masked", "encrypted"} == {
         part["name"] for part in listed
     }
     assert all(part["summary"] and part["paper"] for part in listed)

@@ -33,7 +33,7 @@ MISTAKES = {
     "fraction": (["--sample", "1.5"], "got 1.5"),
     "lr": (["--lr", "nan"], "lr must be"),
     "unknown device": (["--device", "tpu"], "Did you mean 'cpu'?"),
-    "engine": (["--engine", "fast"], "auto, compiled, sequential, vectorised"),
+    "engine": (["--engine", "fast"], "auto, compiled, prepared, sequential, vectorised"),
     "dtype": (["--dtype", "float16"], "float32, float64"),
     "a file in the way": (["--runs", "file"], "Not a directory"),
     "net that does not fit": (["--model", "simple-cnn"], "16x16"),

@@ -64,7 +64,8 @@ def test_a_parameter_that_is_a_part_has_the_text_of_one(unalike, tmp_path):
 
 def test_everything(unalike):
     everything = unalike("list", "--json").json
-    assert [part["name"] for part in everything["engines"]] == ["auto", "sequential", "vectorised", "compiled"]
+    engines = ["auto", "prepared", "sequential", "vectorised", "compiled"]
+    assert [part["name"] for part in everything["engines"]] == engines
     out = unalike("list").out
     assert all(f"{kind.upper()}\n" in out for kind in everything)
 

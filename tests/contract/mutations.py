@@ -202,17 +202,24 @@ CARRIERS = [
     ),
     *of_file(
         "runs/training.py",
-        ("absent parties' states are lost", "{**self.state.parties, **states}", "states"),
         (
-            "absent parties' statistics are lost",
-            "ledger.own_buffers |= gathered.own_buffers",
-            "ledger.own_buffers = gathered.own_buffers",
+            "a party's own statistics are lost",
+            "before.own_buffers.get(party, fresh) if now is None else now",
+            "fresh",
         ),
-        ("a party's own statistics are lost", "ledger.own_buffers.get(party, fresh)", "fresh"),
         (
             "local statistics are counted as sent",
             "shared = None if self.recipe.keeps_statistics else",
             "shared =",
+        ),
+    ),
+    *of_file(
+        "rounds/state.py",
+        ("absent parties' states are lost", "with_states(self.parties, states)", "states"),
+        (
+            "absent parties' statistics are lost",
+            "with_tensors(self.own_buffers, ledger.own_buffers)",
+            "ledger.own_buffers",
         ),
     ),
     *of_file(
@@ -224,7 +231,7 @@ CARRIERS = [
         ),
         (
             "absent parties' fresh statistics count",
-            "[figures(models.own_buffers[number]) for number in sorted(models.own_buffers)]",
+            "[figures(models.own_buffers[k]) for k in federation.tried if k in models.own_buffers]",
             "[figures(models.statistics(k)) for k in range(federation.size)]",
         ),
     ),
@@ -340,8 +347,8 @@ SECOND_EDITION = [
     ),
     *of_file(
         "rounds/population.py",
-        ("newcomers hold rows", "self.rows[self.members].sum()", "self.rows.sum()"),
-        ("newcomers are asked", "if number not in away", "if True"),
+        ("newcomers hold rows", "Array = self.rows[there]", "Array = self.rows"),
+        ("newcomers are asked", "if newcomers else range", "if False else range"),
     ),
     *of_file(
         "rounds/gather.py",

@@ -41,8 +41,8 @@ def test_a_site_with_another_frozen_layer_is_noticed(tmp_path, monkeypatch):
     world = World.make(tmp_path, train={"model": frozen_model("body.1")})
     make = work.agreed_tasks
 
-    def other(spec, schema):
-        (task,) = make(spec, schema)
+    def other(spec, schema, device):
+        (task,) = make(spec, schema, device)
         task._constants["body.1.bias"] = task._constants["body.1.bias"] + 1
         return (task,)
 

@@ -20,7 +20,9 @@ T = TypeVar("T")
 _OF_VMAP = re.compile(
     r"vmap|functorch|batching rule|batched tensor|Tensor that doesn't have storage"
     # Of a tensor in the loss that is not stacked and is changed in place; of parts that differ in length.
-    r"|doesn't match the broadcast shape|stack expects each tensor to be equal size",
+    r"|doesn't match the broadcast shape|stack expects each tensor to be equal size"
+    # Of a loss without a gradient: one by one, the algorithm is checked, and the line says what is wrong.
+    r"|does not require grad",
     re.IGNORECASE,
 )
 """What PyTorch says where a function of one party cannot be made a function of a stack of them."""

@@ -19,7 +19,7 @@ MUTATIONS = [
         ),
         (
             "newcomers' rows count in the pool",
-            "population.rows[population.members].sum()",
+            "population.member_rows.sum()",
             "population.rows.sum()",
         ),
         ("a pool works as much as one party", "replace(self.recipe, work=work)", "self.recipe"),

@@ -40,7 +40,11 @@ HYBRID = of_file(
     ("rows go to everybody", 'return {"w": server["w"]}', "return server"),
     ("labels as they come", "order[turn.argsort(stable=True)]", "order"),
     ("the same order in every round", '{"rounds": server["rounds"] + 1}', '{"rounds": server["rounds"]}'),
-    ("padding is trained on", '"there": torch.ones(len(batch.y))', '"there": batch.y * 0 + 1.0 * (batch.y > 0)'),
+    (
+        "padding is trained on",
+        '"there": torch.ones(len(batch.y), device=batch.y.device)',
+        '"there": batch.y * 0 + 1.0 * (batch.y > 0)',
+    ),
 )
 XORMIX = of_file(
     "algorithms/data/xormix.py",

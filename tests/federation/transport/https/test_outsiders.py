@@ -118,6 +118,8 @@ def test_a_removed_card_ends_new_and_open_connections(place, port):
 def test_a_replaced_certificate_ends_connections_with_the_old_one(place, port):
     """The site lost its key, and was admitted again: who has the old key is out at once."""
     with port.secure("a") as secure:
+        secure.sendall(GET + b"\r\n")
+        assert read_reply(secure)[0] == 204  # it is in
         place.issue("a", "a")
         place.admit("a", place.own("a")[0].read_text())
         secure.sendall(GET + b"\r\n")
