@@ -55,6 +55,13 @@ def wait_for_rounds(runs, count, process):
         time.sleep(0.05)
 
 
+def wait_for_answers(hosts, host, process):
+    """Until a worker on the host has joined and is at work: workers join while others train already."""
+    while not hosts.answers(host):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+
+
 def finished(process):
     out, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
@@ -67,6 +74,7 @@ def test_the_bits_of_one_process_and_a_killed_host(hosts, alone, tmp_path):
     assert found["workers"]["hosts"] == 3
     process = hosts.run(tmp_path, *SCAFFOLD)
     wait_for_rounds(tmp_path, 42, process)  # those of the other run, and two
+    wait_for_answers(hosts, "b", process)
     hosts.kill("b")
     found = finished(process)
     assert found["weights_sha256"] == alone(*SCAFFOLD)
@@ -76,6 +84,7 @@ def test_the_bits_of_one_process_and_a_killed_host(hosts, alone, tmp_path):
 def test_a_cut_cable_and_the_death_of_the_head(hosts, alone, tmp_path):
     process = hosts.run(tmp_path, *SCAFFOLD)
     wait_for_rounds(tmp_path, 2, process)
+    wait_for_answers(hosts, "a", process)
     hosts.cut("a")
     found = finished(process)
     assert found["weights_sha256"] == alone(*SCAFFOLD)

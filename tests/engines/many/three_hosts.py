@@ -65,12 +65,24 @@ class ThreeHosts:
         """The command, in a host."""
         return ["ip", "netns", "exec", f"{self.tag}{host}", *command]
 
+    def pids(self, host):
+        """The processes of a host."""
+        shown = subprocess.run(["ip", "netns", "pids", f"{self.tag}{host}"], capture_output=True, text=True)
+        return [int(pid) for pid in shown.stdout.split()]
+
+    def answers(self, host):
+        """Whether a worker on the host answers a block just now: Ray names processes by their call."""
+        for pid in self.pids(host):
+            with contextlib.suppress(OSError):
+                if b"BlockWorker.answer" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return True
+        return False
+
     def kill(self, host):
         """kill -9 of everything on a host, and of nothing else."""
-        pids = subprocess.run(["ip", "netns", "pids", f"{self.tag}{host}"], capture_output=True, text=True).stdout
-        for pid in pids.split():
+        for pid in self.pids(host):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), 9)
+                os.kill(pid, 9)
 
     def cut(self, host):
         """Take a host's cable out."""
