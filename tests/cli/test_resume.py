@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import unalike.cli.main as cli
 from unalike.runs.record import read_run
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX signals")
@@ -201,3 +202,26 @@ def test_damaged_checkpoint(unalike, damaged):
     assert again.json["weights_sha256"] == whole["weights_sha256"]
     expected = "going on from checkpoint-000005" if damaged == 1 else "starting over"
     assert again.err.splitlines()[0] == f"checkpoint-000006 is damaged (checksum); {expected}"
+
+
+def test_only_the_algorithm_that_was_auto_is_named_in_its_place(capfd):
+    words = ["run", "--algorithm", "auto", "--device", "auto", "--engine", "auto", "--rounds", "3"]
+    for args in (words, ["run", "--algorithm=auto", *words[3:]]):
+        assert cli._stopped(args, " after round 1", ["--algorithm", "fedavg"]) == 130
+        line = capfd.readouterr().err.strip()
+        assert line.endswith("unalike run --device auto --engine auto --rounds 3 --algorithm fedavg")
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: 8 TB")]
+)
+def test_too_little_memory_is_one_line(monkeypatch, capfd, error):
+    def fail():
+        raise error
+
+    monkeypatch.setattr(cli, "_entry", fail)
+    assert cli.call(["run"]) == 2
+    assert capfd.readouterr().err.startswith("Error: There is not enough memory for that. ")
+    monkeypatch.setattr(cli, "_entry", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        cli.call(["run"])

@@ -166,9 +166,11 @@ def call(args: Sequence[str], signals: StopSignals | None = None) -> int:
             raise
         _send_nowhere(sys.stdout)
         return _refuse("No space left where the output goes. Free some, or send it elsewhere.")
-    except Exception:
+    except Exception as error:
         if signals is not None and signals.seen:  # some libraries wrap what interrupts their import
             return _stopped(args, "")
+        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # NumPy's words, and PyTorch's
+            return _refuse("There is not enough memory for that. Use smaller numbers, or a smaller model.")
         raise
     finally:
         say_as_text()  # whatever this command had asked for
@@ -192,10 +194,19 @@ def _usage(error: Any) -> str:
 
 def _stopped(args: Sequence[str], where: str, chosen: Sequence[str] = ()) -> int:
     if chosen:
-        args = [*(each for each in args if each not in ("--algorithm", "--algorithm=auto", "auto")), *chosen]
+        args = [*_without_auto(args), *chosen]
     again = f" Go on with: {program()} {shlex.join(args)}" if _resumable(args) else ""
     say(f"Stopped{where}.{again}")
     return STOPPED
+
+
+def _without_auto(args: Sequence[str]) -> list[str]:
+    """The words without ``--algorithm auto``; other options may be auto too."""
+    words = list(args)
+    for place in range(len(words) - 1, 0, -1):
+        if words[place - 1 : place + 1] == ["--algorithm", "auto"]:
+            del words[place - 1 : place + 1]
+    return [each for each in words if each != "--algorithm=auto"]
 
 
 def _resumable(args: Sequence[str]) -> bool:

@@ -22,6 +22,11 @@ class Wants:
     memory: int | None = None
     """In bytes; None where it is not said."""
 
+    def told(self) -> str:
+        """For people."""
+        memory = f", {self.memory / 1e9:g} GB" if self.memory else ""
+        return f"{self.cpus:g} CPUs, {self.gpus:g} GPUs{memory}"
+
     def fit(self, host: Mapping[str, float]) -> int:
         """How many such runs a host has room for, by its resources as Ray names them."""
         needs = {"CPU": self.cpus, "GPU": self.gpus, "memory": float(self.memory or 0)}

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -92,3 +94,20 @@ def test_code_of_the_user_goes_along_and_its_mistakes_come_back_in_a_line(ray, t
         alone("mine(wrong=2)", 4, engine="sequential")
     assert str(there.value) == str(here.value)
     assert "mine.py, line" in str(here.value)
+
+
+SIGNALLED = """
+import os, signal
+signal.signal(signal.SIGTERM, lambda number, frame: print("answered", flush=True))
+from unalike.engines.many.cluster import connected
+from unalike.engines.many.machines import Machines
+with connected(Machines(workers=1), 1, 0):
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("going on", flush=True)
+"""
+
+
+def test_sigterm_is_answered_by_the_program_and_not_by_ray():
+    done = subprocess.run([sys.executable, "-c", SIGNALLED], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split("\n")[:2] == ["answered", "going on"], done.stderr
+    assert done.returncode == 0

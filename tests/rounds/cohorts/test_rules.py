@@ -154,3 +154,10 @@ def test_what_is_not_known_is_not_guessed():
     for d in (1, 6):
         with pytest.raises(UserError, match="from the cohort's size, 2, to the number of parties, 5"):
             COHORTS.build(f"power-of-choice(d={d})").check(KnownParties(5), 2)
+
+
+def test_too_many_parties_to_compare_each_with_each_are_refused_before_memory_is():
+    rule, many = COHORTS.build("clustered"), 10_001
+    with pytest.raises(UserError, match=r"at most 10,000 can be asked, got 10,001\. Use clustered\(by=rows\)"):
+        rule.check(KnownParties(many, np.ones(many), np.ones((many, 1))), 5)
+    COHORTS.build("clustered(by=rows)").check(KnownParties(many, np.ones(many)), 5)

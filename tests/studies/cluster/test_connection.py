@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from unalike.engines.many.cluster import local_token
 from unalike.errors import UserError
 from unalike.studies.cluster import connection
 from unalike.studies.cluster.connection import cluster, load_ray
@@ -69,7 +71,7 @@ def test_what_ray_says_is_one_line(monkeypatch, address, error, said):
 
     monkeypatch.setattr(connection, "load_ray", Ray)
     monkeypatch.setattr(connection, "_check_address", lambda address: None)
-    monkeypatch.setattr(connection, "_own_token", lambda: None)
+    monkeypatch.setattr(connection, "local_token", contextlib.nullcontext)
     with pytest.raises(UserError) as caught, cluster(address, cpus=1):
         pass
     assert said in str(caught.value)
@@ -81,11 +83,13 @@ def test_the_token_of_a_cluster_here_is_its_owners_alone_and_a_users_own_is_left
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
-    monkeypatch.setattr(connection.atexit, "register", lambda *args, **options: None)
-    connection._own_token.__wrapped__()
-    path = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
-    assert os.environ["RAY_AUTH_MODE"] == "token"
-    assert path.stat().st_mode & 0o077 == 0
-    assert path.parent.stat().st_mode & 0o077 == 0
-    connection._own_token.__wrapped__()
-    assert os.environ["RAY_AUTH_TOKEN_PATH"] == str(path)
+    with local_token():
+        path = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
+        assert os.environ["RAY_AUTH_MODE"] == "token"
+        assert path.stat().st_mode & 0o077 == 0
+        assert path.parent.stat().st_mode & 0o077 == 0
+    assert "RAY_AUTH_MODE" not in os.environ
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "mine")
+    with local_token():
+        assert os.environ["RAY_AUTH_TOKEN_PATH"] == "mine"
+        assert "RAY_AUTH_MODE" not in os.environ

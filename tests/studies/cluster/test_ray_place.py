@@ -171,6 +171,13 @@ def test_room_is_what_hosts_have_for_what_runs_want(ray, tmp_path):
         place.stop(1.0)
 
 
+def test_runs_that_no_host_has_room_for_are_refused_and_do_not_wait(ray, tmp_path):
+    with pytest.raises(UserError, match=r"for one run: 9 CPUs, 0 GPUs\. Lower that"):
+        RayPlace(ray, tmp_path, Wants(cpus=9))
+    with pytest.raises(UserError, match=r"1 CPUs, 0 GPUs, 4e[+]06 GB"):
+        RayPlace(ray, tmp_path, Wants(memory=4 * 10**15))
+
+
 # What a host looks at before it makes a run: without Ray.
 
 

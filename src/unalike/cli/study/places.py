@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -46,7 +47,9 @@ def place_of(
     from unalike.studies.processes import cpu_count
 
     prepare = partial(load_plugins, tuple(path.resolve() for path in plugins)) if plugins else None
-    with cluster(address, cpus=workers or cpu_count()) as ray:
+    each = study.wants.cpus
+    cpus = math.ceil(workers * each) if workers else max(cpu_count(), math.ceil(each))
+    with cluster(address, cpus=cpus) as ray:
         yield RayPlace(ray, runs, study.wants, workers=workers, ship=ship, prepare=prepare)
 
 

@@ -13,6 +13,7 @@ import importlib
 import os
 import secrets
 import shutil
+import signal
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -27,12 +28,13 @@ REACH_SECONDS = 5.0
 """How long a cluster's address may take to answer."""
 STORE_BYTES = 256 * 2**20
 """Shared memory of local workers, beside that for the data."""
-_QUIET = {
+QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_enable_metrics_collection": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_worker_niceness": "0",  # else workers wait for whatever else the machine does
 }
+"""Ray's own settings, unless the user has others: nothing is reported to anybody."""
 
 
 @contextlib.contextmanager
@@ -42,13 +44,26 @@ def connected(machines: Machines, cpus: float, data_bytes: int) -> Iterator[tupl
     A program that is connected to Ray already keeps its connection.
     """
     machines.check_here()
-    for name, value in _QUIET.items():
+    for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     if machines.cluster is None:
-        with _local_token():
+        with local_token():
             yield from _session(machines, cpus, data_bytes)
     else:
         yield from _session(machines, cpus, data_bytes)
+
+
+@contextlib.contextmanager
+def own_signals() -> Iterator[None]:
+    """Ctrl-C and SIGTERM are answered afterwards as they were before: Ray would end the process at once."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            # Also where Python's handler looks the same: Ray sets some behind its back. Only a main thread may.
+            with contextlib.suppress(ValueError):
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def _session(machines: Machines, cpus: float, data_bytes: int) -> Iterator[tuple[Any, int]]:
@@ -59,9 +74,11 @@ def _session(machines: Machines, cpus: float, data_bytes: int) -> Iterator[tuple
     try:
         if ours and machines.cluster is None:
             folder = tempfile.mkdtemp(prefix="un-ray-", dir=_short_folder())
-            _start(ray, (machines.workers or 1) * cpus, data_bytes, folder)
+            with own_signals():
+                _start(ray, (machines.workers or 1) * cpus, data_bytes, folder)
         elif ours:
-            _reach(ray, str(machines.cluster))
+            with own_signals():
+                _reach(ray, str(machines.cluster))
         there = float(ray.cluster_resources().get("CPU", 0))
         room = int(there // cpus)
         if room < 1:
@@ -98,7 +115,7 @@ def _token_file() -> Path:
 
 
 @contextlib.contextmanager
-def _local_token() -> Iterator[None]:
+def local_token() -> Iterator[None]:
     """The token for workers of this machine alone, unless the user has settled that."""
     if any(os.environ.get(name) for name in _NAMES):
         yield

@@ -9,6 +9,9 @@ import numpy as np
 from unalike.errors import UserError
 from unalike.rounds.cohorts.cohort import Array, CohortRule, KnownParties, declared_counts, register_cohort
 
+MOST_CLUSTERED = 10_000
+"""Parties that are compared by their labels, each with each, at most: that takes 8 bytes for every pair."""
+
 
 @register_cohort("clustered", paper="Fraboni et al. 2021, arXiv:2105.05883, Algorithms 1 and 2")
 class Clustered(CohortRule):
@@ -48,6 +51,11 @@ class Clustered(CohortRule):
     def check(self, known: KnownParties, size: int) -> None:
         """Refuse what is not known, sizes too."""
         super().check(known, size)
+        if self.by == "labels" and known.parties > MOST_CLUSTERED:
+            raise UserError(
+                f"clustered compares the labels of each two parties: at most {MOST_CLUSTERED:,} can be asked, got "
+                f"{known.parties:,}. Use clustered(by=rows), or label-balanced."
+            )
         if self.by == "rows" and known.rows is None:
             raise UserError(
                 "clustered(by=rows) needs the parties' sizes, which are not known here. Declare label counts: "

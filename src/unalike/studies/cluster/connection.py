@@ -8,39 +8,27 @@ another cluster is named by Ray's own variables (``RAY_AUTH_TOKEN_PATH``) and is
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
-import secrets
-import shutil
-import signal
 import socket
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
+from unalike.engines.many.cluster import QUIET, local_token, own_signals
 from unalike.errors import UserError
 
 ADDRESS_SECONDS = 5.0
 """How long an address may take to answer before it counts as unreachable."""
-_QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_enable_metrics_collection": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_worker_niceness": "0",
-}
 
 
 def load_ray() -> Any:
     """The module, or the line that says how to get it."""
     if sys.platform == "win32":
         raise UserError("Ray on Windows is not supported. Use processes here, or hosts with Linux or macOS.")
-    for name, value in _QUIET.items():
+    for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     try:
         return import_module("ray")
@@ -56,48 +44,25 @@ def cluster(address: str | None, *, cpus: int, store_bytes: int = 2**28) -> Iter
 
     Ctrl-C and SIGTERM are answered as before: Ray would end the process at once.
     """
-    if address is None and "ray" not in sys.modules:  # it looks for tokens when it is imported
-        _own_token()
     ray = load_ray()
-    options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None:
-        options |= {"address": "local", "_node_ip_address": "127.0.0.1"}
+        options |= {"address": "local", "_node_ip_address": "127.0.0.1", "include_dashboard": False}
         options |= {"num_cpus": cpus, "object_store_memory": store_bytes}
     else:
         _check_address(address)
-        options = {"log_to_driver": False, "logging_level": logging.ERROR, "address": address}
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        ray.init(**options)
-    except Exception as error:
-        raise UserError(_why_not(address, error)) from None
-    finally:
-        for number, handler in before.items():
-            _restore(number, handler)
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
-        for number, handler in before.items():
-            _restore(number, handler)
-
-
-def _restore(number: int, handler: Any) -> None:
-    if handler is not None and handler is not signal.getsignal(number):
-        signal.signal(number, handler)
-
-
-@cache
-def _own_token() -> None:
-    """A token for clusters on this machine, unless the user has one: Ray would keep its own in the home folder."""
-    if any(name in os.environ for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
-        return
-    folder = Path(tempfile.mkdtemp(prefix="unalike-"))  # which only its owner can enter
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = folder / "token"
-    path.touch(0o600)
-    path.write_text(secrets.token_hex(32))
-    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(path)}
+        options["address"] = address
+    with local_token() if address is None else nullcontext():
+        try:
+            with own_signals():
+                ray.init(**options)
+        except Exception as error:
+            raise UserError(_why_not(address, error)) from None
+        try:
+            yield ray
+        finally:
+            with own_signals():
+                ray.shutdown()
 
 
 def _check_address(address: str) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from unalike.errors import UserError
 from unalike.runs.claim import claim
 from unalike.runs.files import atomic_write, make_folder
 from unalike.runs.lease import InUse
@@ -102,6 +103,7 @@ class RayPlace:
         self._numbers = itertools.count()
         self._events: list[Event] = []
         self._looked, self._slots = -_LOOK_SECONDS, 1
+        self._check_room()
         self._probe = None if ship else self._leave_probe()
         environment = tuple((name, os.environ[name]) for name in _VARIABLES if name in os.environ)
         probe = "" if self._probe is None else self._probe.relative_to(self._runs).as_posix()
@@ -126,6 +128,15 @@ class RayPlace:
         probe = self._runs / FOLDER / f"probe-{secrets.token_hex(8)}"
         atomic_write(probe, b"")
         return probe
+
+    def _check_room(self) -> None:
+        """Refuse runs that no host has room for: they would wait for ever."""
+        alive = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        if not any(map(self._wants.fit, alive)):
+            raise UserError(
+                f"No host of the cluster has what [resources] asks for one run: {self._wants.told()}. Lower "
+                "that, or start a larger host first."
+            )
 
     @property
     def slots(self) -> int:
