@@ -23,7 +23,7 @@ class Wants:
     """In bytes; None where it is not said."""
 
     def told(self) -> str:
-        """For people."""
+        """What a run needs, in words that a line to a user can have."""
         memory = f", {self.memory / 1e9:g} GB" if self.memory else ""
         return f"{self.cpus:g} CPUs, {self.gpus:g} GPUs{memory}"
 
