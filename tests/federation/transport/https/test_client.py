@@ -290,6 +290,7 @@ def test_an_exception_ends_the_site(port):
 def test_it_ends_at_once_while_it_waits_and_tells_nothing_more(port):
     states = []
     with port.site("a", tell=states.append):
+        until(lambda: states)
         began = time.monotonic()
     assert time.monotonic() - began < 4
     assert "questions" not in {thread.name for thread in threading.enumerate()}
