@@ -346,6 +346,10 @@ SECOND_EDITION = [
         ),
     ),
     *of_file(
+        "runs/cohorts.py",
+        ("everybody is asked", "[number for number in cohort if number in ask.to]", "list(cohort)"),
+    ),
+    *of_file(
         "rounds/population.py",
         ("newcomers hold rows", "Array = self.rows[there]", "Array = self.rows"),
         ("newcomers are asked", "if newcomers else range", "if False else range"),

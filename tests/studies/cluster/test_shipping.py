@@ -92,3 +92,12 @@ def test_a_file_beside_the_folder_is_refused(tmp_path, name):
     with pytest.raises(UserError, match="not in the run's folder"):
         unpack(tmp_path / "run", {name: b"x"}, [name])
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["../spec.toml", "/tmp/spec.toml", "own/../../spec.toml", "..\\spec.toml"])
+def test_a_file_outside_the_folder_is_not_written_whether_it_is_listed_or_not(tmp_path, name):
+    folder = tmp_path / "run"
+    for names in ([name], []):
+        with pytest.raises(UserError, match=r"which is not in the run's folder\. Is it your cluster\?"):
+            unpack(folder, {name: b"x"}, names)
+    assert not list(tmp_path.iterdir())

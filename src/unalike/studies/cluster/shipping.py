@@ -46,7 +46,7 @@ def unpack(folder: Path, files: Packed, names: list[str]) -> None:
     Rounds come before checkpoints, which must never be ahead of them, and the result, which vouches for all, last.
     What is not in ``names`` any more is removed, but for what belongs to processes here.
     """
-    for name in names:
+    for name in {*names, *files}:
         place = PurePosixPath(name)
         if place.is_absolute() or ".." in place.parts or "\\" in name:
             raise UserError(f"A host sent a file {name!r}, which is not in the run's folder. Is it your cluster?")
